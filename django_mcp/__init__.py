@@ -1,0 +1,46 @@
+"""A Model Context Protocol endpoint for any Django site.
+
+Everything public is exported here, except ``django_mcp.asgi.mcp_application`` and ``django_mcp.urls``.
+"""
+
+from django_mcp.auth.public import Public
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.content import (
+    Annotations,
+    AudioContent,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    PromptMessage,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+)
+from django_mcp.core.context import Context
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer, prompt, resource, server, tool
+from django_mcp.version import __version__
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "Context",
+    "EmbeddedResource",
+    "Icon",
+    "ImageContent",
+    "MCPServer",
+    "Principal",
+    "PromptMessage",
+    "Public",
+    "ResourceContents",
+    "ResourceLink",
+    "TextContent",
+    "ToolError",
+    "ToolResult",
+    "__version__",
+    "prompt",
+    "resource",
+    "server",
+    "tool",
+]

@@ -1,0 +1,54 @@
+"""System checks: what would otherwise be found by a client."""
+
+from collections.abc import Sequence
+from importlib.metadata import packages_distributions
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
+
+from django_mcp import conf
+from django_mcp.core.registry import servers
+
+OURS = "django-mcp-toolkit"
+
+
+@register("django_mcp")
+def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Keys of ``DJANGO_MCP`` that nobody reads."""
+    return [
+        Error(
+            f"DJANGO_MCP has no key {key!r}.",
+            hint=f"Did you mean {meant!r}?" if meant else f"Keys are {', '.join(conf.KEYS)}.",
+            id="django_mcp.E001",
+        )
+        for key, meant in conf.misspelt().items()
+    ]
+
+
+@register("django_mcp")
+def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Endpoints that nobody may call, because nobody said who may."""
+    return [
+        Error(
+            f"{server!r} has no authentication, so it will not start.",
+            hint="Give MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
+            "['django_mcp.Public'] lets everybody in.",
+            obj=server,
+            id="django_mcp.E002",
+        )
+        for server in servers()
+        if not server.authentication
+    ]
+
+
+@register("django_mcp")
+def check_distributions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Other distributions that install a package of the same name over ours."""
+    others = sorted(set(packages_distributions().get("django_mcp", ())) - {OURS})
+    return [
+        Warning(
+            f"{', '.join(others)} installs a package 'django_mcp' too; whichever was installed last is used.",
+            hint=f"pip uninstall {' '.join(others)}, then pip install --force-reinstall {OURS}.",
+            id="django_mcp.W001",
+        )
+    ] * bool(others)

@@ -1,0 +1,76 @@
+"""The ``DJANGO_MCP`` setting, read once into a frozen object.
+
+What belongs to one endpoint is an argument of ``MCPServer``; here is what belongs to the site, and the defaults.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils.functional import LazyObject, empty
+
+from django_mcp.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Keys of ``DJANGO_MCP`` and what they are when not given."""
+
+    AUTHENTICATION: tuple[Any, ...] = ()
+    """Authenticators of the endpoints that name none: objects or dotted paths. Empty: they do not start."""
+    NAME: str | None = None
+    """``serverInfo.name`` of the default endpoint."""
+    TITLE: str | None = None
+    """Its title."""
+    VERSION: str = __version__
+    """``serverInfo.version``: put your site's version here."""
+    INSTRUCTIONS: str | None = None
+    """For models: what the default endpoint is for."""
+    ALLOWED_ORIGINS: tuple[str, ...] = ()
+    """Origins of browser clients, like ``"https://inspector.example.com"``. The site's own is always allowed."""
+    MAX_BODY_BYTES: int = 4 * 1024 * 1024
+    """The largest request body that is read."""
+    THREADS: int = 8
+    """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
+
+
+KEYS = tuple(field.name for field in fields(Settings))
+
+
+def given() -> Mapping[str, Any]:
+    """The dict as the site wrote it."""
+    value = getattr(django_settings, "DJANGO_MCP", {})
+    if not isinstance(value, Mapping):
+        msg = f"DJANGO_MCP must be a dict, not {type(value).__name__}."
+        raise ImproperlyConfigured(msg)
+    return value
+
+
+def misspelt() -> dict[str, str | None]:
+    """Keys nobody reads, each with the key that was probably meant."""
+    return {key: next(iter(difflib.get_close_matches(str(key).upper(), KEYS, n=1)), None) for key in given() if key not in KEYS}
+
+
+def _read() -> Settings:
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS}
+    return Settings(**values)
+
+
+class _LazySettings(LazyObject):
+    def _setup(self) -> None:
+        self._wrapped = _read()
+
+
+settings: Settings = _LazySettings()  # type: ignore[assignment]
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DJANGO_MCP":
+        settings._wrapped = empty  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")

@@ -1,0 +1,184 @@
+"""The one place where sync meets async.
+
+Everything between the edges and a tool is written once, as coroutines that wait only through a ``Runner``. The
+ASGI edge brings a ``Pool``: synchronous code goes to a worker thread. The Django view brings ``INLINE``: nothing
+waits, so the coroutine runs from start to end in one ``send`` (``run_inline``) and needs no event loop.
+"""
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import async_to_sync
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+T = TypeVar("T")
+
+IDLE_SECONDS = 5.0
+"""A thread that slept longer asks its database connections whether they are still alive."""
+KEEP_SECONDS = 600.0
+"""How long a connection is kept where CONN_MAX_AGE is 0, which under threads of our own would reconnect each call."""
+
+
+class Runner(Protocol):
+    """How an edge runs the code of a site."""
+
+    async def sync(self, function: Callable[[], T]) -> T:
+        """The result of a function that may block."""
+
+    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
+        """The result of a coroutine function."""
+
+
+class Inline:
+    """Everything here and now, in the calling thread."""
+
+    async def sync(self, function: Callable[[], T]) -> T:
+        """Call it."""
+        return function()
+
+    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run it to its end, on the server's loop where there is one, else on one of its own."""
+        return async_to_sync(function)()
+
+
+INLINE = Inline()
+
+
+def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never has to wait.
+
+    Raises:
+        RuntimeError: it did wait, which ``INLINE`` never does.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+    coroutine.close()
+    msg = "something between the view and the tool awaited something else than its Runner"
+    raise RuntimeError(msg)
+
+
+class _Mailbox:
+    """Finished jobs on their way back to one event loop; one wake-up brings all that are ready."""
+
+    __slots__ = ("done", "loop", "woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self.woken = False
+
+    def put(self, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
+        self.done.append((future, value, error))
+        if not self.woken:
+            self.woken = True
+            try:
+                self.loop.call_soon_threadsafe(self.empty)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                self.done.clear()
+
+    def empty(self) -> None:
+        # Cleared first: what is put from now on either is taken below or wakes the loop again.
+        self.woken = False
+        while self.done:
+            future, value, error = self.done.popleft()
+            if future.done():  # its caller went away
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+
+_Job = tuple[Callable[[], Any], contextvars.Context, "asyncio.Future[Any]", _Mailbox]
+
+
+class Pool:
+    """A bounded set of threads, started when first needed, whose database connections persist.
+
+    asgiref would give each request a thread, and so a connection, of its own.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._started = 0
+        self._busy = 0
+        self._lock = threading.Lock()
+        self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+
+    async def sync(self, function: Callable[[], T]) -> T:
+        """Call it in a worker thread, with the context variables of the caller."""
+        loop = asyncio.get_running_loop()
+        mailbox = self._mailboxes.get(loop)
+        if mailbox is None:
+            mailbox = self._mailboxes[loop] = _Mailbox(loop)
+        future: asyncio.Future[T] = loop.create_future()
+        self._busy += 1
+        if self._started < self.size and self._busy > self._started:
+            self._start()
+        try:
+            self._jobs.put((function, contextvars.copy_context(), future, mailbox))
+            return await future
+        finally:
+            self._busy -= 1
+
+    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Await it."""
+        return await function()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._started < self.size:
+                self._started += 1
+                name = f"django-mcp-{self._started}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def _work(self) -> None:
+        idle_since = time.monotonic()
+        while True:
+            function, context, future, mailbox = self._jobs.get()
+            try:
+                refresh_connections(time.monotonic() - idle_since)
+                value = context.run(function)
+            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
+                mailbox.put(future, None, error)
+            else:
+                mailbox.put(future, value, None)
+            idle_since = time.monotonic()
+            # Until the next job nothing of this one is kept alive by this frame.
+            del function, context, future, mailbox
+            value = None
+
+
+def refresh_connections(idle: float) -> None:
+    """Close this thread's database connections that are broken, too old, or found dead after *idle* seconds."""
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None or connection.in_atomic_block:
+            continue
+        if connection.errors_occurred or _is_old(connection) or idle > IDLE_SECONDS:
+            if _is_old(connection) or not connection.is_usable():
+                connection.close()
+            connection.errors_occurred = False
+
+
+def _is_old(connection: BaseDatabaseWrapper) -> bool:
+    if connection.close_at is None:
+        return False
+    keep = KEEP_SECONDS if connection.settings_dict["CONN_MAX_AGE"] == 0 else 0.0
+    return time.monotonic() >= connection.close_at + keep
+
+
+def in_transaction(function: Callable[[], T]) -> T:
+    """Call it inside a transaction of the default database, or a savepoint where one is open already."""
+    with transaction.atomic():
+        return function()

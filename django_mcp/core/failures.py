@@ -1,0 +1,78 @@
+"""From an exception to an answer.
+
+One place decides what a caller may read of what went wrong: the words a tool chose, the fault in the arguments,
+or a fixed sentence with a number under which the log has the rest.
+"""
+
+import logging
+import secrets
+from typing import Any
+
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.http import Http404
+
+from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
+from django_mcp.protocol.results import Result
+from django_mcp.core.context import Context
+
+logger = logging.getLogger("django_mcp")
+
+
+def tool_failure(error: Exception, context: Context) -> Result:
+    """The answer to a tool call that raised: a result the model can read (2026-07-28, Tools, Error Handling).
+
+    Raises:
+        ProtocolError: where the fault is not the model's to mend: no such tool, for this caller.
+    """
+    match error:
+        case ToolError() | ArgumentError():
+            return _is_error(str(error) or "The tool failed.")
+        case ValidationError():
+            return _is_error(_validation(error))
+        case PermissionDenied():
+            raise unknown("tool", context.params.get("name")) from None
+        case ProtocolError():
+            raise error
+    return _is_error(_logged(error, context))
+
+
+def request_failure(error: Exception, context: Context) -> ProtocolError:
+    """The error for any other method that raised."""
+    match error:
+        case ProtocolError():
+            return error
+        case ArgumentError():
+            return InvalidParams(str(error))
+        case ValidationError():
+            return InvalidParams(_validation(error))
+        case ToolError():
+            return InvalidParams(str(error))
+        case PermissionDenied() | Http404() | ObjectDoesNotExist() if context.method == "resources/read":
+            return ResourceNotFound(str(context.params.get("uri")))
+        case PermissionDenied():
+            return unknown("prompt", context.params.get("name"))
+    return InternalError(_logged(error, context))
+
+
+def unknown(kind: str, name: Any) -> InvalidParams:
+    """The same words for what does not exist, is switched off, or is not this caller's to know."""
+    return InvalidParams(f"Unknown {kind}: {str(name)[:100]!r}.")
+
+
+def _is_error(text: str) -> Result:
+    return Result({"content": [{"type": "text", "text": text}], "isError": True})
+
+
+def _logged(error: Exception, context: Context) -> str:
+    reference = secrets.token_hex(4)
+    name = context.params.get("name") or context.params.get("uri") or ""
+    logger.error("[%s] %s %s failed", reference, context.method, str(name)[:200], exc_info=error)
+    return f"Something went wrong on the server. Its log has the details under {reference}."
+
+
+def _validation(error: ValidationError) -> str:
+    if hasattr(error, "error_dict"):
+        return " ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
+    return " ".join(error.messages)

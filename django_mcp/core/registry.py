@@ -1,0 +1,302 @@
+"""``MCPServer``: one endpoint and what is registered on it."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.conf import settings
+from django_mcp.primitives.base import NAME, Primitive
+from django_mcp.primitives.prompt import Prompt
+from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.tool import Tool
+from django_mcp.protocol.content import Annotations, Icon
+from django_mcp.protocol.results import Result
+from django_mcp.core.context import Context
+
+F = TypeVar("F", bound=Callable[..., Any])
+P = TypeVar("P", bound=Primitive)
+
+_servers: dict[str, "MCPServer"] = {}
+
+
+class MCPServer:
+    """An endpoint: a URL, who may call, and the tools, resources and prompts it offers.
+
+    Args:
+        name: identifies it in URLs' names and to clients (``serverInfo.name``).
+        path: its URL path below where ``django_mcp.urls`` is included; both with and without a final slash.
+        title: for display.
+        version: of the site, not of the protocol.
+        instructions: for the model: what this endpoint is good for and how its parts belong together.
+        icons: images for display.
+        website_url: the site's address for people.
+        authentication: authenticators, or their dotted paths, tried in order. Without any, the endpoint
+            refuses to start; ``[Public()]`` lets everybody in.
+        page_size: the most entries in one page of a list.
+        ttl: seconds for which a client may keep a list.
+
+    What is None comes from the ``DJANGO_MCP`` setting.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        path: str | None = None,
+        title: str | None = None,
+        version: str | None = None,
+        instructions: str | None = None,
+        icons: Sequence[Icon] = (),
+        website_url: str | None = None,
+        authentication: Sequence[Any] | None = None,
+        page_size: int = 250,
+        ttl: int = 60,
+    ) -> None:
+        if not NAME.fullmatch(name):
+            msg = f"MCPServer name {name!r}: use 1 to 64 letters, digits, '_' or '-'."
+            raise ImproperlyConfigured(msg)
+        self.name = name
+        self.path = (f"{name}/mcp" if path is None else path).strip("/")
+        for other in _servers.values():
+            if self.name == other.name or self.path == other.path:
+                msg = f"There is already an MCPServer named {other.name!r} at {other.path!r}; choose another name and path."
+                raise ImproperlyConfigured(msg)
+        self._title = title
+        self._version = version
+        self._instructions = instructions
+        self._icons = icons
+        self._website_url = website_url
+        self._authentication = authentication
+        self.page_size = page_size
+        self.ttl_ms = ttl * 1000
+        self._positions = itertools.count()
+        self.tools: dict[str, Tool] = {}
+        self.resources: dict[str, Resource] = {}
+        self.templates: dict[str, Resource] = {}
+        self.prompts: dict[str, Prompt] = {}
+        self.pages: dict[tuple[str, int], Result] = {}
+        _servers[name] = self
+
+    def __repr__(self) -> str:
+        return f"<MCPServer {self.name!r} at {self.path!r}>"
+
+    # What it says of itself
+
+    @property
+    def authentication(self) -> Sequence[Any]:
+        """Authenticators or dotted paths, own or from ``DJANGO_MCP["AUTHENTICATION"]``."""
+        return settings.AUTHENTICATION if self._authentication is None else self._authentication
+
+    @property
+    def instructions(self) -> str | None:
+        """Guidance for the model."""
+        return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
+
+    def implementation(self) -> dict[str, Any]:
+        """The ``Implementation`` object: ``serverInfo``."""
+        is_default = self is server
+        info: dict[str, Any] = {"name": settings.NAME or self.name if is_default else self.name}
+        title = self._title or (settings.TITLE if is_default else None)
+        info["version"] = self._version or settings.VERSION
+        if title:
+            info["title"] = title
+        if self._website_url:
+            info["websiteUrl"] = self._website_url
+        if self._icons:
+            info["icons"] = [icon.to_wire() for icon in self._icons]
+        return info
+
+    def capabilities(self) -> dict[str, Any]:
+        """The ``ServerCapabilities``: just what is registered."""
+        return {capability: {} for capability in ("tools", "resources", "prompts") if self.offers(capability)}
+
+    def offers(self, capability: str) -> bool:
+        """Whether something of a capability is registered."""
+        return bool(getattr(self, capability)) or (capability == "resources" and bool(self.templates))
+
+    def is_empty(self) -> bool:
+        """Whether nothing is registered."""
+        return not self.capabilities()
+
+    # Registration
+
+    def add(self, primitive: Primitive) -> None:
+        """Register a primitive.
+
+        Raises:
+            ImproperlyConfigured: its name or URI is taken.
+        """
+        registry = self._registry_of(primitive)
+        if (other := registry.get(primitive.key)) is not None:
+            msg = f"{primitive.label} and {other.label} have the same key {primitive.key!r} on {self!r}; rename one."
+            raise ImproperlyConfigured(msg)
+        primitive.position = next(self._positions)
+        registry[primitive.key] = primitive
+        self.pages.clear()
+
+    def _registry_of(self, primitive: Primitive) -> dict[str, Any]:
+        match primitive:
+            case Tool():
+                return self.tools
+            case Resource():
+                return self.templates if primitive.is_template else self.resources
+            case Prompt():
+                return self.prompts
+        msg = f"not a tool, resource or prompt: {primitive!r}"
+        raise TypeError(msg)
+
+    def snapshot(self) -> tuple[dict[str, Any], ...]:
+        """Copies of all registries, for ``restore``."""
+        return dict(self.tools), dict(self.resources), dict(self.templates), dict(self.prompts)
+
+    def restore(self, snapshot: tuple[dict[str, Any], ...]) -> None:
+        """Undo every registration since *snapshot*."""
+        self.tools, self.resources, self.templates, self.prompts = snapshot
+        self.pages.clear()
+
+
+server = MCPServer("default", path="mcp")
+"""The endpoint that decorators register on unless told otherwise. Settings speak of this one."""
+
+
+def servers() -> Iterator[MCPServer]:
+    """Every endpoint that is to be served: all but a default one left empty beside others."""
+    for each in _servers.values():
+        if each is not server or not each.is_empty() or len(_servers) == 1:
+            yield each
+
+
+def snapshots() -> dict[str, tuple[dict[str, Any], ...]]:
+    """A snapshot of every server, for ``restore_all``."""
+    return {name: each.snapshot() for name, each in _servers.items()}
+
+
+def restore_all(before: Mapping[str, tuple[dict[str, Any], ...]]) -> None:
+    """Undo every registration, and every server made, since ``snapshots``."""
+    for name in list(_servers):
+        if name in before:
+            _servers[name].restore(before[name])
+        else:
+            del _servers[name]
+
+
+@overload
+def tool(call: F, /) -> F: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] = (),
+    read_only: bool | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    open_world: bool | None = None,
+    permission: str | None = None,
+    atomic: bool = True,
+    meta: Mapping[str, Any] | None = None,
+    server: MCPServer | None = None,
+) -> Callable[[F], F]: ...
+def tool(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None = None, **options: Any) -> Any:
+    """Offer a function as a tool. Works bare and called; the function itself is left as it is.
+
+    Args:
+        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
+        title: for display.
+        description: for the model; by default the docstring, whose parameter section describes the arguments.
+        icons: images for display.
+        read_only: it changes nothing.
+        destructive: it may delete or overwrite; a client assumes so of what is not read-only.
+        idempotent: the same call again changes nothing more.
+        open_world: it reaches things outside this site; a client assumes so.
+        permission: like ``"library.change_book"``; without it the tool does not exist for the caller.
+        atomic: roll the default database back if a synchronous function raises.
+        meta: the definition's ``_meta``.
+        server: where to register; by default on ``django_mcp.server``.
+    """
+    return _decorator(lambda function: Tool(function, context_type=Context, **options), server, call)
+
+
+def resource(
+    uri: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    annotations: Annotations | None = None,
+    icons: Sequence[Icon] = (),
+    permission: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    server: MCPServer | None = None,
+) -> Callable[[F], F]:
+    """Offer what a function returns under a URI, or under every URI of a template such as ``travel://{city}``.
+
+    The function's parameters are the template's variables, converted by their annotations; a URI whose values
+    do not convert does not exist. Raise ``Http404`` or let ``DoesNotExist`` through for what is not there.
+
+    Args:
+        uri: a URI, or an RFC 6570 template with ``{name}``, ``{+name}`` or a final ``{?a,b}``.
+        name: for programs; by default the function's.
+        title: for display.
+        description: by default the docstring.
+        mime_type: media type of the contents.
+        size: bytes, where known beforehand.
+        annotations: audience, priority, last modification.
+        icons: images for display.
+        permission: like ``"library.view_book"``; without it the resource does not exist for the caller.
+        meta: the definition's ``_meta``.
+        server: where to register; by default on ``django_mcp.server``.
+    """
+    options: dict[str, Any] = {
+        "name": name,
+        "title": title,
+        "description": description,
+        "mime_type": mime_type,
+        "size": size,
+        "annotations": annotations,
+        "icons": icons,
+        "permission": permission,
+        "meta": meta,
+    }
+    return _decorator(lambda function: Resource(function, uri, context_type=Context, **options), server, None)  # type: ignore[no-any-return]
+
+
+@overload
+def prompt(call: F, /) -> F: ...
+@overload
+def prompt(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] = (),
+    permission: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+    server: MCPServer | None = None,
+) -> Callable[[F], F]: ...
+def prompt(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None = None, **options: Any) -> Any:
+    """Offer a function as a prompt: from arguments to messages. Works bare and called.
+
+    Args:
+        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
+        title: for display.
+        description: by default the docstring, whose parameter section describes the arguments.
+        icons: images for display.
+        permission: like ``"library.view_book"``; without it the prompt does not exist for the caller.
+        meta: the definition's ``_meta``.
+        server: where to register; by default on ``django_mcp.server``.
+    """
+    return _decorator(lambda function: Prompt(function, context_type=Context, **options), server, call)
+
+
+def _decorator(make: Callable[[Callable[..., Any]], Primitive], on: MCPServer | None, call: Any) -> Any:
+    def register(function: F) -> F:
+        (server if on is None else on).add(make(function))
+        return function
+
+    return register if call is None else register(call)

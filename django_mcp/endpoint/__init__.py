@@ -1,0 +1,1 @@
+"""HTTP in, HTTP out: one core, and two thin edges around it."""

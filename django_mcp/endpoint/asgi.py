@@ -1,0 +1,138 @@
+"""The fast edge: an ASGI application beside Django's.
+
+Passing through Django's request handler and its middleware would cost ten times the rest together, so nothing
+here does; a Django request is built only when a tool asks for one.
+"""
+
+import io
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from functools import cached_property, partial
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.handlers.asgi import ASGIRequest
+from django.urls import NoReverseMatch, reverse
+
+from django_mcp.conf import settings
+from django_mcp.endpoint.gate import Admission, Endpoint
+from django_mcp.endpoint.messages import Head, Reply
+from django_mcp.core.concurrency import Pool
+from django_mcp.core.registry import MCPServer, servers
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class MCPApplication:
+    """Serves the endpoints' URLs, and hands everything else to *django_application*.
+
+    URLs are those under which ``django_mcp.urls`` is included in the URLconf, or where it is not included, the
+    servers' own paths.
+    """
+
+    def __init__(self, django_application: Application) -> None:
+        self.django_application = django_application
+        self._endpoints: dict[str, Endpoint] = {}
+        for server in servers():
+            path, endpoint = path_of(server), Endpoint(server)
+            self._endpoints[path] = self._endpoints[path + "/"] = endpoint
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The worker threads for synchronous code."""
+        return Pool(settings.THREADS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http":
+            path = scope["path"]
+            if root := scope.get("root_path"):
+                path = path.removeprefix(root)
+            endpoint = self._endpoints.get(path)
+            if endpoint is not None:
+                await self._serve(endpoint, scope, receive, send)
+                return
+        await self.django_application(scope, receive, send)
+
+    async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = read_headers(scope["headers"])
+        edge = partial(ASGIRequest, scope, io.BytesIO())
+        head = Head(scope["method"], headers, host_of(scope, headers), is_secure(scope, headers), edge)
+        admitted = await endpoint.admit(head, self.pool)
+        if type(admitted) is Reply:
+            await _send(send, admitted)
+            return
+        assert isinstance(admitted, Admission)  # noqa: S101
+        body = await read_body(receive, settings.MAX_BODY_BYTES)
+        if body is None:
+            return
+        await _send(send, admitted.too_large() if isinstance(body, TooLarge) else await admitted.answer(body))
+
+
+def path_of(server: MCPServer) -> str:
+    """The URL path of a server's endpoint, without a final slash."""
+    try:
+        return reverse(f"django_mcp:{server.name}")
+    except NoReverseMatch:
+        return f"/{server.path}"
+
+
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by lower-case name. A second one of the same name is joined to the first."""
+    headers: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
+
+
+def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
+    """The host and port the client sent the request to, by the rules of ``HttpRequest.get_host``."""
+    if django_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
+        return forwarded
+    if (host := headers.get("host")) is not None:
+        return host
+    name, port = scope.get("server") or ("", None)
+    return f"{name}:{port}" if port else str(name)
+
+
+def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
+    """Whether the client spoke https, by the rules of ``HttpRequest.scheme``."""
+    if (told_by := django_settings.SECURE_PROXY_SSL_HEADER) is not None:
+        name, expected = told_by
+        value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())
+        if value is not None:
+            return value.partition(",")[0].strip() == str(expected)
+    return scope.get("scheme") == "https"
+
+
+class TooLarge:
+    """Stands for a body that was not read to its end."""
+
+
+async def read_body(receive: Receive, limit: int) -> "bytes | TooLarge | None":
+    """The whole body, or word that it is longer than *limit* bytes; None where the client has gone."""
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        return body if len(body) <= limit else TooLarge()
+    chunks: list[bytes] = []
+    length = 0
+    while message["type"] == "http.request":
+        chunks.append(message.get("body", b""))
+        length += len(chunks[-1])
+        if length > limit:
+            return TooLarge()
+        if not message.get("more_body"):
+            return b"".join(chunks)
+        message = await receive()
+    return None
+
+
+async def _send(send: Send, reply: Reply) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
+    headers.append((b"content-length", b"%d" % len(reply.body)))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

@@ -1,0 +1,93 @@
+"""Which hosts and browser pages may talk to an endpoint.
+
+An attacker's page can make a browser on the same machine or network send requests to a local server under a
+name the attacker controls (DNS rebinding). The Host must therefore be one of ours, and the Origin, which only
+browsers send, one we know (2026-07-28, Streamable HTTP, Security & Endpoint).
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+from django.http.request import split_domain_port, validate_host
+
+from django_mcp.conf import settings
+from django_mcp.endpoint.messages import Head, Headers, Refusal
+
+_LOOPBACK = (".localhost", "127.0.0.1", "[::1]")
+
+_ALLOW_HEADERS = (
+    "Authorization, X-API-Key, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "
+    "Mcp-Session-Id, Last-Event-ID"
+)
+
+
+@lru_cache(maxsize=1024)
+def is_our_host(host: str) -> bool:
+    """Whether ``ALLOWED_HOSTS`` has the host of a Host header, by Django's own rules."""
+    allowed = django_settings.ALLOWED_HOSTS
+    if django_settings.DEBUG and not allowed:
+        allowed = _LOOPBACK
+    domain, _ = split_domain_port(host)
+    return bool(domain) and validate_host(domain, allowed)
+
+
+@lru_cache(maxsize=1024)
+def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
+    """Whether pages of *origin* may call: configured ones, and those of this very host."""
+    if origin in settings.ALLOWED_ORIGINS:
+        return True
+    # With "*" in ALLOWED_HOSTS any name may be in the Host header, so it vouches for nothing.
+    if "*" in django_settings.ALLOWED_HOSTS:
+        return False
+    return origin == f"{'https' if secure else 'http'}://{host}"
+
+
+def check_host(head: Head) -> None:
+    """Turn down a foreign Host.
+
+    Raises:
+        Refusal: 400, as Django does.
+    """
+    if not is_our_host(head.host):
+        raise Refusal(400, f"Unknown host {head.host[:100]!r}. The site's owner can add it to ALLOWED_HOSTS.")
+
+
+def check_origin(head: Head) -> Headers:
+    """The CORS headers for a known Origin; none where there is no Origin.
+
+    Raises:
+        Refusal: 403 for a foreign Origin, ``null`` included.
+    """
+    origin = head.headers.get("origin")
+    if origin is None:
+        return ()
+    if not is_our_origin(origin, head.host, secure=head.secure):
+        message = f"Origin {origin[:100]!r} may not call this endpoint. DJANGO_MCP['ALLOWED_ORIGINS'] lists who may."
+        raise Refusal(403, message)
+    return (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", "WWW-Authenticate, Mcp-Session-Id, Retry-After"),
+        ("Vary", "Origin"),
+    )
+
+
+def preflight(headers: Mapping[str, str]) -> Headers:
+    """What a browser asks before it sends the real request (Fetch, CORS-preflight request)."""
+    wanted = headers.get("access-control-request-headers", "")
+    parameters = [name for each in wanted.split(",") if (name := each.strip()).lower().startswith("mcp-param-")]
+    return (
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"),
+        ("Access-Control-Allow-Headers", ", ".join([_ALLOW_HEADERS, *parameters])),
+        ("Access-Control-Max-Age", "600"),
+    )
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting in {"ALLOWED_HOSTS", "DEBUG", "DJANGO_MCP"}:
+        is_our_host.cache_clear()
+        is_our_origin.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.endpoint.origins")

@@ -1,0 +1,72 @@
+"""What older versions had not yet: clients apply the strict schema of the version they agreed on.
+
+Members a version does not know are left out of lists and ``initialize``. In content blocks nothing is lost: what
+has no form of its own yet is put into the nearest one there is.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_NEW_IN: Mapping[str, frozenset[str]] = {
+    "2025-11-25": frozenset({"icons", "websiteUrl"}),
+    "2025-06-18": frozenset({"title", "outputSchema", "structuredContent", "_meta"}),
+    "2025-03-26": frozenset({"annotations", "instructions"}),
+}
+"""Members by the version that brought them."""
+
+_ENTRIES = ("tools", "resources", "resourceTemplates", "prompts")
+
+
+def _unknown_to(version: str) -> frozenset[str]:
+    return frozenset().union(*(members for since, members in _NEW_IN.items() if since > version))
+
+
+_UNKNOWN: Mapping[str, frozenset[str]] = {
+    version: _unknown_to(version) for version in ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+}
+
+
+def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
+    """A result's fields as a client of *version* knows them."""
+    unknown = _UNKNOWN[version]
+    if not unknown:
+        return fields
+    match method:
+        case "initialize":
+            return {**_without(fields, unknown), "serverInfo": _without(fields["serverInfo"], unknown)}
+        case "tools/call":
+            known = _without(fields, unknown)
+            return {**known, "content": [_block(block, version) for block in fields["content"]]}
+        case "prompts/get":
+            messages = [{**each, "content": _block(each["content"], version)} for each in fields["messages"]]
+            return {**fields, "messages": messages}
+    for member in _ENTRIES:
+        if member in fields:
+            return {**fields, member: [_without(entry, unknown) for entry in fields[member]]}
+    return fields
+
+
+def _without(fields: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in unknown}
+
+
+def _link_as_text(block: Mapping[str, Any]) -> dict[str, Any]:
+    described = f": {block['description']}" if block.get("description") else ""
+    return {"type": "text", "text": f"{block.get('title') or block['name']} <{block['uri']}>{described}"}
+
+
+def _sound_as_resource(block: Mapping[str, Any]) -> dict[str, Any]:
+    contents = {"uri": "attachment:sound", "mimeType": block["mimeType"], "blob": block["data"]}
+    return {"type": "resource", "resource": contents}
+
+
+_BLOCKS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "resource_link": ("2025-06-18", _link_as_text),
+    "audio": ("2025-03-26", _sound_as_resource),
+}
+"""Kinds of block: the version that brought each, and what it is before that."""
+
+
+def _block(block: dict[str, Any], version: str) -> dict[str, Any]:
+    since, instead = _BLOCKS.get(block["type"], ("", None))
+    return instead(block) if instead is not None and version < since else block

@@ -1,0 +1,54 @@
+"""Prompts (2026-07-28, Prompts)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.schema import Arguments
+from django_mcp.protocol.content import Content, PromptMessage
+
+
+class Prompt(Primitive):
+    """A function that writes messages from arguments.
+
+    On the wire arguments are strings; the function's annotations turn them into what it wants. It returns a
+    str (one message of the user), a ``PromptMessage``, a content block, or a list of these.
+    """
+
+    kind = "prompt"
+
+    def __init__(self, call: Callable[..., Any], **options: Any) -> None:
+        super().__init__(call, **options)
+        self.require_plain_name()
+        self.arguments = Arguments(self.name, self.function.parameters)
+        required = set(self.arguments.schema.get("required", ()))
+        arguments = []
+        for name, schema in self.arguments.schema["properties"].items():
+            argument = {"name": name}
+            argument.update({key: schema[key] for key in ("title", "description") if key in schema})
+            argument["required"] = name in required
+            arguments.append(argument)
+        if arguments:
+            self.definition["arguments"] = arguments
+
+    def fields(self, value: Any) -> dict[str, Any]:
+        """The ``GetPromptResult`` for what the function returned."""
+        items = value if isinstance(value, list | tuple) else [value]
+        fields: dict[str, Any] = {"messages": [_message(item).to_wire() for item in items]}
+        if self.description:
+            fields["description"] = self.description
+        return fields
+
+
+def _message(item: Any) -> PromptMessage:
+    if isinstance(item, PromptMessage):
+        return item
+    if isinstance(item, str | Content):
+        return PromptMessage(item)
+    msg = f"a prompt returns str, PromptMessage or content blocks, not {type(item).__name__}"
+    raise TypeError(msg)
+
+
+def strings_only(arguments: Mapping[str, Any]) -> list[str]:
+    """The names of arguments that are not strings, which is what the wire has (GetPromptRequestParams)."""
+    return [name for name, value in arguments.items() if not isinstance(value, str)]

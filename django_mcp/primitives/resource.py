@@ -1,0 +1,103 @@
+"""Resources and resource templates (2026-07-28, Resources)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic_core import to_json
+
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.functions import EMPTY
+from django_mcp.primitives.schema import ArgumentError, Arguments
+from django_mcp.protocol.content import Annotations, ResourceContents
+from django_mcp.protocol.uri_templates import URITemplate
+
+
+class Resource(Primitive):
+    """A function that gives the contents of one URI.
+
+    It may return text (str), bytes, a ``ResourceContents`` or a list of them, or anything pydantic can turn
+    into JSON.
+
+    Args:
+        uri: the URI.
+        mime_type: media type; by default text/plain, application/json or application/octet-stream, by what is
+            returned.
+        size: bytes, where known beforehand.
+        annotations: hints for clients.
+        other arguments: see ``Primitive``.
+    """
+
+    kind = "resource"
+
+    def __init__(
+        self,
+        call: Callable[..., Any],
+        uri: str,
+        *,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(call, **options)
+        self.uri = self.key = uri
+        self.mime_type = mime_type
+        self.template = self._parse(uri)
+        self.arguments = Arguments(self.name, self.function.parameters)
+        self.definition["uriTemplate" if self.template.variables else "uri"] = uri
+        if mime_type is not None:
+            self.definition["mimeType"] = mime_type
+        if size is not None:
+            self.definition["size"] = size
+        if annotations is not None:
+            self.definition["annotations"] = annotations.to_wire()
+
+    def _parse(self, uri: str) -> URITemplate:
+        try:
+            template = URITemplate(uri)
+        except ValueError as error:
+            msg = f"{self.label}: {error}"
+            raise ImproperlyConfigured(msg) from None
+        parameters = {parameter.name: parameter for parameter in self.function.parameters}
+        if set(template.variables) != set(parameters):
+            msg = (
+                f"{self.label}: the variables of {uri!r} ({', '.join(template.variables) or 'none'}) and the "
+                f"parameters of the function ({', '.join(parameters) or 'none'}) must be the same."
+            )
+            raise ImproperlyConfigured(msg)
+        for name in template.optional:
+            if parameters[name].default is EMPTY:
+                msg = f"{self.label}: {{?{name}}} may be absent from the URI, so parameter {name!r} needs a default."
+                raise ImproperlyConfigured(msg)
+        return template
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the URI has variables."""
+        return bool(self.template.variables)
+
+    def match(self, uri: str) -> dict[str, Any] | None:
+        """The function's arguments for *uri*; None where the URI is not this one's."""
+        variables = self.template.match(uri)
+        if variables is None:
+            return None
+        try:
+            return self.arguments.validate(variables)
+        except ArgumentError:  # calendar://events/soon is no resource of calendar://events/{year}, year an int
+            return None
+
+    def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
+        """``contents`` of the result for what the function returned."""
+        items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
+        return [self._content(uri, item) for item in items]
+
+    def _content(self, uri: str, value: Any) -> dict[str, Any]:
+        if isinstance(value, ResourceContents):
+            return value.to_wire(uri, self.mime_type)
+        if isinstance(value, str):
+            return ResourceContents(value).to_wire(uri, self.mime_type or "text/plain")
+        if isinstance(value, bytes | bytearray | memoryview):
+            return ResourceContents(bytes(value)).to_wire(uri, self.mime_type or "application/octet-stream")
+        text = to_json(value, by_alias=True, inf_nan_mode="null").decode()
+        return ResourceContents(text).to_wire(uri, self.mime_type or "application/json")

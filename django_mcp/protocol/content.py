@@ -1,0 +1,205 @@
+"""Content blocks of tool results and prompt messages, and what decorates them (2026-07-28, Tools, Tool Result)."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """Hints to the client on how to use or display something.
+
+    Attributes:
+        audience: for whom it is.
+        priority: 0.0 (optional) to 1.0 (required).
+        last_modified: ISO 8601 timestamp.
+    """
+
+    audience: Sequence[Role] = ()
+    priority: float | None = None
+    last_modified: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """The ``annotations`` object."""
+        return _present(
+            audience=list(self.audience) or None, priority=self.priority, lastModified=self.last_modified
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Icon:
+    """An image for a server, tool, resource or prompt.
+
+    Attributes:
+        src: an https: or data: URI; clients must refuse other schemes.
+        mime_type: media type, where the URI does not tell.
+        sizes: like ``["48x48"]``, or ``["any"]`` for SVG.
+        theme: the background it is made for.
+    """
+
+    src: str
+    mime_type: str | None = None
+    sizes: Sequence[str] = ()
+    theme: Literal["light", "dark"] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what every client has to refuse."""
+        if not self.src.startswith(("https:", "http:", "data:")):
+            msg = f"An icon's src must be an https: or data: URI, not {self.src[:60]!r}"
+            raise ValueError(msg)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The ``Icon`` object."""
+        return _present(
+            src=self.src, mimeType=self.mime_type, sizes=list(self.sizes) or None, theme=self.theme
+        )
+
+
+class Content:
+    """Base of every block that may stand in ``content``."""
+
+    __slots__ = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """The block as a JSON object."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent(Content):
+    """Text."""
+
+    text: str
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"type": "text", …}``."""
+        return _block("text", self, text=self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageContent(Content):
+    """An image: raw bytes and their media type."""
+
+    data: bytes = field(repr=False)
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"type": "image", …}``, the bytes in Base64."""
+        return _block("image", self, data=_base64(self.data), mimeType=self.mime_type)
+
+
+@dataclass(frozen=True, slots=True)
+class AudioContent(Content):
+    """Sound: raw bytes and their media type."""
+
+    data: bytes = field(repr=False)
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"type": "audio", …}``, the bytes in Base64."""
+        return _block("audio", self, data=_base64(self.data), mimeType=self.mime_type)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLink(Content):
+    """A pointer to a resource the client may read; it need not be listed."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"type": "resource_link", …}``."""
+        described = _present(
+            title=self.title, description=self.description, mimeType=self.mime_type, size=self.size
+        )
+        return _block("resource_link", self, uri=self.uri, name=self.name, **described)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceContents:
+    """What reading a resource gives: text, or bytes.
+
+    Attributes:
+        data: a str becomes ``text``; bytes become ``blob``.
+        uri: the resource's own URI; None for the one that was asked for.
+        mime_type: media type of the data.
+    """
+
+    data: str | bytes = field(repr=False)
+    uri: str | None = None
+    mime_type: str | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def to_wire(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
+        """A ``TextResourceContents`` or ``BlobResourceContents``; the arguments fill what is None here."""
+        body = {"text": self.data} if isinstance(self.data, str) else {"blob": _base64(self.data)}
+        head = _present(uri=self.uri or uri, mimeType=self.mime_type or mime_type)
+        return {**head, **body, **_present(_meta=self.meta and dict(self.meta))}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedResource(Content):
+    """A resource's contents inside a result or message. ``resource.uri`` is required here."""
+
+    resource: ResourceContents
+    annotations: Annotations | None = None
+    meta: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """An embedded resource stands alone, so it has to say what it is."""
+        if not self.resource.uri:
+            msg = "EmbeddedResource needs ResourceContents with a uri"
+            raise ValueError(msg)
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"type": "resource", …}``."""
+        return _block("resource", self, resource=self.resource.to_wire(self.resource.uri or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt.
+
+    Attributes:
+        content: a block, or a str for text.
+        role: who speaks.
+    """
+
+    content: Content | str = ""
+    role: Role = "user"
+
+    def to_wire(self) -> dict[str, Any]:
+        """The ``PromptMessage`` object."""
+        block = TextContent(self.content) if isinstance(self.content, str) else self.content
+        return {"role": self.role, "content": block.to_wire()}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _present(**members: Any) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if value is not None}
+
+
+def _block(kind: str, block: Any, **members: Any) -> dict[str, Any]:
+    if block.annotations is not None:
+        members["annotations"] = block.annotations.to_wire()
+    if block.meta is not None:
+        members["_meta"] = dict(block.meta)
+    return {"type": kind, **members}

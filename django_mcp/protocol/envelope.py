@@ -1,0 +1,61 @@
+"""What ``params._meta`` says about a request (2026-07-28, Overview, General fields)."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django_mcp.protocol.errors import InvalidParams
+
+PREFIX = "io.modelcontextprotocol/"
+VERSION = PREFIX + "protocolVersion"
+CLIENT_INFO = PREFIX + "clientInfo"
+CLIENT_CAPABILITIES = PREFIX + "clientCapabilities"
+SERVER_INFO = PREFIX + "serverInfo"
+
+
+class ClientInfo(NamedTuple):
+    """Who the client says it is. Not verified: for display and logs only."""
+
+    name: str = ""
+    version: str = ""
+    title: str = ""
+
+    @classmethod
+    def read(cls, value: Any) -> "ClientInfo":
+        """From an ``Implementation`` object; anything of the wrong type reads as empty."""
+        if not isinstance(value, Mapping):
+            return UNKNOWN_CLIENT
+        return cls(*(text if isinstance(text := value.get(key), str) else "" for key in cls._fields))
+
+
+UNKNOWN_CLIENT = ClientInfo()
+
+
+def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``params._meta`` where it is an object, else an empty mapping."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+class Envelope(NamedTuple):
+    """The per-request protocol fields."""
+
+    version: str
+    client: ClientInfo
+    capabilities: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> "Envelope":
+        """Read and check the fields every self-contained request must have.
+
+        Raises:
+            InvalidParams: ``_meta`` or one of its required members is missing or of the wrong type.
+        """
+        meta = params.get("_meta")
+        if not isinstance(meta, dict):
+            raise InvalidParams(f'"params._meta" must be an object with {VERSION!r} and {CLIENT_CAPABILITIES!r}.')
+        version, capabilities = meta.get(VERSION), meta.get(CLIENT_CAPABILITIES)
+        if not isinstance(version, str):
+            raise InvalidParams(f'"params._meta" must have {VERSION!r}, a string.')
+        if not isinstance(capabilities, dict):
+            raise InvalidParams(f'"params._meta" must have {CLIENT_CAPABILITIES!r}, an object.')
+        return cls(version, ClientInfo.read(meta.get(CLIENT_INFO)), capabilities)

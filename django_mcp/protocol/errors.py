@@ -1,0 +1,112 @@
+"""Errors that become JSON-RPC error objects.
+
+Codes: JSON-RPC 2.0 section 5.1, and the MCP range -32020 to -32099 (2026-07-28, Overview, Error Codes).
+``http_status`` is what the Streamable HTTP transport of that revision asks for.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+RequestId = str | int
+
+
+class ProtocolError(Exception):
+    """Something a client did, or met, that is answered with a JSON-RPC error.
+
+    Args:
+        message: what is wrong, then what would be right; the client sees it.
+        data: any JSON value for ``error.data``; left out when None.
+        request_id: the id of the request at fault, where it could be read.
+    """
+
+    code: ClassVar[int] = -32603
+    http_status: ClassVar[int] = 200
+    broken_envelope: ClassVar[bool] = False
+    """True where the message itself could not be taken, so that no protocol version answers it with 200."""
+
+    def __init__(self, message: str, data: Any = None, *, request_id: RequestId | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        self.request_id = request_id
+
+    def to_wire(self) -> dict[str, Any]:
+        """The JSON-RPC ``error`` object."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+class ParseError(ProtocolError):
+    """The body is not JSON."""
+
+    code = -32700
+    http_status = 400
+    broken_envelope = True
+
+
+class InvalidRequest(ProtocolError):
+    """JSON, but not a JSON-RPC 2.0 message of MCP."""
+
+    code = -32600
+    http_status = 400
+    broken_envelope = True
+
+
+class MethodNotFound(ProtocolError):
+    """No such method, or a method of a capability this server does not declare."""
+
+    code = -32601
+    http_status = 404
+
+
+class InvalidParams(ProtocolError):
+    """The method exists and its parameters are wrong; also an unknown tool, prompt or cursor."""
+
+    code = -32602
+    http_status = 400
+
+
+class ResourceNotFound(InvalidParams):
+    """No such resource, or none this caller may know of (2026-07-28, Resources, Error Handling)."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__("Resource not found", {"uri": uri})
+
+
+class InternalError(ProtocolError):
+    """Our fault. The message holds no detail; the log does."""
+
+    code = -32603
+
+
+class HeaderMismatch(ProtocolError):
+    """A mirrored HTTP header is missing, malformed, or differs from the body."""
+
+    code = -32020
+    http_status = 400
+
+
+class MissingClientCapability(ProtocolError):
+    """The call needs something the client did not declare."""
+
+    code = -32021
+    http_status = 400
+
+    def __init__(self, message: str, required: dict[str, dict[str, Any]]) -> None:
+        super().__init__(message, {"requiredCapabilities": required})
+
+
+class UnsupportedProtocolVersion(ProtocolError):
+    """A version nobody here speaks."""
+
+    code = -32022
+    http_status = 400
+    broken_envelope = True
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        super().__init__(
+            f"Unsupported protocol version {requested!r}; this server speaks {', '.join(supported)}.",
+            {"supported": list(supported), "requested": requested},
+        )

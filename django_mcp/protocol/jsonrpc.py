@@ -1,0 +1,138 @@
+"""JSON-RPC 2.0 as MCP uses it: bytes to messages, and answers to bytes.
+
+What MCP narrows (2026-07-28, Overview, Messages): ids are strings or integers and never null, ``params`` is an
+object, and a batch is not a message.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from django_mcp.protocol.errors import InvalidRequest, ParseError, ProtocolError, RequestId
+
+JSONRPC = "2.0"
+
+
+class Request(NamedTuple):
+    """A call that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Any]
+
+
+class Notification(NamedTuple):
+    """A message that gets none."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class Response(NamedTuple):
+    """The client's answer to a request of ours."""
+
+    id: RequestId
+    result: Any
+    error: Any
+
+
+Message = Request | Notification | Response
+
+
+def decode(body: bytes) -> Any:
+    """Read one JSON value from UTF-8 *body*.
+
+    Raises:
+        ParseError: not JSON, not UTF-8, nested deeper than 200, NaN or Infinity, a lone surrogate, a number
+            of more than 4,300 digits, or an object with the same key twice (two readers of such an object
+            need not agree on what it says; RFC 8259 section 4).
+    """
+    try:
+        value = from_json(body, allow_inf_nan=False)
+        # A body that is its own shortest encoding holds no key twice. Most clients send just that, and
+        # comparing costs a sixth of looking at each object.
+        if to_json(value) != body:
+            json.loads(body, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"The body is not valid JSON: {error}") from None
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        msg = f"the key {twice[:100]!r} occurs twice in one object"
+        raise ValueError(msg)
+    return members
+
+
+def parse(value: Any) -> Message:
+    """Tell what kind of message a JSON value is.
+
+    Raises:
+        InvalidRequest: it is none; ``request_id`` is set where the id could be read.
+    """
+    if type(value) is not dict:
+        raise InvalidRequest(f"A message is a JSON object, not {_kind(value)}.")
+    request_id = value.get("id")
+    readable = type(request_id) is int or type(request_id) is str
+    if value.get("jsonrpc") != JSONRPC:
+        raise InvalidRequest('"jsonrpc" must be "2.0".', request_id=request_id if readable else None)
+    if "id" in value and not readable:
+        raise InvalidRequest(f'"id" must be a string or an integer, not {_kind(request_id)}.')
+    if "method" not in value:
+        if readable and ("result" in value) != ("error" in value):
+            return Response(request_id, value.get("result"), value.get("error"))  # type: ignore[arg-type]
+        raise InvalidRequest('A message needs a "method".', request_id=request_id)
+    method, params = value["method"], value.get("params", {})
+    if type(method) is not str:
+        raise InvalidRequest(f'"method" must be a string, not {_kind(method)}.', request_id=request_id)
+    if type(params) is not dict:
+        raise InvalidRequest(f'"params" must be an object, not {_kind(params)}.', request_id=request_id)
+    return Request(request_id, method, params) if readable else Notification(method, params)  # type: ignore[arg-type]
+
+
+class UnencodableResult(ValueError):
+    """A result that has no JSON form."""
+
+
+def encode(value: Any) -> bytes:
+    """The shortest JSON of *value*, without line breaks; NaN and the infinities become null.
+
+    Raises:
+        UnencodableResult: it holds what JSON cannot (a lone surrogate, say).
+    """
+    try:
+        return to_json(value, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeError) as error:
+        raise UnencodableResult(str(error)) from None
+
+
+def encode_result(request_id: RequestId, result: dict[str, Any] | bytes) -> bytes:
+    """A response that carries *result*, an object or its JSON.
+
+    Raises:
+        UnencodableResult: the object has no JSON form.
+    """
+    if type(result) is bytes:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (to_json(request_id), result)
+    return encode({"jsonrpc": JSONRPC, "id": request_id, "result": result})
+
+
+def encode_error(request_id: RequestId | None, error: ProtocolError) -> bytes:
+    """A response that carries *error*. Without a readable id the member is left out, as MCP has it, not null."""
+    message: dict[str, Any] = {"jsonrpc": JSONRPC}
+    if request_id is not None:
+        message["id"] = request_id
+    message["error"] = error.to_wire()
+    return to_json(message, inf_nan_mode="null")
+
+
+_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer"}
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _KINDS.get(type(value), "a fractional number")

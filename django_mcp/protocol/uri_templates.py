@@ -1,0 +1,77 @@
+"""URI templates (RFC 6570) read backwards: from a URI to the variables that make it.
+
+Supported: ``{name}`` (one path segment or part of one), ``{+name}`` (anything, slashes too), and ``{?a,b}`` at
+the end (optional query parameters). That is what servers of the field use, and each can be matched without
+guessing. Values are percent-decoded.
+"""
+
+import re
+from urllib.parse import parse_qsl, unquote
+
+_EXPRESSION = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class URITemplate:
+    """A parsed template.
+
+    Attributes:
+        source: the template as written.
+        variables: names in order of appearance.
+        optional: those of them that come from ``{?…}`` and may be absent.
+
+    Raises:
+        ValueError: no scheme, an operator that is not supported, a name used twice, or a bad name.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        if not _SCHEME.match(source):
+            msg = f"{source!r} has no scheme; write something like 'travel://cities/{{city}}'"
+            raise ValueError(msg)
+        query: list[str] = []
+        path: list[str] = []
+        pattern: list[str] = []
+        end = 0
+        for match in _EXPRESSION.finditer(source):
+            pattern.append(re.escape(source[end : match.start()]))
+            end = match.end()
+            expression = match[1]
+            if expression.startswith("?") and end == len(source):
+                query = [self._name(name) for name in expression[1:].split(",")]
+            else:
+                path.append(name := self._name(expression.removeprefix("+")))
+                # Neither "/" nor what starts a query or fragment belongs to a simple variable.
+                pattern.append(f"(?P<{name}>{'.+' if expression.startswith('+') else '[^/?#]+'})")
+        pattern.append(re.escape(source[end:]))
+        if "{" in (literal := "".join(_EXPRESSION.split(source)[::2])) or "}" in literal:
+            msg = f"{source!r} has an unbalanced brace"
+            raise ValueError(msg)
+        self.variables: tuple[str, ...] = (*path, *query)
+        self.optional: frozenset[str] = frozenset(query)
+        if len(set(self.variables)) != len(self.variables):
+            msg = f"{source!r} uses a variable twice"
+            raise ValueError(msg)
+        self._pattern = re.compile("".join(pattern))
+
+    def _name(self, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            msg = f"{self.source!r}: {{{name}}} is not supported; use {{name}}, {{+name}}, or a final {{?a,b}}"
+            raise ValueError(msg)
+        return name
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The variables that give *uri*, or None where this template cannot."""
+        base, query = uri, ""
+        if self.optional:
+            base, _, query = uri.partition("?")
+        found = self._pattern.fullmatch(base)
+        if found is None:
+            return None
+        values = {name: unquote(value) for name, value in found.groupdict().items()}
+        for name, value in parse_qsl(query, keep_blank_values=True):
+            if name not in self.optional or name in values:
+                return None
+            values[name] = value
+        return values

@@ -1,0 +1,13 @@
+"""``path("", include("django_mcp.urls"))``: every endpoint, with and without a final slash, never a redirect."""
+
+import re
+
+from django.urls import re_path
+
+from django_mcp.endpoint.views import mcp_view
+from django_mcp.core.registry import servers
+
+app_name = "django_mcp"
+urlpatterns = [
+    re_path(rf"^{re.escape(server.path)}/?$", mcp_view(server), name=server.name) for server in servers()
+]
