@@ -52,15 +52,21 @@ def given() -> Mapping[str, Any]:
 
 def misspelt() -> dict[str, str | None]:
     """Keys nobody reads, each with the key that was probably meant."""
-    return {key: next(iter(difflib.get_close_matches(str(key).upper(), KEYS, n=1)), None) for key in given() if key not in KEYS}
+    return {
+        key: next(iter(difflib.get_close_matches(str(key).upper(), KEYS, n=1)), None)
+        for key in given()
+        if key not in KEYS
+    }
 
 
 def _read() -> Settings:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS}
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS
+    }
     return Settings(**values)
 
 
-class _LazySettings(LazyObject):
+class _LazySettings(LazyObject):  # type: ignore[type-arg]
     def _setup(self) -> None:
         self._wrapped = _read()
 

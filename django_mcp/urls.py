@@ -4,10 +4,8 @@ import re
 
 from django.urls import re_path
 
-from django_mcp.endpoint.views import mcp_view
 from django_mcp.core.registry import servers
+from django_mcp.endpoint.views import mcp_view
 
 app_name = "django_mcp"
-urlpatterns = [
-    re_path(rf"^{re.escape(server.path)}/?$", mcp_view(server), name=server.name) for server in servers()
-]
+urlpatterns = [re_path(rf"^{re.escape(server.path)}/?$", mcp_view(server), name=server.name) for server in servers()]

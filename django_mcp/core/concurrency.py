@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,6 +19,8 @@ from weakref import WeakKeyDictionary
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_mcp.conf import settings
 
 T = TypeVar("T")
 
@@ -158,6 +161,12 @@ class Pool:
             # Until the next job nothing of this one is kept alive by this frame.
             del function, context, future, mailbox
             value = None
+
+
+@cache
+def shared_pool() -> Pool:
+    """The pool of this process, ``DJANGO_MCP["THREADS"]`` wide."""
+    return Pool(settings.THREADS)
 
 
 def refresh_connections(idle: float) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.protocol.envelope import ClientInfo, meta_of
-from django_mcp.protocol.errors import RequestId
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.principal import Principal
+from django_mcp.protocol.envelope import ClientInfo, meta_of
+from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
     from django_mcp.core.registry import MCPServer

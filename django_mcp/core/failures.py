@@ -11,11 +11,11 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.http import Http404
 
+from django_mcp.core.context import Context
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
 from django_mcp.protocol.results import Result
-from django_mcp.core.context import Context
 
 logger = logging.getLogger("django_mcp")
 
@@ -43,12 +43,10 @@ def request_failure(error: Exception, context: Context) -> ProtocolError:
     match error:
         case ProtocolError():
             return error
-        case ArgumentError():
+        case ArgumentError() | ToolError():
             return InvalidParams(str(error))
         case ValidationError():
             return InvalidParams(_validation(error))
-        case ToolError():
-            return InvalidParams(str(error))
         case PermissionDenied() | Http404() | ObjectDoesNotExist() if context.method == "resources/read":
             return ResourceNotFound(str(context.params.get("uri")))
         case PermissionDenied():

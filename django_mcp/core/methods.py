@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from django_mcp.core.concurrency import in_transaction
+from django_mcp.core.context import Context
+from django_mcp.core.failures import request_failure, tool_failure, unknown
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.prompt import strings_only
 from django_mcp.primitives.resource import Resource
@@ -11,9 +14,6 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.cursors import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound, ResourceNotFound
 from django_mcp.protocol.results import Result
-from django_mcp.core.concurrency import in_transaction
-from django_mcp.core.context import Context
-from django_mcp.core.failures import request_failure, tool_failure, unknown
 
 T = TypeVar("T")
 
@@ -126,9 +126,7 @@ async def dispatch(context: Context) -> Result:
         raise request_failure(error, context) from None
 
 
-async def _run(
-    context: Context, primitive: Primitive, arguments: dict[str, Any], show: Callable[[Any], T]
-) -> T:
+async def _run(context: Context, primitive: Primitive, arguments: dict[str, Any], show: Callable[[Any], T]) -> T:
     """Call a resource's or prompt's function and show what it gives, both on the side the function is on."""
     call = partial(primitive.function.call, **primitive.keywords(context, arguments))
     if primitive.function.is_async:

@@ -7,13 +7,13 @@ from typing import Any, TypeVar, overload
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
+from django_mcp.core.context import Context
 from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import Annotations, Icon
 from django_mcp.protocol.results import Result
-from django_mcp.core.context import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = TypeVar("P", bound=Primitive)
@@ -61,7 +61,7 @@ class MCPServer:
         self.path = (f"{name}/mcp" if path is None else path).strip("/")
         for other in _servers.values():
             if self.name == other.name or self.path == other.path:
-                msg = f"There is already an MCPServer named {other.name!r} at {other.path!r}; choose another name and path."
+                msg = f"There is an MCPServer {other.name!r} at {other.path!r} already; choose another name and path."
                 raise ImproperlyConfigured(msg)
         self._title = title
         self._version = version

@@ -6,7 +6,7 @@ here does; a Django request is built only when a tool asks for one.
 
 import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -14,10 +14,10 @@ from django.core.handlers.asgi import ASGIRequest
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp.conf import settings
+from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.registry import MCPServer, servers
 from django_mcp.endpoint.gate import Admission, Endpoint
 from django_mcp.endpoint.messages import Head, Reply
-from django_mcp.core.concurrency import Pool
-from django_mcp.core.registry import MCPServer, servers
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -39,11 +39,6 @@ class MCPApplication:
             path, endpoint = path_of(server), Endpoint(server)
             self._endpoints[path] = self._endpoints[path + "/"] = endpoint
 
-    @cached_property
-    def pool(self) -> Pool:
-        """The worker threads for synchronous code."""
-        return Pool(settings.THREADS)
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] == "http":
@@ -60,7 +55,7 @@ class MCPApplication:
         headers = read_headers(scope["headers"])
         edge = partial(ASGIRequest, scope, io.BytesIO())
         head = Head(scope["method"], headers, host_of(scope, headers), is_secure(scope, headers), edge)
-        admitted = await endpoint.admit(head, self.pool)
+        admitted = await endpoint.admit(head, shared_pool())
         if type(admitted) is Reply:
             await _send(send, admitted)
             return

@@ -4,6 +4,7 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -11,14 +12,14 @@ from django.utils.module_loading import import_string
 
 from django_mcp.auth.base import Authenticator
 from django_mcp.conf import settings
+from django_mcp.core.concurrency import Runner
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
 from django_mcp.eras import Inbound, choose
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import decode, encode_error
-from django_mcp.core.concurrency import Runner
-from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -61,10 +62,8 @@ class Endpoint:
 
     async def _principal(self, head: Head, runner: Runner) -> Principal:
         for authenticator in self.authenticators:
-            if authenticator.blocking:
-                principal = await runner.sync(lambda each=authenticator: each.authenticate(head.headers))
-            else:
-                principal = authenticator.authenticate(head.headers)
+            recognise = partial(authenticator.authenticate, head.headers)
+            principal = await runner.sync(recognise) if authenticator.blocking else recognise()
             if principal is not None:
                 return principal
         raise Refusal(401, "This endpoint needs a credential.", [("WWW-Authenticate", "Bearer")])
@@ -76,7 +75,13 @@ class Admission:
     __slots__ = ("as_events", "cors", "endpoint", "head", "principal", "runner")
 
     def __init__(
-        self, endpoint: Endpoint, head: Head, principal: Principal, cors: Headers, as_events: bool, runner: Runner
+        self,
+        endpoint: Endpoint,
+        head: Head,
+        principal: Principal,
+        cors: Headers,
+        as_events: bool,
+        runner: Runner,
     ) -> None:
         self.endpoint = endpoint
         self.head = head
@@ -107,7 +112,12 @@ class Admission:
             # A client that wants nothing but events gets its one message as an event.
             return Reply(
                 status,
-                (*self.cors, ("Content-Type", EVENTS), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no")),
+                (
+                    *self.cors,
+                    ("Content-Type", EVENTS),
+                    ("Cache-Control", "no-store"),
+                    ("X-Accel-Buffering", "no"),
+                ),
                 b"event: message\r\ndata: %b\r\n\r\n" % body,
             )
         return Reply(status, (*self.cors, _JSON_HEADER) if self.cors else (_JSON_HEADER,), body)

@@ -15,7 +15,7 @@ from django.http.request import split_domain_port, validate_host
 from django_mcp.conf import settings
 from django_mcp.endpoint.messages import Head, Headers, Refusal
 
-_LOOPBACK = (".localhost", "127.0.0.1", "[::1]")
+_LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
 _ALLOW_HEADERS = (
     "Authorization, X-API-Key, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "

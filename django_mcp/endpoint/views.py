@@ -12,10 +12,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.conf import settings
-from django_mcp.endpoint.gate import Admission, Endpoint
-from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.registry import MCPServer
+from django_mcp.endpoint.gate import Endpoint
+from django_mcp.endpoint.messages import Head, Reply
 
 
 def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponse]:

@@ -5,10 +5,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from django_mcp.protocol.errors import InternalError, RequestId
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
+from django_mcp.protocol.errors import InternalError, RequestId
 
 logger = logging.getLogger("django_mcp")
 

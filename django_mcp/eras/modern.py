@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django_mcp.core.context import Context
+from django_mcp.core.methods import dispatch
+from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, unencodable
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.protocol.envelope import Envelope, meta_of
@@ -24,9 +27,6 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.protocol.results import Result
-from django_mcp.core.context import Context
-from django_mcp.core.methods import dispatch
-from django_mcp.core.registry import MCPServer
 
 
 class ModernEra:
@@ -114,7 +114,10 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
 
 def discover(server: MCPServer) -> Result:
     """``server/discover``: what a client may want to know before it calls."""
-    fields: dict[str, Any] = {"supportedVersions": list(versions.SUPPORTED), "capabilities": server.capabilities()}
+    fields: dict[str, Any] = {
+        "supportedVersions": list(versions.SUPPORTED),
+        "capabilities": server.capabilities(),
+    }
     if server.instructions:
         fields["instructions"] = server.instructions
     return Result(fields, ttl_ms=server.ttl_ms, public=True)

@@ -76,10 +76,5 @@ class Primitive:
 
     def keywords(self, context: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What to call the function with. *arguments* have been validated."""
-        function = self.function
-        if function.context is None and not function.fixed:
-            return arguments if isinstance(arguments, dict) else dict(arguments)
-        keywords = {**function.fixed, **arguments}
-        if function.context is not None:
-            keywords[function.context] = context
-        return keywords
+        name = self.function.context
+        return dict(arguments) if name is None else {**arguments, name: context}

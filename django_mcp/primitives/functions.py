@@ -9,7 +9,6 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from docstring_parser import parse as parse_docstring
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 EMPTY = inspect.Parameter.empty
 
@@ -31,7 +30,6 @@ class Function:
     Attributes:
         call: the function itself, untouched.
         context: the name of the parameter annotated as the context, or None.
-        fixed: values to pass for parameters whose Python default is a pydantic ``Field(default=…)``.
     """
 
     call: Callable[..., Any]
@@ -39,7 +37,6 @@ class Function:
     is_async: bool
     parameters: Sequence[Parameter]
     context: str | None
-    fixed: dict[str, Any]
     returns: Any
     description: str | None
 
@@ -62,7 +59,6 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
     described = {parameter.arg_name: parameter.description for parameter in docs.params}
     context: str | None = None
     parameters: list[Parameter] = []
-    fixed: dict[str, Any] = {}
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             msg = f"{label}: parameter {parameter} cannot be an argument; give each argument a name and a type."
@@ -74,9 +70,7 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
         default = parameter.default
         if isinstance(default, FieldInfo):
             annotation = typing.Annotated[annotation, default]
-            default = EMPTY if default.is_required() else default.get_default(call_default_factory=True)
-            if default is not EMPTY and default is not PydanticUndefined:
-                fixed[parameter.name] = default
+            default = EMPTY
         parameters.append(Parameter(parameter.name, annotation, default, described.get(parameter.name)))
     words = [text for text in (docs.short_description, docs.long_description) if text]
     return Function(
@@ -85,7 +79,6 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
         is_async=inspect.iscoroutinefunction(_underlying(call)),
         parameters=tuple(parameters),
         context=context,
-        fixed=fixed,
         returns=hints.get("return", EMPTY),
         description="\n\n".join(words) or None,
     )
@@ -95,4 +88,4 @@ def _underlying(call: Callable[..., Any]) -> Callable[..., Any]:
     """What carries the annotations: an object with ``__call__`` carries them on that method."""
     if inspect.isroutine(call):
         return call
-    return typing.cast("Callable[..., Any]", type(call).__call__)
+    return type(call).__call__

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import PydanticSchemaGenerationError, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic_core import to_json
-from typing_extensions import TypedDict
+from django.db.models import QuerySet
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic_core import from_json, to_json
 
 from django_mcp.primitives.functions import EMPTY
-from django_mcp.primitives.schema import json_schema
+from django_mcp.primitives.schema import json_schema, typed_dict
 from django_mcp.protocol.content import Content, TextContent
 
 T = TypeVar("T")
@@ -70,9 +69,9 @@ class Output:
             schema = json_schema(adapter, "serialization")
             self._wrapped = schema.get("type") != "object"
             if self._wrapped:
-                schema = json_schema(TypeAdapter(TypedDict("Wrapped", {"result": returns})), "serialization")  # type: ignore[misc]
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
-            msg = f"{label}: its return annotation has no JSON Schema ({error}). Return a model, a dict or a str."
+                schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
+        except PydanticUserError as error:
+            msg = f"{label}: its return annotation has no JSON Schema. {error}"
             raise ImproperlyConfigured(msg) from error
         self.schema = schema
         self._validate = adapter.validator.validate_python
@@ -83,8 +82,10 @@ class Output:
 
         Raises:
             pydantic.ValidationError: the value is not what the function's annotation promises.
-            TypeError: a value that has no JSON form.
+            ValueError: NaN or an infinity, which JSON does not have.
         """
+        if isinstance(value, QuerySet):
+            value = list(value)
         if isinstance(value, ToolResult):
             content = [block.to_wire() for block in value.content]
             fields = self._fields(value.structured, value.text, content)
@@ -97,6 +98,8 @@ class Output:
         structured: dict[str, Any] | None = None
         if self.schema is not None:
             value = self._dump(self._validate(value), mode="json", by_alias=True)
+            if text is None:
+                text = _json(value)
             structured = {"result": value} if self._wrapped else value
         elif isinstance(value, Content):
             content = [value.to_wire(), *content]
@@ -107,7 +110,7 @@ class Output:
         elif value is not None:
             structured = value if isinstance(value, dict) else None
         if text is None and not content and value is not None:
-            text = to_json(value, inf_nan_mode="null").decode()
+            text = _json(value)
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
         fields: dict[str, Any] = {"content": content}
@@ -123,7 +126,14 @@ def _is_blocks(value: Any) -> bool:
 def _block(item: Any) -> Content:
     if isinstance(item, Content):
         return item
-    return TextContent(item if isinstance(item, str) else to_json(item, inf_nan_mode="null").decode())
+    return TextContent(item if isinstance(item, str) else _json(item))
+
+
+def _json(value: Any) -> str:
+    text = to_json(value, inf_nan_mode="constants").decode()
+    if "NaN" in text or "Infinity" in text:
+        from_json(text, allow_inf_nan=False)  # refuses the number, and lets the word pass
+    return text
 
 
 def _is_plain(returns: Any) -> bool:

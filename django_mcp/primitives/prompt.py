@@ -20,7 +20,7 @@ class Prompt(Primitive):
     def __init__(self, call: Callable[..., Any], **options: Any) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
-        self.arguments = Arguments(self.name, self.function.parameters)
+        self.arguments = Arguments(self.function.parameters, self.label)
         required = set(self.arguments.schema.get("required", ()))
         arguments = []
         for name, schema in self.arguments.schema["properties"].items():

@@ -44,7 +44,7 @@ class Resource(Primitive):
         self.uri = self.key = uri
         self.mime_type = mime_type
         self.template = self._parse(uri)
-        self.arguments = Arguments(self.name, self.function.parameters)
+        self.arguments = Arguments(self.function.parameters, self.label)
         self.definition["uriTemplate" if self.template.variables else "uri"] = uri
         if mime_type is not None:
             self.definition["mimeType"] = mime_type

@@ -1,15 +1,14 @@
 """From a signature to JSON Schema 2020-12, and from JSON to checked arguments: pydantic does both."""
 
-import copy
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, Required, cast
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
-from typing_extensions import NotRequired, Required, TypedDict
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
 from django_mcp.primitives.functions import EMPTY, Parameter
 
@@ -25,8 +24,18 @@ class ArgumentError(Exception):
 class _Schema(GenerateJsonSchema):
     """Without titles repeated from names: they tell a model nothing and cost tokens in every list."""
 
+    # A default that JSON cannot show is left out of the schema; it works all the same.
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
+
+
+def typed_dict(name: str, fields: dict[str, Any]) -> Any:
+    """A ``TypedDict`` made at run time, that allows no other keys."""
+    made = cast("Any", TypedDict)(name, fields)
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
 
 
 def json_schema(adapter: TypeAdapter[Any], mode: str) -> dict[str, Any]:
@@ -39,20 +48,28 @@ def json_schema(adapter: TypeAdapter[Any], mode: str) -> dict[str, Any]:
 class Arguments:
     """The named arguments of a tool, prompt or resource template.
 
-    They become a ``TypedDict``, so that a parameter may have any name and one that is left out stays out: then
-    Python's own default applies.
+    They become a ``TypedDict``, so that a parameter may have any name.
+
+    Args:
+        parameters: of the function.
+        label: names the primitive in errors.
 
     Attributes:
         schema: JSON Schema, an object that allows no further properties.
+
+    Raises:
+        ImproperlyConfigured: a parameter's type has no JSON Schema.
     """
 
-    def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, parameters: Sequence[Parameter], label: str) -> None:
         self.names = tuple(parameter.name for parameter in parameters)
         fields = {parameter.name: _field(parameter) for parameter in parameters}
-        typed = TypedDict(f"{name}_arguments", fields)  # type: ignore[operator]
-        typed.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
-        adapter: TypeAdapter[Any] = TypeAdapter(typed)
-        self.schema = {"type": "object", "properties": {}, **json_schema(adapter, "validation")}
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields))
+            self.schema = {"type": "object", "properties": {}, **json_schema(adapter, "validation")}
+        except PydanticUserError as error:
+            msg = f"{label}: the type of a parameter has no JSON Schema. {error}"
+            raise ImproperlyConfigured(msg) from error
         self._validate = adapter.validator.validate_python
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,42 +87,16 @@ class Arguments:
 
 
 def _field(parameter: Parameter) -> Any:
-    annotation, extra = parameter.annotation, {}
-    if parameter.description and not _says(annotation, "description"):
-        extra["description"] = parameter.description
-    annotation = _without_default(annotation)
-    if parameter.default is EMPTY:
-        return Required[Annotated[annotation, Field(**extra)]]  # type: ignore[arg-type]
-    try:
-        schema = {"default": to_jsonable_python(parameter.default)}
-    except (PydanticSerializationError, ValueError):
-        schema = {}
-    return NotRequired[Annotated[annotation, Field(**extra, json_schema_extra=schema)]]  # type: ignore[arg-type]
-
-
-def _metadata(annotation: Any) -> tuple[Any, ...]:
-    return tuple(getattr(annotation, "__metadata__", ()))
-
-
-def _says(annotation: Any, attribute: str) -> bool:
-    return any(isinstance(item, FieldInfo) and getattr(item, attribute) for item in _metadata(annotation))
-
-
-def _without_default(annotation: Any) -> Any:
-    """A ``TypedDict`` has no defaults: what stands in ``Field(default=…)`` is told in the schema instead."""
-    items = _metadata(annotation)
-    if not any(isinstance(item, FieldInfo) and not item.is_required() for item in items):
-        return annotation
-    bare: list[Any] = []
-    for item in items:
-        if isinstance(item, FieldInfo):
-            item = copy.copy(item)  # noqa: PLW2901
-            item.default, item.default_factory = PydanticUndefined, None
-            item._attributes_set = {  # noqa: SLF001
-                key: value for key, value in item._attributes_set.items() if key not in {"default", "default_factory"}  # noqa: SLF001
-            }
-        bare.append(item)
-    return Annotated[(annotation.__origin__, *bare)]
+    annotation = parameter.annotation
+    fields = [item for item in getattr(annotation, "__metadata__", ()) if isinstance(item, FieldInfo)]
+    if parameter.description and not any(field.description for field in fields):
+        annotation = Annotated[annotation, Field(description=parameter.description)]
+    if parameter.default is not EMPTY:
+        # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
+        return NotRequired[Annotated[annotation, Field(default=parameter.default)]]
+    if any(not field.is_required() for field in fields):
+        return NotRequired[annotation]
+    return Required[annotation]
 
 
 def _sentence(detail: Any, known: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class Tool(Primitive):
         super().__init__(call, **options)
         self.require_plain_name()
         self.atomic = atomic
-        self.arguments = Arguments(self.name, self.function.parameters)
+        self.arguments = Arguments(self.function.parameters, self.label)
         self.output = Output(self.function.returns, self.label)
         self.definition["inputSchema"] = self.arguments.schema
         if self.output.schema is not None:

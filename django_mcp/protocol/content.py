@@ -24,9 +24,7 @@ class Annotations:
 
     def to_wire(self) -> dict[str, Any]:
         """The ``annotations`` object."""
-        return _present(
-            audience=list(self.audience) or None, priority=self.priority, lastModified=self.last_modified
-        )
+        return _present(audience=list(self.audience) or None, priority=self.priority, lastModified=self.last_modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +51,7 @@ class Icon:
 
     def to_wire(self) -> dict[str, Any]:
         """The ``Icon`` object."""
-        return _present(
-            src=self.src, mimeType=self.mime_type, sizes=list(self.sizes) or None, theme=self.theme
-        )
+        return _present(src=self.src, mimeType=self.mime_type, sizes=list(self.sizes) or None, theme=self.theme)
 
 
 class Content:
@@ -124,9 +120,7 @@ class ResourceLink(Content):
 
     def to_wire(self) -> dict[str, Any]:
         """``{"type": "resource_link", …}``."""
-        described = _present(
-            title=self.title, description=self.description, mimeType=self.mime_type, size=self.size
-        )
+        described = _present(title=self.title, description=self.description, mimeType=self.mime_type, size=self.size)
         return _block("resource_link", self, uri=self.uri, name=self.name, **described)
 
 

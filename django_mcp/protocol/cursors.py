@@ -25,7 +25,7 @@ def decode_cursor(cursor: object) -> int:
         raw = base64.b64decode(str(cursor) + "=" * (-len(str(cursor)) % 4), altchars=b"-_", validate=True)
         digits = raw.removeprefix(_SALT)
         if raw == digits or not digits.isdigit() or len(digits) > 12:  # noqa: PLR2004
-            raise ValueError  # noqa: TRY301
+            raise ValueError
         return int(digits)
     except (ValueError, binascii.Error):
         message = "Invalid cursor. Ask again without one to start from the beginning."

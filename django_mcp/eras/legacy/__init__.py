@@ -6,6 +6,9 @@ This folder could be deleted as one, with the clients that need it.
 from collections.abc import Sequence
 from typing import Any
 
+from django_mcp.core.context import Context
+from django_mcp.core.methods import dispatch
+from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, unencodable
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.modern import complete, discover
@@ -27,9 +30,6 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.protocol.results import Result
-from django_mcp.core.context import Context
-from django_mcp.core.methods import dispatch
-from django_mcp.core.registry import MCPServer
 
 MOST_MESSAGES = 50
 """The longest batch."""

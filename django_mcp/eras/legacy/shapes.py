@@ -9,8 +9,7 @@ from typing import Any
 
 _NEW_IN: Mapping[str, frozenset[str]] = {
     "2025-11-25": frozenset({"icons", "websiteUrl"}),
-    "2025-06-18": frozenset({"title", "outputSchema", "structuredContent", "_meta"}),
-    "2025-03-26": frozenset({"annotations", "instructions"}),
+    "2025-06-18": frozenset({"title", "outputSchema", "structuredContent"}),
 }
 """Members by the version that brought them."""
 
@@ -42,6 +41,8 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
             return {**fields, "messages": messages}
     for member in _ENTRIES:
         if member in fields:
+            if member == "tools" and version < "2025-03-26":  # resources had annotations from the beginning
+                unknown |= {"annotations"}
             return {**fields, member: [_without(entry, unknown) for entry in fields[member]]}
     return fields
 

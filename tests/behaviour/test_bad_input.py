@@ -1,0 +1,160 @@
+"""Whatever a client sends, it gets the right error: never a 500, never a traceback, never silence."""
+
+import json
+
+import pytest
+
+from django_mcp import MCPServer, tool
+from tests import referee
+from tests.clients import LEGACY, MODERN, Client
+
+
+@pytest.fixture(autouse=True)
+def one_tool(server: MCPServer) -> None:
+    @tool(server=server)
+    def count(number: int, word: str = "") -> int:
+        return number
+
+
+def refused(client: Client, body: bytes, status: int, code: int) -> str:
+    answer = client.post(body, {"mcp-protocol-version": client.version, "mcp-method": "ping"})
+    assert (answer.status, answer.code) == (status, code), answer.body
+    assert answer.headers["content-type"] == "application/json"
+    assert "Traceback" not in answer.body.decode()
+    referee.check(answer.json, "ping", client.version)
+    return answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"hello",
+        b"'single'",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"} trailing',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":-Infinity}}',
+        b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"a":1,"a":2}}}',
+        b'{ "jsonrpc" : "2.0", "id" : 1, "method" : "ping", "params" : {"a" : 1, "\\u0061" : 2} }',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\\ud800"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\xff\xfe"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
+        b'{"jsonrpc":"2.0","id":' + b"9" * 10_000 + b',"method":"ping"}',
+        b"\x00" * 100,
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_what_is_not_json_is_a_parse_error(client: Client, body: bytes) -> None:
+    message = refused(client, body, 400, -32700)
+    assert "not valid JSON" in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"3",
+        b'"ping"',
+        b"{}",
+        b'{"id":1,"method":"ping"}',
+        b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":2.0,"id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":[1],"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"2.0","id":1,"method":7}',
+        b'{"jsonrpc":"2.0","id":1,"method":null}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
+    ],
+)
+def test_json_that_is_no_message_is_an_invalid_request(client: Client, body: bytes) -> None:
+    refused(client, body, 400, -32600)
+
+
+def test_an_error_names_the_request_where_its_id_can_be_read(client: Client) -> None:
+    answer = client.post(b'{"jsonrpc":"2.0","id":"abc","method":"ping","params":[]}')
+    assert answer.json["id"] == "abc"
+
+
+def test_the_widest_ids_come_back_unchanged(client: Client) -> None:
+    for request_id in (0, -1, 2**63, 10**40, "", "ü" * 1000, "1"):
+        body, headers = client.compose("tools/list", {})
+        answer = client.post(json.dumps({**body, "id": request_id}).encode(), headers)
+        assert answer.status == 200
+        assert answer.json["id"] == request_id
+        assert type(answer.json["id"]) is type(request_id)
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({}, '"params.name" must be a string'),
+        ({"name": 3}, '"params.name" must be a string'),
+        ({"name": "count", "arguments": []}, '"params.arguments" must be an object'),
+        ({"name": "count", "arguments": "number=3"}, '"params.arguments" must be an object'),
+        ({"name": "nope"}, "Unknown tool: 'nope'"),
+        ({"name": "n" * 5000}, "Unknown tool"),
+        ({"name": "Count"}, "Unknown tool: 'Count'"),
+    ],
+)
+def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, params: dict[str, object], says: str) -> None:
+    answer = client.request("tools/call", params)
+    assert answer.code == -32602
+    assert answer.status == (400 if client.is_modern else 200)
+    assert says in answer.error["message"]
+    assert len(answer.error["message"]) < 300
+
+
+@pytest.mark.parametrize("cursor", ["x", "", 5, {}, [], True, "AAAA", "YWZ0ZXI6LTE", "YWZ0ZXI6" + "OTk5" * 2000])
+def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, cursor: object) -> None:
+    answer = client.request("tools/list", {"cursor": cursor})
+    assert answer.code == -32602
+    assert "Invalid cursor" in answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "Missing argument 'number'"),
+        ({"number": "many"}, "'number': Input should be a valid integer"),
+        ({"number": None}, "'number'"),
+        ({"number": 1.5}, "fractional part"),
+        ({"number": [1] * 10_000}, "'number'"),
+        ({"number": 1, "word": 3}, "'word': Input should be a valid string"),
+        ({"number": 1, "Word": "x"}, "Unknown argument 'Word'. Did you mean 'word'?"),
+        ({"number": 1, "confirm": True}, "Unknown argument 'confirm'. It takes 'number', 'word'."),
+        ({"self": 1, "number": 1}, "Unknown argument 'self'"),
+        ({"number": 1, "_meta": {}}, "Unknown argument '_meta'"),
+    ],
+)
+def test_wrong_arguments_are_told_to_the_model_in_words(
+    client: Client, arguments: dict[str, object], says: str
+) -> None:
+    answer = client.request("tools/call", {"name": "count", "arguments": arguments})
+    assert answer.status == 200
+    assert answer.result["isError"] is True
+    assert says in answer.text
+    assert len(answer.text) < 400
+
+
+def test_huge_integers_arrive_whole(client: Client) -> None:
+    assert client.call("count", number=10**300).result["structuredContent"] == {"result": 10**300}
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_a_header_sent_twice_is_not_taken_for_one(server: MCPServer, version: str, open_database: None) -> None:
+    """Two readers of such a request could each believe another copy."""
+    client = Client(server, MODERN, "asgi")
+    answer = client.request("tools/list", headers={"mcp-method": "tools/list, tools/list"})
+    assert (answer.status, answer.code) == (400, -32020)

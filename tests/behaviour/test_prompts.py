@@ -1,0 +1,107 @@
+"""Prompts, from the decorator to the messages."""
+
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from django_mcp import (
+    Context,
+    EmbeddedResource,
+    ImageContent,
+    MCPServer,
+    PromptMessage,
+    ResourceContents,
+    TextContent,
+    ToolError,
+    prompt,
+)
+from tests.clients import Client
+
+
+def test_a_prompt_is_listed_with_its_arguments(server: MCPServer, client: Client) -> None:
+    @prompt(server=server, name="plan-vacation", title="Plan a vacation")
+    def plan(destination: str, budget: Annotated[int, Field(title="Budget", description="In euros.")] = 500) -> str:
+        """Plan it.
+
+        Args:
+            destination: Where to.
+        """
+        return f"{destination} for {budget + 1}"
+
+    assert client.list("prompts/list") == [
+        {
+            "name": "plan-vacation",
+            "title": "Plan a vacation",
+            "description": "Plan it.",
+            "arguments": [
+                {"name": "destination", "description": "Where to.", "required": True},
+                {"name": "budget", "title": "Budget", "description": "In euros.", "required": False},
+            ],
+        }
+    ]
+    result = client.request(
+        "prompts/get", {"name": "plan-vacation", "arguments": {"destination": "Oslo", "budget": "700"}}
+    ).result
+    assert result["description"] == "Plan it."
+    assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Oslo for 701"}}]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_messages_may_be_of_either_role_and_any_content(server: MCPServer, client: Client, colour: str) -> None:
+    def talk(ctx: Context) -> list[Any]:
+        return [
+            "plain words",
+            PromptMessage("And now?", role="assistant"),
+            TextContent("more"),
+            ImageContent(b"x", "image/png"),
+            PromptMessage(EmbeddedResource(ResourceContents("t", "file:///t"))),
+            ctx.method,
+        ]
+
+    async def atalk(ctx: Context) -> list[Any]:
+        return talk(ctx)
+
+    prompt(server=server, name="talk")(talk if colour == "sync" else atalk)
+    messages = client.request("prompts/get", {"name": "talk"}).result["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user", "user", "user", "user"]
+    assert [message["content"]["type"] for message in messages] == ["text", "text", "text", "image", "resource", "text"]
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"name": "nope"}, "Unknown prompt: 'nope'"),
+        ({"name": "hidden"}, "Unknown prompt: 'hidden'"),
+        ({}, '"params.name" must be a string'),
+        ({"name": "plan"}, "Missing argument 'days'"),
+        ({"name": "plan", "arguments": {"days": "many"}}, "'days'"),
+        ({"name": "plan", "arguments": {"days": 3}}, "Arguments of a prompt are strings; 'days' is not."),
+        ({"name": "plan", "arguments": {"days": "3", "dais": "3"}}, "Did you mean 'days'?"),
+        ({"name": "plan", "arguments": ["3"]}, "must be an object"),
+        ({"name": "plan", "arguments": {"days": "13"}}, "Thirteen is unlucky."),
+    ],
+)
+def test_a_wrong_request_is_invalid_params_in_words(
+    server: MCPServer, client: Client, params: dict[str, Any], says: str
+) -> None:
+    @prompt(server=server)
+    def plan(days: int) -> str:
+        if days == 13:
+            raise ToolError("Thirteen is unlucky.")
+        return "x"
+
+    prompt(server=server, name="hidden", permission="auth.view_user")(lambda: "never")
+    answer = client.request("prompts/get", params)
+    assert answer.code == -32602
+    assert answer.status == (400 if client.is_modern else 200)
+    assert says in answer.error["message"]
+    assert [listed["name"] for listed in client.list("prompts/list")] == ["plan"]
+
+
+def test_a_prompt_that_returns_something_else_is_our_fault(
+    server: MCPServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    prompt(server=server, name="odd")(lambda: 5)
+    assert client.request("prompts/get", {"name": "odd"}).code == -32603
+    assert "a prompt returns str" in caplog.text

@@ -1,0 +1,188 @@
+"""Resources and templates, from the decorator to the contents."""
+
+import base64
+from typing import Any
+
+import pytest
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from pydantic import BaseModel
+
+from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, resource
+from tests.clients import Client
+
+
+class Weather(BaseModel):
+    city: str
+    high: float
+
+
+def read(client: Client, uri: str) -> list[dict[str, Any]]:
+    return client.request("resources/read", {"uri": uri}).result["contents"]
+
+
+def test_resources_and_templates_are_listed_apart_with_all_that_was_said_of_them(
+    server: MCPServer, client: Client
+) -> None:
+    @resource(
+        "travel://guide",
+        server=server,
+        title="The guide",
+        mime_type="text/markdown",
+        size=7,
+        annotations=Annotations(audience=["assistant"], priority=1.0, last_modified="2026-01-01T00:00:00Z"),
+        icons=[Icon("data:image/svg+xml,<svg/>")],
+    )
+    def guide() -> str:
+        """All about travel."""
+        return "# Guide"
+
+    @resource("travel://cities/{city}", server=server, name="city", title="One city")
+    def one_city(city: str) -> str:
+        """One city."""
+        return city
+
+    assert client.list("resources/list") == [
+        {
+            "name": "guide",
+            "title": "The guide",
+            "description": "All about travel.",
+            "icons": [{"src": "data:image/svg+xml,<svg/>"}],
+            "uri": "travel://guide",
+            "mimeType": "text/markdown",
+            "size": 7,
+            "annotations": {"audience": ["assistant"], "priority": 1.0, "lastModified": "2026-01-01T00:00:00Z"},
+        }
+    ]
+    assert client.list("resources/templates/list") == [
+        {
+            "name": "city",
+            "title": "One city",
+            "description": "One city.",
+            "uriTemplate": "travel://cities/{city}",
+        }
+    ]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("value", "contents"),
+    [
+        ("words", {"mimeType": "text/plain", "text": "words"}),
+        (b"\x89PNG", {"mimeType": "application/octet-stream", "blob": base64.b64encode(b"\x89PNG").decode()}),
+        ({"a": [1]}, {"mimeType": "application/json", "text": '{"a":[1]}'}),
+        (Weather(city="Oslo", high=3), {"mimeType": "application/json", "text": '{"city":"Oslo","high":3.0}'}),
+        ([], {"mimeType": "application/json", "text": "[]"}),
+        (ResourceContents("# x", mime_type="text/markdown"), {"mimeType": "text/markdown", "text": "# x"}),
+    ],
+)
+def test_what_the_function_returns_becomes_contents(
+    server: MCPServer, client: Client, colour: str, value: Any, contents: dict[str, Any]
+) -> None:
+    async def later() -> Any:
+        return value
+
+    resource("test://x", server=server, name="x")(later if colour == "async" else lambda: value)
+    assert read(client, "test://x") == [{"uri": "test://x", **contents}]
+
+
+def test_a_resource_may_have_several_contents(server: MCPServer, client: Client) -> None:
+    @resource("file:///docs", server=server)
+    def docs() -> list[ResourceContents]:
+        return [ResourceContents("a", "file:///docs/a", "text/plain"), ResourceContents(b"b", "file:///docs/b")]
+
+    assert [each["uri"] for each in read(client, "file:///docs")] == ["file:///docs/a", "file:///docs/b"]
+
+
+def test_variables_of_a_template_arrive_decoded_and_of_their_type(server: MCPServer, client: Client) -> None:
+    @resource("calendar://{owner}/{year}{?month,day}", server=server)
+    def events(owner: str, year: int, ctx: Context, month: int = 0, day: int | None = None) -> list[Any]:
+        return [owner, year, month, day, ctx.method]
+
+    expected = '["Søren Å/B",2026,5,null,"resources/read"]'
+    assert read(client, "calendar://S%C3%B8ren%20%C3%85%2FB/2026?month=5")[0]["text"] == expected
+    assert read(client, "calendar://x/1")[0]["text"] == '["x",1,0,null,"resources/read"]'
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "calendar://events/soon",
+        "calendar://events/",
+        "calendar://events/2026/5",
+        "calendar://events/2026?month=5",
+        "calendar://events/2026#x",
+        "CALENDAR://events/2026",
+        "nowhere://at/all",
+        "calendar://events/404",
+        "calendar://events/403",
+        "calendar://events/1",
+        "calendar://hidden/2026",
+        "no uri",
+        "",
+    ],
+)
+def test_what_is_not_there_is_not_found_and_named(server: MCPServer, client: Client, uri: str) -> None:
+    @resource("calendar://events/{year}", server=server)
+    def events(year: int) -> str:
+        if year == 404:
+            raise Http404
+        if year == 403:
+            raise PermissionDenied
+        if year == 1:
+            ContentType.objects.get(pk=-1)
+        return "fine"
+
+    @resource("calendar://hidden/{year}", server=server, permission="auth.view_user")
+    def hidden(year: int) -> str:
+        return "never"
+
+    answer = client.request("resources/read", {"uri": uri})
+    assert answer.error == {
+        "code": -32602 if client.is_modern else -32002,
+        "message": "Resource not found",
+        "data": {"uri": uri},
+    }
+    assert answer.status == (400 if client.is_modern else 200)
+
+
+def test_get_object_or_404_works_as_everywhere(server: MCPServer, client: Client) -> None:
+    @resource("kinds://{pk}", server=server)
+    def kind(pk: int) -> str:
+        return str(get_object_or_404(ContentType, pk=pk).model)
+
+    assert client.request("resources/read", {"uri": "kinds://0"}).error["message"] == "Resource not found"
+
+
+def test_a_uri_that_is_no_string_is_invalid(server: MCPServer, client: Client) -> None:
+    resource("test://x", server=server, name="x")(lambda: "x")
+    assert client.request("resources/read", {}).code == -32602
+    assert client.request("resources/read", {"uri": 5}).code == -32602
+
+
+def test_a_resource_that_fails_tells_the_log_and_not_the_client(
+    server: MCPServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    @resource("test://x", server=server)
+    def x() -> str:
+        raise RuntimeError("hunter2")
+
+    answer = client.request("resources/read", {"uri": "test://x"})
+    assert (answer.status, answer.code) == (200, -32603)
+    assert b"hunter2" not in answer.body
+    assert "hunter2" in caplog.text
+
+
+def test_the_plain_resource_goes_before_a_template_that_matches_too(server: MCPServer, client: Client) -> None:
+    resource("test://{x}", server=server, name="template")(lambda x: "template")
+    resource("test://plain", server=server, name="plain")(lambda: "plain")
+    assert read(client, "test://plain")[0]["text"] == "plain"
+    assert read(client, "test://other")[0]["text"] == "template"
+
+
+def test_reading_is_private_and_not_to_be_kept(server: MCPServer, modern: Client) -> None:
+    resource("test://x", server=server, name="x")(lambda: "x")
+    result = modern.request("resources/read", {"uri": "test://x"}).result
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")

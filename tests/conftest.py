@@ -1,0 +1,102 @@
+"""Fixtures for all tests."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.test.utils import setup_databases, teardown_databases
+
+from django_mcp import MCPServer, Public
+from django_mcp.core import registry
+from tests.clients import LEGACY, MODERN, Client
+
+SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
+
+
+def reachable(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 0), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def pytest_report_header() -> list[str]:
+    """Say loudly what the run does without."""
+    lines = []
+    for variable, service in SERVICES.items():
+        url = os.environ.get(variable)
+        if not url:
+            lines.append(f"*** {service}: NOT USED, {variable} is not set ***")
+        else:
+            state = "reachable" if reachable(url) else "NOT REACHABLE ***"
+            lines.append(f"{service}: {urlsplit(url).hostname}:{urlsplit(url).port} {state}")
+    return lines
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> Iterator[None]:
+    """Every database, whatever the tests at hand are marked with: worker threads need no mark."""
+    with django_db_blocker.unblock():
+        made = setup_databases(verbosity=0, interactive=False)
+    yield
+    with django_db_blocker.unblock():
+        teardown_databases(made, verbosity=0)
+
+
+@pytest.fixture
+def make_server() -> Iterator[Callable[..., MCPServer]]:
+    """Makes servers that are gone after the test. Everybody may call them unless said otherwise."""
+    before = registry.snapshots()
+
+    def make(name: str = "test", **options: object) -> MCPServer:
+        options.setdefault("authentication", [Public()])
+        return MCPServer(name, **options)
+
+    yield make
+    registry.restore_all(before)
+
+
+@pytest.fixture
+def server(make_server: Callable[..., MCPServer]) -> MCPServer:
+    """An endpoint with nothing on it."""
+    return make_server()
+
+
+@pytest.fixture(params=["asgi", "view"])
+def edge(request: pytest.FixtureRequest) -> str:
+    """Each of the two ways in."""
+    return request.param
+
+
+@pytest.fixture(params=[MODERN, LEGACY])
+def version(request: pytest.FixtureRequest) -> str:
+    """The newest version of each era."""
+    return request.param
+
+
+@pytest.fixture
+def client(server: MCPServer, version: str, edge: str, open_database: None) -> Client:
+    """A client of each era at each edge."""
+    return Client(server, version, edge)
+
+
+@pytest.fixture
+def modern(server: MCPServer, edge: str, open_database: None) -> Client:
+    return Client(server, MODERN, edge)
+
+
+@pytest.fixture
+def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
+    return Client(server, LEGACY, edge)
+
+
+@pytest.fixture
+def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Lets worker threads reach the test database; for tests that leave nothing in it."""
+    with django_db_blocker.unblock():
+        yield

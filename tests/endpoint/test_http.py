@@ -1,0 +1,239 @@
+"""What is decided before a message is read: hosts, origins, methods, media types and sizes."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp import MCPServer, tool
+from django_mcp.endpoint.asgi import MCPApplication
+from tests.clients import Client, no_django
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+@pytest.fixture(autouse=True)
+def one_tool(server: MCPServer) -> None:
+    tool(server=server, name="one")(lambda: "x")
+
+
+@pytest.mark.parametrize("path", ["/test/mcp", "/test/mcp/"])
+@pytest.mark.parametrize("append_slash", [True, False])
+def test_the_url_answers_with_and_without_a_slash(legacy: Client, path: str, append_slash: bool) -> None:
+    with override_settings(APPEND_SLASH=append_slash):
+        assert legacy.post(PING, path=path).status == 200
+
+
+@pytest.mark.parametrize("path", ["/test/mcp//", "/test", "/test/mcp/x", "/", "/TEST/MCP"])
+def test_other_urls_are_the_sites_own(legacy: Client, path: str) -> None:
+    assert legacy.post(PING, path=path).status == 404
+
+
+@pytest.mark.parametrize("verb", ["GET", "DELETE", "PUT", "PATCH", "HEAD"])
+@pytest.mark.parametrize("protocol", [None, "2025-11-25", "2026-07-28"])
+def test_only_post_is_served(legacy: Client, verb: str, protocol: str | None) -> None:
+    answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example.com", "evil.example.com:80", "", "localhost.evil.com", "127.0.0.1@evil"]
+)
+def test_a_foreign_host_is_refused(legacy: Client, host: str) -> None:
+    with override_settings(MIDDLEWARE=[]):  # Django's own would refuse it before us
+        answer = legacy.post(PING, {"host": host})
+    assert answer.status == 400
+    assert "ALLOWED_HOSTS" in answer.error["message"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"])
+def test_our_own_hosts_are_served(legacy: Client, host: str) -> None:
+    assert legacy.post(PING, {"host": host}).status == 200
+
+
+FOREIGN = [
+    "http://evil.example.com",
+    "null",
+    "https://testserver",
+    "http://testserver:81",
+    "http://testserver.evil.com",
+    "file://",
+    "",
+]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+@pytest.mark.parametrize("verb", ["POST", "GET", "OPTIONS"])
+def test_a_foreign_origin_is_refused_before_anything_is_read(legacy: Client, origin: str, verb: str) -> None:
+    answer = legacy.send(verb, {"origin": origin, "content-type": "application/json"}, b"not json")
+    assert answer.status == 403
+    assert "ALLOWED_ORIGINS" in answer.error["message"]
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_no_origin_is_no_browser_and_is_served(legacy: Client) -> None:
+    answer = legacy.post(PING)
+    assert answer.status == 200
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"), [("http://testserver", "testserver"), ("http://localhost:8000", "localhost:8000")]
+)
+def test_pages_of_this_very_site_may_call(legacy: Client, origin: str, host: str) -> None:
+    answer = legacy.post(PING, {"origin": origin, "host": host})
+    assert answer.status == 200
+    assert answer.headers["access-control-allow-origin"] == origin
+
+
+def test_where_any_host_is_allowed_the_host_vouches_for_no_origin(legacy: Client) -> None:
+    """DNS rebinding: the attacker's name resolves to us, and Host and Origin agree."""
+    with override_settings(ALLOWED_HOSTS=["*"]):
+        evil = {"host": "evil.example.com", "origin": "http://evil.example.com"}
+        assert legacy.post(PING, evil).status == 403
+
+
+def test_configured_origins_may_call_and_read_even_the_errors(legacy: Client) -> None:
+    allowed = {"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": ["https://inspector.example.com"]}
+    with override_settings(DJANGO_MCP=allowed):
+        headers = {"origin": "https://inspector.example.com"}
+        for body, status in ((PING, 200), (b"{", 400), (b" " * 5_000_000, 413)):
+            answer = legacy.post(body, headers)
+            assert answer.status == status
+            assert answer.headers["access-control-allow-origin"] == "https://inspector.example.com"
+            assert "access-control-allow-credentials" not in answer.headers
+            assert answer.headers["vary"] == "Origin"
+
+
+def test_a_preflight_is_answered_before_anybody_is_asked_who_they_are(
+    make_server: Any, edge: str, open_database: None
+) -> None:
+    class Nobody:
+        blocking = False
+
+        def authenticate(self, headers: Any) -> None:
+            return None
+
+    server = make_server("closed", authentication=[Nobody()])
+    client = Client(server, "2025-11-25", edge)
+    asked = {
+        "origin": "http://testserver",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type, mcp-param-region",
+    }
+    answer = client.send("OPTIONS", asked)
+    assert (answer.status, answer.body) == (204, b"")
+    assert "POST" in answer.headers["access-control-allow-methods"]
+    allowed = answer.headers["access-control-allow-headers"].lower()
+    assert all(name in allowed for name in ("mcp-protocol-version", "mcp-method", "authorization", "mcp-param-region"))
+    refused = client.post(b"[" * 100)
+    assert refused.status == 401
+    assert refused.headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", None])
+def test_another_content_type_is_unsupported(legacy: Client, content_type: str | None) -> None:
+    """A browser sends these without asking first, so they must not reach a tool."""
+    answer = legacy.post(PING, {"content-type": content_type})
+    assert answer.status == 415
+    assert "application/json" in answer.error["message"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
+def test_json_is_taken_with_parameters(legacy: Client, content_type: str) -> None:
+    assert legacy.post(PING, {"content-type": content_type}).status == 200
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [None, "*/*", "application/json", "application/*", "application/json, text/event-stream", "text/html, */*"],
+)
+def test_a_client_that_takes_json_gets_json(legacy: Client, accept: str | None) -> None:
+    answer = legacy.post(PING, {"accept": accept})
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "text/*", "text/event-stream;q=1"])
+def test_a_client_that_takes_only_events_gets_one(legacy: Client, accept: str) -> None:
+    answer = legacy.post(PING, {"accept": accept})
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["x-accel-buffering"] == "no"
+    assert answer.body == b'event: message\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\n'
+
+
+@pytest.mark.parametrize("accept", ["text/html", "image/png, application/xml"])
+def test_a_client_that_takes_neither_is_told_so(legacy: Client, accept: str) -> None:
+    answer = legacy.post(PING, {"accept": accept})
+    assert answer.status == 406
+    assert "text/event-stream" in answer.error["message"]
+
+
+def test_a_body_over_the_limit_is_refused(legacy: Client) -> None:
+    small = {"AUTHENTICATION": ["django_mcp.Public"], "MAX_BODY_BYTES": len(PING)}
+    with override_settings(DJANGO_MCP=small):
+        assert legacy.post(PING).status == 200
+        answer = legacy.post(PING + b" ")
+        assert answer.status == 413
+        assert f"larger than {len(PING)} bytes" in answer.error["message"]
+
+
+def test_a_body_larger_than_djangos_form_limit_is_still_read(legacy: Client) -> None:
+    with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=10):
+        assert legacy.post(PING).status == 200
+
+
+@pytest.mark.parametrize("length", ["4194305", None, "banana", "-5"])
+def test_no_more_than_the_limit_is_read(server: MCPServer, length: str | None) -> None:
+    """Ten chunks of a mebibyte are on offer; nothing is taken when the length says so, else five."""
+    taken = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal taken
+        taken += 1
+        assert taken <= 10
+        return {"type": "http.request", "body": b" " * 2**20, "more_body": True}
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
+    if length is not None:
+        headers.append((b"content-length", length.encode()))
+    scope = {"type": "http", "method": "POST", "path": "/test/mcp", "headers": headers, "scheme": "http"}
+    asyncio.run(MCPApplication(no_django)(scope, receive, send))
+    assert sent[0]["status"] == 413
+    assert taken == (0 if length == "4194305" else 5)
+
+
+def test_a_body_in_many_chunks_is_one_body(server: MCPServer) -> None:
+    chunks = [PING[:5], b"", PING[5:20], PING[20:]]
+    messages = [{"type": "http.request", "body": chunk, "more_body": number < 3} for number, chunk in enumerate(chunks)]
+    sent = run(messages)
+    assert json.loads(sent[1]["body"]) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_a_client_that_leaves_before_its_body_ends_gets_nothing(server: MCPServer) -> None:
+    assert run([{"type": "http.request", "body": PING[:5], "more_body": True}, {"type": "http.disconnect"}]) == []
+
+
+def run(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    incoming = iter(messages)
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return next(incoming)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"testserver"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/test/mcp", "headers": headers, "scheme": "http"}
+    asyncio.run(MCPApplication(no_django)(scope, receive, send))
+    return sent
