@@ -6,12 +6,11 @@ What belongs to one endpoint is an argument of ``MCPServer``; here is what belon
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.utils.functional import LazyObject, empty
 
 from django_mcp.version import __version__
 
@@ -66,17 +65,26 @@ def _read() -> Settings:
     return Settings(**values)
 
 
-class _LazySettings(LazyObject):  # type: ignore[type-arg]
-    def _setup(self) -> None:
-        self._wrapped = _read()
+class _LazySettings:
+    """Reads the setting when a key is first asked for; from then on keys are attributes like any other.
+
+    Several are looked at in every request, where a ``LazyObject`` would cost more than the rest of the check.
+    """
+
+    def __getattr__(self, key: str) -> Any:
+        if key not in KEYS:
+            raise AttributeError(key)
+        read = _read()
+        vars(self).update({each: getattr(read, each) for each in KEYS})
+        return vars(self)[key]
 
 
-settings: Settings = _LazySettings()  # type: ignore[assignment]
+settings = cast("Settings", _LazySettings())
 
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "DJANGO_MCP":
-        settings._wrapped = empty  # type: ignore[attr-defined]  # noqa: SLF001
+        vars(settings).clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.conf")

@@ -18,7 +18,6 @@ class Context:
     Attributes:
         server: the endpoint's ``MCPServer``.
         principal: who calls.
-        client: what the client says it is; unverified.
         capabilities: what the client declared it can do.
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
@@ -26,9 +25,9 @@ class Context:
     """
 
     __slots__ = (
+        "_client",
         "_edge",
         "capabilities",
-        "client",
         "method",
         "params",
         "principal",
@@ -46,7 +45,7 @@ class Context:
         request_id: RequestId,
         method: str,
         params: dict[str, Any],
-        client: ClientInfo,
+        client: Any,
         capabilities: Mapping[str, Any],
     ) -> None:
         self.server = server
@@ -56,8 +55,13 @@ class Context:
         self.request_id = request_id
         self.method = method
         self.params = params
-        self.client = client
+        self._client = client
         self.capabilities = capabilities
+
+    @property
+    def client(self) -> ClientInfo:
+        """What the client says it is; unverified."""
+        return ClientInfo.read(self._client)
 
     @property
     def user(self) -> Any:

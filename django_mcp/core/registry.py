@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
@@ -94,6 +95,7 @@ class MCPServer:
         """Guidance for the model."""
         return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
 
+    @cached_property
     def implementation(self) -> dict[str, Any]:
         """The ``Implementation`` object: ``serverInfo``."""
         is_default = self is server

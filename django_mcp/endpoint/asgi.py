@@ -5,7 +5,7 @@ here does; a Django request is built only when a tool asks for one.
 """
 
 import io
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -74,13 +74,16 @@ def path_of(server: MCPServer) -> str:
         return f"/{server.path}"
 
 
-def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by lower-case name. A second one of the same name is joined to the first."""
-    headers: dict[str, str] = {}
+def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name, which ASGI has in lower case. A second one of the same name is joined to the first."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    if len(headers) == len(raw):
+        return headers
+    joined: dict[str, str] = {}
     for name, value in raw:
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return headers
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
 
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:

@@ -137,7 +137,7 @@ def _complete(result: Result, server: MCPServer) -> dict[str, Any] | bytes:
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:
     """``resultType``, who answered, and for how long and whom the answer may be kept."""
     own_meta = result.fields.get("_meta")
-    info = {envelope.SERVER_INFO: server.implementation()}
+    info = {envelope.SERVER_INFO: server.implementation}
     fields = {"resultType": "complete", **result.fields, "_meta": {**own_meta, **info} if own_meta else info}
     if result.ttl_ms is not None:
         fields["ttlMs"] = result.ttl_ms

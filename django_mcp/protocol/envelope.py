@@ -37,10 +37,10 @@ def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Envelope(NamedTuple):
-    """The per-request protocol fields."""
+    """The per-request protocol fields. ``client`` is unread: see ``ClientInfo.read``."""
 
     version: str
-    client: ClientInfo
+    client: Any
     capabilities: Mapping[str, Any]
 
     @classmethod
@@ -58,4 +58,4 @@ class Envelope(NamedTuple):
             raise InvalidParams(f'"params._meta" must have {VERSION!r}, a string.')
         if not isinstance(capabilities, dict):
             raise InvalidParams(f'"params._meta" must have {CLIENT_CAPABILITIES!r}, an object.')
-        return cls(version, ClientInfo.read(meta.get(CLIENT_INFO)), capabilities)
+        return cls(version, meta.get(CLIENT_INFO), capabilities)

@@ -13,7 +13,6 @@ from django_mcp.eras.base import ACCEPTED, Answer, Inbound, unencodable
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.modern import complete, discover
 from django_mcp.protocol import headers, versions
-from django_mcp.protocol.envelope import UNKNOWN_CLIENT
 from django_mcp.protocol.errors import (
     InvalidParams,
     InvalidRequest,
@@ -109,7 +108,7 @@ class LegacyEra:
             request.id,
             request.method,
             request.params,
-            UNKNOWN_CLIENT,
+            None,
             {},
         )
         result = await dispatch(context)
@@ -132,7 +131,7 @@ def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": server.capabilities(),
-        "serverInfo": server.implementation(),
+        "serverInfo": server.implementation,
     }
     if server.instructions:
         fields["instructions"] = server.instructions
