@@ -5,8 +5,9 @@ Everything public is exported here, except ``django_mcp.asgi.mcp_application`` a
 
 from django_mcp.auth.public import Public
 from django_mcp.core.context import Context
+from django_mcp.core.decorators import prompt, resource, tool
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer, prompt, resource, server, tool
+from django_mcp.core.registry import MCPServer, server
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.content import (

@@ -1,5 +1,6 @@
 """System checks: what would otherwise be found by a client."""
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import packages_distributions
 from typing import Any
@@ -26,6 +27,23 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
 
 
 @register("django_mcp")
+def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
+    found: list[CheckMessage] = [Error(problem, id="django_mcp.E003") for problem in conf.problems()]
+    if not found:
+        found += [
+            Error(
+                f"{origin!r} in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.",
+                hint="Write scheme, host and, where it is not the usual one, port: 'https://inspector.example.com'.",
+                id="django_mcp.E004",
+            )
+            for origin in conf.settings.ALLOWED_ORIGINS
+            if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s*]+", str(origin))
+        ]
+    return found
+
+
+@register("django_mcp")
 def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Endpoints that nobody may call, because nobody said who may."""
     return [
@@ -37,7 +55,7 @@ def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[Ch
             id="django_mcp.E002",
         )
         for server in servers()
-        if not server.authentication
+        if not conf.problems() and not server.authentication
     ]
 
 

@@ -49,6 +49,22 @@ def given() -> Mapping[str, Any]:
     return value
 
 
+def problems() -> list[str]:
+    """What is wrong with the values, a sentence each."""
+    found = []
+    for field in fields(Settings):
+        value = given().get(field.name, field.default)
+        if isinstance(field.default, tuple):
+            right, wanted = isinstance(value, list | tuple), "a list"
+        elif isinstance(field.default, int):
+            right, wanted = type(value) is int and value > 0, "a positive integer"
+        else:
+            right, wanted = isinstance(value, str) or value is field.default, "a string"
+        if not right:
+            found.append(f"DJANGO_MCP[{field.name!r}] must be {wanted}, not {value!r}.")
+    return found
+
+
 def misspelt() -> dict[str, str | None]:
     """Keys nobody reads, each with the key that was probably meant."""
     return {
@@ -59,6 +75,8 @@ def misspelt() -> dict[str, str | None]:
 
 
 def _read() -> Settings:
+    if wrong := problems():
+        raise ImproperlyConfigured(" ".join(wrong))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS
     }

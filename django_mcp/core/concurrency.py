@@ -7,6 +7,7 @@ waits, so the coroutine runs from start to end in one ``send`` (``run_inline``) 
 
 import asyncio
 import contextvars
+import itertools
 import threading
 import time
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.conf import settings
@@ -115,7 +116,10 @@ class Pool:
         self.size = size
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._started = 0
-        self._busy = 0
+        # Counters, not one number up and down: both are moved by several threads, and next() is atomic.
+        self._submit = itertools.count(1).__next__
+        self._finish = itertools.count(1).__next__
+        self._finished = 0
         self._lock = threading.Lock()
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
 
@@ -126,14 +130,10 @@ class Pool:
         if mailbox is None:
             mailbox = self._mailboxes[loop] = _Mailbox(loop)
         future: asyncio.Future[T] = loop.create_future()
-        self._busy += 1
-        if self._started < self.size and self._busy > self._started:
+        if self._submit() - self._finished > self._started < self.size:
             self._start()
-        try:
-            self._jobs.put((function, contextvars.copy_context(), future, mailbox))
-            return await future
-        finally:
-            self._busy -= 1
+        self._jobs.put((function, contextvars.copy_context(), future, mailbox))
+        return await future
 
     async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
         """Await it."""
@@ -157,6 +157,7 @@ class Pool:
                 mailbox.put(future, None, error)
             else:
                 mailbox.put(future, value, None)
+            self._finished = self._finish()
             idle_since = time.monotonic()
             # Until the next job nothing of this one is kept alive by this frame.
             del function, context, future, mailbox
@@ -171,23 +172,28 @@ def shared_pool() -> Pool:
 
 def refresh_connections(idle: float) -> None:
     """Close this thread's database connections that are broken, too old, or found dead after *idle* seconds."""
-    for connection in connections.all(initialized_only=True):
-        if connection.connection is None or connection.in_atomic_block:
+    for each in connections.all(initialized_only=True):
+        if each.connection is None or each.in_atomic_block:
             continue
-        if connection.errors_occurred or _is_old(connection) or idle > IDLE_SECONDS:
-            if _is_old(connection) or not connection.is_usable():
-                connection.close()
-            connection.errors_occurred = False
+        if each.errors_occurred or idle > IDLE_SECONDS or _is_old(each):
+            if _is_old(each) or not each.is_usable():
+                each.close()
+            each.errors_occurred = False
 
 
-def _is_old(connection: BaseDatabaseWrapper) -> bool:
-    if connection.close_at is None:
+def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
+    if wrapper.close_at is None:
         return False
-    keep = KEEP_SECONDS if connection.settings_dict["CONN_MAX_AGE"] == 0 else 0.0
-    return time.monotonic() >= connection.close_at + keep
+    keep = KEEP_SECONDS if wrapper.settings_dict["CONN_MAX_AGE"] == 0 else 0.0
+    return time.monotonic() >= wrapper.close_at + keep
 
 
 def in_transaction(function: Callable[[], T]) -> T:
-    """Call it inside a transaction of the default database, or a savepoint where one is open already."""
+    """Call it inside a transaction of the default database, or a savepoint where one is open already.
+
+    A site without a database has no transactions, and tools all the same.
+    """
+    if connection.vendor == "unknown":
+        return function()
     with transaction.atomic():
         return function()

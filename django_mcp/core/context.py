@@ -27,6 +27,7 @@ class Context:
     __slots__ = (
         "_client",
         "_edge",
+        "_request",
         "capabilities",
         "method",
         "params",
@@ -52,6 +53,7 @@ class Context:
         self.principal = principal
         self.runner = runner
         self._edge = edge
+        self._request: Any = None
         self.request_id = request_id
         self.method = method
         self.params = params
@@ -77,7 +79,10 @@ class Context:
     def request(self) -> Any:
         """A Django request for this call, built on first use.
 
-        It carries path, headers and user, for code that wants one (``build_absolute_uri``, a template's
+        It carries path, headers and ``ctx.user``, for code that wants one (``build_absolute_uri``, a template's
         context processors). No middleware has seen it at the ASGI edge.
         """
-        return self._edge()
+        if self._request is None:
+            self._request = self._edge()
+            self._request.user = self.user  # never the one of a session cookie
+        return self._request

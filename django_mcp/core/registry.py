@@ -1,23 +1,19 @@
 """``MCPServer``: one endpoint and what is registered on it."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
-from django_mcp.core.context import Context
 from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
-from django_mcp.protocol.content import Annotations, Icon
+from django_mcp.protocol.content import Icon
 from django_mcp.protocol.results import Result
-
-F = TypeVar("F", bound=Callable[..., Any])
-P = TypeVar("P", bound=Primitive)
 
 _servers: dict[str, "MCPServer"] = {}
 
@@ -182,123 +178,3 @@ def restore_all(before: Mapping[str, tuple[dict[str, Any], ...]]) -> None:
             _servers[name].restore(before[name])
         else:
             del _servers[name]
-
-
-@overload
-def tool(call: F, /) -> F: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] = (),
-    read_only: bool | None = None,
-    destructive: bool | None = None,
-    idempotent: bool | None = None,
-    open_world: bool | None = None,
-    permission: str | None = None,
-    atomic: bool = True,
-    meta: Mapping[str, Any] | None = None,
-    server: MCPServer | None = None,
-) -> Callable[[F], F]: ...
-def tool(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None = None, **options: Any) -> Any:
-    """Offer a function as a tool. Works bare and called; the function itself is left as it is.
-
-    Args:
-        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
-        title: for display.
-        description: for the model; by default the docstring, whose parameter section describes the arguments.
-        icons: images for display.
-        read_only: it changes nothing.
-        destructive: it may delete or overwrite; a client assumes so of what is not read-only.
-        idempotent: the same call again changes nothing more.
-        open_world: it reaches things outside this site; a client assumes so.
-        permission: like ``"library.change_book"``; without it the tool does not exist for the caller.
-        atomic: roll the default database back if a synchronous function raises.
-        meta: the definition's ``_meta``.
-        server: where to register; by default on ``django_mcp.server``.
-    """
-    return _decorator(lambda function: Tool(function, context_type=Context, **options), server, call)
-
-
-def resource(
-    uri: str,
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    mime_type: str | None = None,
-    size: int | None = None,
-    annotations: Annotations | None = None,
-    icons: Sequence[Icon] = (),
-    permission: str | None = None,
-    meta: Mapping[str, Any] | None = None,
-    server: MCPServer | None = None,
-) -> Callable[[F], F]:
-    """Offer what a function returns under a URI, or under every URI of a template such as ``travel://{city}``.
-
-    The function's parameters are the template's variables, converted by their annotations; a URI whose values
-    do not convert does not exist. Raise ``Http404`` or let ``DoesNotExist`` through for what is not there.
-
-    Args:
-        uri: a URI, or an RFC 6570 template with ``{name}``, ``{+name}`` or a final ``{?a,b}``.
-        name: for programs; by default the function's.
-        title: for display.
-        description: by default the docstring.
-        mime_type: media type of the contents.
-        size: bytes, where known beforehand.
-        annotations: audience, priority, last modification.
-        icons: images for display.
-        permission: like ``"library.view_book"``; without it the resource does not exist for the caller.
-        meta: the definition's ``_meta``.
-        server: where to register; by default on ``django_mcp.server``.
-    """
-    options: dict[str, Any] = {
-        "name": name,
-        "title": title,
-        "description": description,
-        "mime_type": mime_type,
-        "size": size,
-        "annotations": annotations,
-        "icons": icons,
-        "permission": permission,
-        "meta": meta,
-    }
-    return _decorator(lambda function: Resource(function, uri, context_type=Context, **options), server, None)  # type: ignore[no-any-return]
-
-
-@overload
-def prompt(call: F, /) -> F: ...
-@overload
-def prompt(
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: Sequence[Icon] = (),
-    permission: str | None = None,
-    meta: Mapping[str, Any] | None = None,
-    server: MCPServer | None = None,
-) -> Callable[[F], F]: ...
-def prompt(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None = None, **options: Any) -> Any:
-    """Offer a function as a prompt: from arguments to messages. Works bare and called.
-
-    Args:
-        name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's.
-        title: for display.
-        description: by default the docstring, whose parameter section describes the arguments.
-        icons: images for display.
-        permission: like ``"library.view_book"``; without it the prompt does not exist for the caller.
-        meta: the definition's ``_meta``.
-        server: where to register; by default on ``django_mcp.server``.
-    """
-    return _decorator(lambda function: Prompt(function, context_type=Context, **options), server, call)
-
-
-def _decorator(make: Callable[[Callable[..., Any]], Primitive], on: MCPServer | None, call: Any) -> Any:
-    def register(function: F) -> F:
-        (server if on is None else on).add(make(function))
-        return function
-
-    return register if call is None else register(call)

@@ -54,9 +54,6 @@ class Era(Protocol):
             ProtocolError: nothing could be answered under a request's id.
         """
 
-    def refuses_streams_of_its_own(self) -> bool:
-        """Whether a GET on the endpoint means nothing in this era."""
-
 
 def unencodable(request_id: RequestId, error: Exception) -> InternalError:
     """The error for a result that JSON cannot hold; the log says which."""

@@ -72,10 +72,6 @@ class ModernEra:
         except UnencodableResult as error:
             raise unencodable(request.id, error) from None
 
-    def refuses_streams_of_its_own(self) -> bool:
-        """GET and DELETE are of the past (Earlier Streamable HTTP Revisions)."""
-        return True
-
 
 def check_request(request: Request, header: Mapping[str, str]) -> Envelope:
     """The ladder every request climbs; the first rung that breaks is the answer.

@@ -243,6 +243,7 @@ def test_the_context_is_found_by_its_annotation_and_hidden_from_the_schema(serve
     (ctx,) = seen
     assert ctx.server is server
     assert ctx.principal.kind == "public"
+    assert ctx.request.user is ctx.user
     assert ctx.method == "tools/call"
     assert ctx.meta["traceparent"] == "00-1-2-03"
     assert ctx.client.name == ("tests" if client.is_modern else "")

@@ -75,7 +75,7 @@ class Site:
             file.write("\n" + dedent(code))
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
             [sys.executable, "-W", "error", *arguments],
             cwd=self.path,
             env={key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"},

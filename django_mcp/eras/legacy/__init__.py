@@ -117,10 +117,6 @@ class LegacyEra:
         except UnencodableResult as error:
             raise unencodable(request.id, error) from None
 
-    def refuses_streams_of_its_own(self) -> bool:
-        """Whether there is nothing to GET: so far, without sessions."""
-        return True
-
 
 def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
     """The handshake: agree on a version, say what there is (2025-11-25, Lifecycle, Initialization)."""
