@@ -29,7 +29,7 @@ def tool(
     idempotent: bool | None = None,
     open_world: bool | None = None,
     permission: str | None = None,
-    atomic: bool = True,
+    atomic: bool | None = None,
     meta: Mapping[str, Any] | None = None,
     server: MCPServer | None = None,
 ) -> Callable[[F], F]: ...
@@ -46,7 +46,8 @@ def tool(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None 
         idempotent: the same call again changes nothing more.
         open_world: it reaches things outside this site; a client assumes so.
         permission: like ``"library.change_book"``; without it the tool does not exist for the caller.
-        atomic: roll the default database back if a synchronous function raises.
+        atomic: run a synchronous function in a transaction of the default database, which any error rolls back;
+            by default all that is not ``read_only``.
         meta: the definition's ``_meta``.
         server: where to register; by default on ``django_mcp.server``.
     """

@@ -19,7 +19,8 @@ class Tool(Primitive):
     """A function a model may call.
 
     Args:
-        atomic: run a synchronous function in a transaction of the default database, rolled back on any error.
+        atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
+            default all that is not ``read_only``.
         read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
         other arguments: see ``Primitive``.
     """
@@ -34,12 +35,13 @@ class Tool(Primitive):
         destructive: bool | None = None,
         idempotent: bool | None = None,
         open_world: bool | None = None,
-        atomic: bool = True,
+        atomic: bool | None = None,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
-        self.atomic = atomic
+        # What changes nothing has nothing to roll back; and a transaction may mean waiting for the write lock.
+        self.atomic = not read_only if atomic is None else atomic
         self.arguments = Arguments(self.function.parameters, self.label)
         self.output = Output(self.function.returns, self.label)
         self.definition["inputSchema"] = self.arguments.schema

@@ -132,6 +132,20 @@ def test_a_tool_may_say_no_to_the_transaction(server: MCPServer, edge: str, rows
     assert rows() == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, True), ({"read_only": True}, False), ({"atomic": False}, False), ({"read_only": True, "atomic": True}, True)],
+)
+def test_only_what_may_write_takes_a_transaction(
+    server: MCPServer, edge: str, options: dict[str, Any], expected: bool, open_database: None
+) -> None:
+    @tool(server=server, **options)
+    def inside() -> bool:
+        return connection.in_atomic_block
+
+    assert Client(server, MODERN, edge).call("inside").result["structuredContent"] == {"result": expected}
+
+
 def test_what_cannot_be_shown_is_rolled_back_too(server: MCPServer, edge: str, rows: Callable[[], int]) -> None:
     @tool(server=server)
     def write() -> int:
