@@ -22,7 +22,8 @@ from django_mcp.endpoint.messages import Head, Reply
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+# Loose on purpose: each package that makes ASGI applications has types of its own for the three.
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class MCPApplication:

@@ -1,0 +1,1 @@
+"""A travel agency whose site has an MCP endpoint."""

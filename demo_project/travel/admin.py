@@ -1,0 +1,86 @@
+"""The agency's back office."""
+
+from django.contrib import admin
+
+from demo_project.travel import models
+
+
+@admin.register(models.City)
+class CityAdmin(admin.ModelAdmin):
+    list_display = ["name", "country", "region", "airport", "timezone"]
+    list_filter = ["region"]
+    search_fields = ["name", "slug", "country", "airport", "metro"]
+    prepopulated_fields = {"slug": ["name"]}
+
+
+@admin.register(models.Flight)
+class FlightAdmin(admin.ModelAdmin):
+    list_display = ["number", "airline", "origin", "destination", "departs", "arrives", "cabin", "price", "seats_left"]
+    list_filter = ["cabin", "airline"]
+    list_select_related = ["origin", "destination"]
+    search_fields = ["number", "origin__name", "origin__airport", "destination__name", "destination__airport"]
+    autocomplete_fields = ["origin", "destination"]
+    date_hierarchy = "departs"
+
+
+@admin.register(models.Hotel)
+class HotelAdmin(admin.ModelAdmin):
+    list_display = ["name", "city", "district", "stars", "rating", "price", "breakfast"]
+    list_filter = ["stars", "breakfast", "city__region"]
+    list_select_related = ["city"]
+    search_fields = ["name", "district", "city__name"]
+    autocomplete_fields = ["city"]
+
+
+@admin.register(models.Activity)
+class ActivityAdmin(admin.ModelAdmin):
+    list_display = ["name", "city", "category", "price", "duration"]
+    list_filter = ["category", "city__region"]
+    list_select_related = ["city"]
+    search_fields = ["name", "description", "city__name"]
+    autocomplete_fields = ["city"]
+
+
+@admin.register(models.CalendarEvent)
+class CalendarEventAdmin(admin.ModelAdmin):
+    list_display = ["title", "starts", "ends", "location", "owner"]
+    list_filter = ["owner"]
+    list_select_related = ["owner"]
+    search_fields = ["title", "location", "notes"]
+    autocomplete_fields = ["owner"]
+    date_hierarchy = "starts"
+
+
+@admin.register(models.Trip)
+class TripAdmin(admin.ModelAdmin):
+    list_display = ["title", "city", "starts", "ends", "travellers", "cost", "rating"]
+    list_filter = ["rating", "city__region"]
+    list_select_related = ["city"]
+    search_fields = ["title", "slug", "itinerary"]
+    autocomplete_fields = ["city"]
+    date_hierarchy = "starts"
+
+
+@admin.register(models.Booking)
+class BookingAdmin(admin.ModelAdmin):
+    list_display = ["reference", "user", "flight", "hotel", "check_in", "nights", "total", "status"]
+    list_filter = ["status"]
+    list_select_related = ["user", "flight", "hotel"]
+    search_fields = ["reference", "user__username", "hotel__name", "flight__number"]
+    autocomplete_fields = ["user", "flight", "hotel"]
+    date_hierarchy = "created"
+
+
+@admin.register(models.Document)
+class DocumentAdmin(admin.ModelAdmin):
+    list_display = ["title", "category", "updated"]
+    list_filter = ["category"]
+    search_fields = ["title", "text"]
+    prepopulated_fields = {"slug": ["title"]}
+    date_hierarchy = "updated"
+
+
+@admin.register(models.RegionPreference)
+class RegionPreferenceAdmin(admin.ModelAdmin):
+    list_display = ["region", "summary"]
+    search_fields = ["region", "summary"]

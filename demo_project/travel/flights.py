@@ -1,0 +1,42 @@
+"""Finding flights."""
+
+from datetime import date, datetime, time, timedelta
+
+from django.db.models import QuerySet
+
+from demo_project.travel.models import City, Flight
+
+MOST_FLIGHTS = 20
+
+
+def flights_on(origin: City, destination: City, day: date) -> list[Flight]:
+    """What leaves on *day*, by the clocks of *origin*, with a seat left; cheapest first, twenty at most.
+
+    Raises:
+        ValueError: *day* is at the very edge of the calendar.
+    """
+    try:
+        start = datetime.combine(day, time.min, tzinfo=origin.zone)
+        end = datetime.combine(day + timedelta(days=1), time.min, tzinfo=origin.zone)
+        flights = _between(origin, destination).filter(departs__gte=start, departs__lt=end)
+        return list(flights.order_by("price", "departs")[:MOST_FLIGHTS])
+    except OverflowError:
+        raise ValueError(f"{day} is too far away.") from None
+
+
+def next_day(origin: City, destination: City, day: date) -> date | None:
+    """The first day after *day*, by the clocks of *origin*, on which there is a flight."""
+    start = datetime.combine(day, time.max, tzinfo=origin.zone)
+    flight = _between(origin, destination).filter(departs__gt=start).order_by("departs").first()
+    return flight.departs.astimezone(origin.zone).date() if flight else None
+
+
+def next_flights(origin: City, destination: City, after: datetime) -> list[Flight]:
+    """The next twenty flights with a seat left, in the order in which they leave."""
+    return list(_between(origin, destination).filter(departs__gte=after).order_by("departs", "price")[:MOST_FLIGHTS])
+
+
+def _between(origin: City, destination: City) -> QuerySet[Flight]:
+    return Flight.objects.filter(origin=origin, destination=destination, seats_left__gt=0).select_related(
+        "origin", "destination"
+    )

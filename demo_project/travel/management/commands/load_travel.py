@@ -1,0 +1,86 @@
+"""``manage.py load_travel``: the sample data, once."""
+
+from argparse import ArgumentParser
+from datetime import date
+from typing import Any
+
+from django.contrib.auth.models import Permission, User
+from django.core.management.base import BaseCommand
+from django.db import transaction
+from django.utils import timezone
+
+from demo_project.travel import models, sample_data
+from demo_project.travel.sample_users import SAMPLE_USERS, SampleUser
+
+BATCH = 2000
+# In an order in which nothing is deleted that another row still needs.
+OURS = (
+    models.Booking,
+    models.Trip,
+    models.CalendarEvent,
+    models.Activity,
+    models.Hotel,
+    models.Flight,
+    models.City,
+    models.Document,
+    models.RegionPreference,
+)
+
+
+class Command(BaseCommand):
+    """Load the agency's data into an empty database; into a full one load nothing."""
+
+    help = "Loads the sample data and the sample users. Does nothing where they are loaded already."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--reset", action="store_true", help="delete the agency's data first, bookings included")
+        parser.add_argument(
+            "--today",
+            type=date.fromisoformat,
+            default=None,
+            metavar="YYYY-MM-DD",
+            help="the day to arrange the data around (default: today)",
+        )
+
+    def handle(self, *, reset: bool, today: date | None, verbosity: int, **_: Any) -> None:
+        with transaction.atomic():
+            people = [sample_user(user) for user in SAMPLE_USERS]
+            if reset:
+                for model in OURS:
+                    model.objects.all().delete()
+            elif models.City.objects.exists():
+                if verbosity:
+                    self.stdout.write("The sample data is there already. To load it anew, add --reset.")
+                return
+            load(today or timezone.localdate(), people)
+        if verbosity:
+            counts = ", ".join(f"{model.objects.count():,} {model._meta.verbose_name_plural}" for model in OURS)  # noqa: SLF001
+            self.stdout.write(f"Loaded {counts}.")
+
+
+def load(today: date, people: list[User]) -> None:
+    """Fill the agency's empty tables with the data of *today*."""
+    _, agent, customer = people
+    by_slug = {city.slug: city for city in models.City.objects.bulk_create(sample_data.cities())}
+    hotels = models.Hotel.objects.bulk_create(sample_data.hotels(by_slug))
+    activities = models.Activity.objects.bulk_create(sample_data.activities(by_slug))
+    flights = models.Flight.objects.bulk_create(sample_data.flights(by_slug, today), batch_size=BATCH)
+    models.Document.objects.bulk_create(sample_data.documents(today))
+    models.RegionPreference.objects.bulk_create(sample_data.region_preferences())
+    models.CalendarEvent.objects.bulk_create(sample_data.events(today, agent, customer))
+    models.Trip.objects.bulk_create(sample_data.trips(by_slug, activities, today))
+    models.Booking.objects.bulk_create(sample_data.bookings(flights, hotels, today, agent, customer))
+
+
+def sample_user(sample: SampleUser) -> User:
+    """The user of that name; one who exists already is left as he or she is."""
+    if user := User.objects.filter(username=sample.username).first():
+        return user
+    if sample.role == "superuser":
+        return User.objects.create_superuser(sample.username, password=sample.password)
+    user = User.objects.create_user(sample.username, password=sample.password, is_staff=sample.role == "agent")
+    if user.is_staff:
+        user.user_permissions.set(
+            Permission.objects.filter(content_type__app_label="travel").exclude(codename__startswith="delete_")
+        )
+    return user

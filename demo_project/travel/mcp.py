@@ -1,0 +1,376 @@
+"""What the agency offers to AI clients: tools, resources and a prompt.
+
+The work is done in the modules beside this one; here it is given names, words and types.
+"""
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from django.http import Http404
+from django.utils import timezone
+from pydantic import AfterValidator, Field
+
+from demo_project.travel import calculator, documents, flights, results, weather
+from demo_project.travel.models import Activity, CalendarEvent, City, Document, Region, RegionPreference, Trip
+from demo_project.travel.places import UnknownCityError, find_city
+from django_mcp import Context, Icon, PromptMessage, ToolError, ToolResult, prompt, resource, tool
+
+PLANE = Icon(
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%230b6b63' "
+    "d='M21 16v-2l-8-5V3.5a1.5 1.5 0 0 0-3 0V9l-8 5v2l8-2.5V19l-2 1.5V22l3.5-1 3.5 1v-1.5L13 19v-5.5z'/%3E%3C/svg%3E",
+    mime_type="image/svg+xml",
+    sizes=["any"],
+)
+SUN = Icon(
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Ccircle cx='12' cy='12' "
+    "r='5' fill='%23d98e04'/%3E%3Cpath "
+    "stroke='%23d98e04' stroke-width='2' d='M12 1v4m0 14v4M1 12h4m14 0h4'/%3E%3C/svg%3E",
+    mime_type="image/svg+xml",
+    sizes=["any"],
+)
+
+CityName = Annotated[
+    str, Field(min_length=1, max_length=100, description="Name, slug or IATA code: Barcelona, new-york or BCN.")
+]
+
+Slug = Annotated[str, Field(pattern="^[a-z0-9-]+$")]
+PLAIN = AfterValidator(lambda text: text.replace("\0", "").strip())  # PostgreSQL stores no NUL
+
+
+def city_or_tool_error(text: str) -> City:
+    """The city, or words from which the model can mend its call."""
+    try:
+        return find_city(text)
+    except UnknownCityError as error:
+        raise ToolError(str(error)) from None
+
+
+def city_or_404(text: str) -> City:
+    """The city, or no such resource."""
+    try:
+        return find_city(text)
+    except UnknownCityError as error:
+        raise Http404(str(error)) from None
+
+
+# Tools
+
+
+@tool(title="Search flights", icons=[PLANE], read_only=True, open_world=False)
+def search_flights(origin: CityName, destination: CityName, date: datetime.date) -> ToolResult[results.FlightList]:
+    """Find flights from one city to another on one day, the cheapest first.
+
+    Fares are in euros and for one person. Where nothing flies that day, the next day with a flight is named.
+
+    Args:
+        date: The day of departure, by the clocks of the origin: YYYY-MM-DD.
+    """
+    start, end = city_or_tool_error(origin), city_or_tool_error(destination)
+    if start == end:
+        raise ToolError(f"Origin and destination are both {start.name}.")
+    try:
+        found = [results.Flight.of(flight) for flight in flights.flights_on(start, end, date)]
+        following = None if found else flights.next_day(start, end, date)
+    except ValueError as error:
+        raise ToolError(str(error)) from None
+    answer = results.FlightList(
+        origin=start.airport, destination=end.airport, date=date, flights=found, next_date=following
+    )
+    way = f"from {start.name} ({start.airport}) to {end.name} ({end.airport})"
+    if found:
+        lines = [f"{len(found)} flight{'s' if len(found) > 1 else ''} {way} on {date}:", *map(str, found)]
+    elif following:
+        lines = [f"No flights {way} on {date}. The next day with one is {following}."]
+    else:
+        lines = [f"No flights {way} on {date} or later. Try a connection through a larger city."]
+    return ToolResult(answer, text="\n".join(lines))
+
+
+@tool(title="Check the weather", icons=[SUN], read_only=True, idempotent=True, open_world=False)
+def check_weather(city: CityName, date: datetime.date) -> ToolResult[results.DayForecast]:
+    """The weather to expect in a city on one day: temperatures, sky, chance of rain, humidity and wind.
+
+    Args:
+        date: YYYY-MM-DD; any day, past or future.
+    """
+    place = city_or_tool_error(city)
+    answer = results.DayForecast.of(place, date, weather.forecast(place, date))
+    return ToolResult(answer, text=str(answer))
+
+
+@tool(title="Weather now", icons=[SUN], read_only=True, open_world=False)
+def weather_current(
+    location: CityName, units: Literal["metric", "imperial", "kelvin"] = "metric"
+) -> ToolResult[results.CurrentConditions]:
+    """The weather in a city at this hour.
+
+    Args:
+        units: metric gives °C and km/h, imperial °F and mph, kelvin K and km/h.
+    """
+    place = city_or_tool_error(location)
+    now = weather.current(place, timezone.now(), units)
+    answer = results.CurrentConditions(
+        location=str(place),
+        local_time=now.local_time,
+        condition=now.condition,
+        temperature=now.temperature,
+        temperature_unit=now.temperature_unit,
+        humidity=now.humidity,
+        wind=now.wind,
+        wind_unit=now.wind_unit,
+    )
+    return ToolResult(answer, text=str(answer))
+
+
+@tool(title="Calculate", read_only=True, idempotent=True, open_world=False)
+async def calculator_arithmetic(
+    expression: Annotated[str, Field(max_length=calculator.MOST_CHARACTERS)],
+) -> ToolResult[results.Calculation]:
+    """Work out an arithmetic expression, such as a budget: ``2 * 4 * 135 + 389.5``.
+
+    There are + - * / // % ** and brackets, the constants pi, e and tau, and functions such as sqrt, sin, cos, tan,
+    asin, log, exp, round, min and max. Angles are in radians.
+
+    Args:
+        expression: What to work out.
+    """
+    try:
+        answer = results.Calculation(expression=expression, result=calculator.calculate(expression))
+    except calculator.CalculationError as error:
+        raise ToolError(str(error)) from None
+    return ToolResult(answer, text=f"{expression.strip()} = {answer.result}")
+
+
+@tool(title="Search documents", read_only=True, idempotent=True, open_world=False)
+def search_documents(
+    keyword: Annotated[str, Field(min_length=1, max_length=200)],
+    page_index: Annotated[int, Field(ge=1, le=documents.LAST_PAGE)] = 1,
+) -> ToolResult[results.DocumentPage]:
+    """Search the agency's documents: city guides, visa notes, packing lists, insurance, health and policies.
+
+    A document is found if all the words occur in it. There are ten on a page; read one at its URI.
+
+    Args:
+        keyword: One or more words, in any order and case.
+        page_index: Which page of the results, from 1 to 10.
+    """
+    try:
+        page = documents.search(keyword, page_index)
+    except ValueError as error:
+        raise ToolError(str(error)) from None
+    hits = [
+        results.DocumentHit(
+            title=hit.document.title,
+            uri=f"travel://documents/{hit.document.slug}",
+            category=hit.document.category,
+            updated=hit.document.updated,
+            snippet=hit.snippet,
+        )
+        for hit in page.hits
+    ]
+    answer = results.DocumentPage(
+        keyword=keyword, page_index=page_index, page_count=page.pages, total_count=page.total, documents=hits
+    )
+    if page.total:
+        count = f"{page.total} document{'s match' if page.total > 1 else ' matches'}"
+        lines = [f"{count} ‘{keyword}’; page {page_index} of {page.pages}.", *map(str, hits)]
+    else:
+        lines = [f"No document contains all of ‘{keyword}’. Try fewer or more general words."]
+    return ToolResult(answer, text="\n".join(lines))
+
+
+@tool(title="Create a calendar event", read_only=False, destructive=False, idempotent=False, open_world=False)
+def create_calendar_event(
+    ctx: Context,
+    title: Annotated[str, Field(min_length=1, max_length=200, pattern=r"[^\s\x00]"), PLAIN],
+    starts: datetime.datetime,
+    ends: datetime.datetime | None = None,
+    location: Annotated[str, Field(max_length=200), PLAIN] = "",
+    notes: Annotated[str, Field(max_length=5000), PLAIN] = "",
+) -> ToolResult[results.Event]:
+    """Write an event into the calendar: your own if you are signed in, else the agency's, which everybody sees.
+
+    Args:
+        title: What it is, in a few words.
+        starts: ISO 8601, such as 2030-05-01T15:00+02:00; UTC where no offset is given.
+        ends: Like starts; an hour later where it is not given.
+        location: Where it is.
+        notes: Anything else worth knowing.
+    """
+    try:
+        start = aware(starts)
+        end = start + datetime.timedelta(hours=1) if ends is None else aware(ends)
+    except OverflowError:
+        raise ToolError("This is outside the calendar, which has the years 1 to 9999.") from None
+    if end < start:
+        raise ToolError(f"The event would end ({end.isoformat()}) before it starts ({start.isoformat()}).")
+    event = CalendarEvent.objects.create(
+        title=title,
+        starts=start,
+        ends=end,
+        location=location,
+        notes=notes,
+        owner=ctx.user if ctx.user.is_authenticated else None,
+    )
+    answer = results.Event.of(event)
+    return ToolResult(answer, text=f"Created: {answer}")
+
+
+def aware(moment: datetime.datetime) -> datetime.datetime:
+    """*moment* in UTC."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment)
+    return moment.astimezone(datetime.UTC)
+
+
+# Resources
+
+
+@resource("travel://guide", title="What this agency offers", mime_type="text/markdown")
+def guide() -> str:
+    """Where to begin: the data there is, and how to ask for it."""
+    regions = ", ".join(Region.values)
+    categories = ", ".join(Activity.Category.values)
+    return (
+        "# The travel agency\n\n"
+        f"There are {City.objects.count()} cities (`travel://cities`). Wherever a city is asked for, give its name, "
+        "slug or IATA code. Prices are in euros.\n\n"
+        "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones.\n"
+        "* Weather: `check_weather` for a day, `weather_current` for now, `weather://forecast/{city}/{date}`.\n"
+        f"* Things to do: `travel://activities/{{city}}/{{category}}`, with category one of {categories}.\n"
+        f"* What customers like: `travel://preferences/{{region}}`, with region one of {regions}.\n"
+        "* Past trips: `trips://history/{trip}`, with trip such as `2025-barcelona`.\n"
+        "* The calendar: `calendar://events/{year}`, and the tool `create_calendar_event`.\n"
+        "* Guides, visa notes, packing lists and policies: the tool `search_documents`.\n"
+        "* Sums: the tool `calculator_arithmetic`.\n\n"
+        "The prompt `plan-vacation` puts them together.\n"
+    )
+
+
+@resource("travel://cities", title="All cities", mime_type="application/json")
+def cities() -> list[results.City]:
+    """Every city, with country, region, airport and time zone."""
+    return [
+        results.City(
+            name=city.name,
+            slug=city.slug,
+            country=city.country,
+            region=city.region,
+            airport=city.airport,
+            timezone=city.timezone,
+        )
+        for city in City.objects.all()
+    ]
+
+
+@resource("calendar://events/{year}", title="Calendar of a year", mime_type="application/json")
+def calendar_events(ctx: Context, year: Annotated[int, Field(ge=1900, le=2200)]) -> list[results.Event]:
+    """The agency's events of one year, and your own if you are signed in."""
+    return [results.Event.of(event) for event in CalendarEvent.objects.visible_to(ctx.user).filter(starts__year=year)]
+
+
+@resource("travel://activities/{city}/{category}", title="Things to do in a city", mime_type="application/json")
+def city_activities(city: str, category: Activity.Category) -> list[results.ActivityOffer]:
+    """Activities of one category: family, food, museums, nightlife, outdoors or shopping."""
+    return [
+        results.ActivityOffer(
+            name=activity.name,
+            description=activity.description,
+            price=activity.price,
+            duration_minutes=int(activity.duration.total_seconds() // 60),
+        )
+        for activity in city_or_404(city).activities.filter(category=category)
+    ]
+
+
+@resource("travel://flights/{origin}/{destination}", title="Next flights", icons=[PLANE], mime_type="application/json")
+def next_flights(origin: str, destination: str) -> list[results.Flight]:
+    """The next twenty flights from one city to another."""
+    found = flights.next_flights(city_or_404(origin), city_or_404(destination), timezone.now())
+    return [results.Flight.of(flight) for flight in found]
+
+
+@resource("weather://forecast/{city}/{date}", title="Forecast", icons=[SUN], mime_type="application/json")
+def weather_forecast(city: str, date: datetime.date) -> results.DayForecast:
+    """The weather of one city on one day, YYYY-MM-DD."""
+    place = city_or_404(city)
+    return results.DayForecast.of(place, date, weather.forecast(place, date))
+
+
+@resource("trips://history/{trip}", title="A past trip", mime_type="application/json")
+def trip_history(trip: Slug) -> results.PastTrip:
+    """A trip from the archive by its slug, such as 2025-barcelona: dates, cost, rating and itinerary."""
+    past = Trip.objects.select_related("city").get(slug=trip)
+    return results.PastTrip(
+        title=past.title,
+        city=str(past.city),
+        starts=past.starts,
+        ends=past.ends,
+        travellers=past.travellers,
+        cost=past.cost,
+        rating=past.rating,
+        itinerary=past.itinerary.splitlines(),
+    )
+
+
+@resource("travel://preferences/{region}", title="Preferences in a region", mime_type="application/json")
+def region_preferences(region: Region) -> results.Preferences:
+    """What the agency's customers like in one part of the world: pace, lodging, interests, months to avoid."""
+    liked = RegionPreference.objects.get(region=region)
+    return results.Preferences(region=liked.get_region_display(), summary=liked.summary, preferences=liked.preferences)
+
+
+@resource("travel://documents/{slug}", title="A document", mime_type="text/markdown")
+def document(slug: Slug) -> str:
+    """The whole text of a document that search_documents found."""
+    found = Document.objects.get(slug=slug)
+    return f"# {found.title}\n\n{found.text}\n"
+
+
+# Prompts
+
+
+@prompt(name="plan-vacation", title="Plan a vacation")
+def plan_vacation(
+    destination: str,
+    duration: Annotated[int, Field(ge=1, le=60)],
+    budget: Annotated[Decimal, Field(gt=0)],
+    interests: str = "",
+) -> list[PromptMessage]:
+    """Plan a vacation with the agency's own flights, weather, activities and experience.
+
+    Args:
+        destination: The city to go to.
+        duration: How many days.
+        budget: For the whole trip, in euros.
+        interests: What the travellers like, separated by commas: museums, food, outdoors.
+    """
+    liked = ", ".join(word.strip() for word in interests.split(",") if word.strip()) or "a bit of everything"
+    request = (
+        f"Plan a vacation of {duration} day{'s' if duration > 1 else ''} in {destination} for €{budget:f} in all. "
+        f"Interests: {liked}.\n\n"
+        "Ask me where I start from and when, if I have not said. Then use this agency's tools and resources: "
+        "search_flights for the way there and back, check_weather for each day, travel://activities for what to "
+        "do, trips://history for what went well before, and search_documents for entry rules and packing. "
+        "Give a plan day by day that suits the weather, with a price for each part, and add the parts up with "
+        "calculator_arithmetic so that the total stays within the budget. Put nothing into the calendar before I agree."
+    )
+    try:
+        facts = known_facts(find_city(destination))
+    except UnknownCityError as error:
+        return [PromptMessage(f"{request}\n\n{error} Say so before you plan.")]
+    return [PromptMessage(f"{request}\n\nWhat the agency knows of the place: {json.dumps(facts, ensure_ascii=False)}")]
+
+
+def known_facts(city: City) -> dict[str, Any]:
+    """What is worth knowing of a city before planning."""
+    return {
+        "city": str(city),
+        "airport": f"{city.airport} ({city.airport_name})",
+        "slug": city.slug,
+        "region": city.region,
+        "activity categories": sorted(set(city.activities.values_list("category", flat=True))),
+        "past trips": list(city.trips.values_list("slug", flat=True)),
+    }

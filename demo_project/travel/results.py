@@ -1,0 +1,218 @@
+"""What the tools and resources give back, as pydantic models: the output schemas that clients see."""
+
+import datetime
+from decimal import Decimal
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+from demo_project.travel import models
+from demo_project.travel.weather import Condition, DayWeather
+
+Euros = Annotated[Decimal, PlainSerializer(float, return_type=float), Field(description="In euros.")]
+
+
+class Flight(BaseModel):
+    """One flight in one cabin."""
+
+    number: str
+    airline: str
+    origin: str = Field(description="IATA code.")
+    destination: str = Field(description="IATA code.")
+    departs: datetime.datetime = Field(description="Local time of the origin.")
+    arrives: datetime.datetime = Field(description="Local time of the destination.")
+    duration_minutes: int
+    cabin: Literal["economy", "business"]
+    price: Euros
+    seats_left: int
+
+    @classmethod
+    def of(cls, flight: models.Flight) -> Self:
+        """From the database."""
+        return cls(
+            number=flight.number,
+            airline=flight.airline,
+            origin=flight.origin.airport,
+            destination=flight.destination.airport,
+            departs=flight.departs.astimezone(flight.origin.zone),
+            arrives=flight.arrives.astimezone(flight.destination.zone),
+            duration_minutes=int(flight.duration.total_seconds() // 60),
+            cabin=flight.cabin,
+            price=flight.price,
+            seats_left=flight.seats_left,
+        )
+
+    def __str__(self) -> str:
+        hours, minutes = divmod(self.duration_minutes, 60)
+        return (
+            f"{self.number} ({self.airline}), {self.cabin}: {self.origin} {self.departs:%Y-%m-%d %H:%M} → "
+            f"{self.destination} {self.arrives:%Y-%m-%d %H:%M} local time, {hours} h {minutes:02} min, "
+            f"€{self.price:.2f}, {self.seats_left} seats left"
+        )
+
+
+class FlightList(BaseModel):
+    """Flights between two cities."""
+
+    origin: str
+    destination: str
+    date: datetime.date
+    flights: list[Flight] = Field(description="The cheapest first; twenty at most.")
+    next_date: datetime.date | None = Field(description="Where none flies that day: the next day with one, if any.")
+
+
+class DayForecast(BaseModel):
+    """The weather of one day."""
+
+    city: str
+    date: datetime.date
+    condition: Condition
+    high: float = Field(description="°C")
+    low: float = Field(description="°C")
+    rain_probability: int = Field(description="Per cent.")
+    humidity: int = Field(description="Per cent.")
+    wind: float = Field(description="km/h")
+
+    @classmethod
+    def of(cls, city: models.City, day: datetime.date, weather: DayWeather) -> Self:
+        """From what was computed."""
+        return cls(
+            city=str(city),
+            date=day,
+            condition=weather.condition,
+            high=weather.high,
+            low=weather.low,
+            rain_probability=weather.rain_probability,
+            humidity=weather.humidity,
+            wind=weather.wind,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.city}, {self.date:%A %Y-%m-%d}: {self.condition}, {self.low:g} to {self.high:g} °C, "
+            f"{self.rain_probability} % chance of rain, humidity {self.humidity} %, wind {self.wind:g} km/h."
+        )
+
+
+class CurrentConditions(BaseModel):
+    """The weather of this hour."""
+
+    location: str
+    local_time: datetime.datetime
+    condition: Condition
+    temperature: float
+    temperature_unit: Literal["°C", "°F", "K"]
+    humidity: int = Field(description="Per cent.")
+    wind: float
+    wind_unit: Literal["km/h", "mph"]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.location}, {self.local_time:%Y-%m-%d %H:%M} local time: {self.condition}, "
+            f"{self.temperature:g} {self.temperature_unit}, humidity {self.humidity} %, "
+            f"wind {self.wind:g} {self.wind_unit}."
+        )
+
+
+class Calculation(BaseModel):
+    """An expression and its value."""
+
+    expression: str
+    result: int | float
+
+
+class DocumentHit(BaseModel):
+    """A document that was found."""
+
+    title: str
+    uri: str = Field(description="The resource to read for the whole text.")
+    category: str
+    updated: datetime.date
+    snippet: str
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.category}, updated {self.updated}, {self.uri})\n  {self.snippet}"
+
+
+class DocumentPage(BaseModel):
+    """One page of documents."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    keyword: str
+    page_index: int = Field(alias="pageIndex")
+    page_count: int = Field(alias="pageCount", description="How many pages can be read.")
+    total_count: int = Field(alias="totalCount", description="How many documents match, on all pages together.")
+    documents: list[DocumentHit]
+
+
+class Event(BaseModel):
+    """An entry in the calendar."""
+
+    id: int
+    title: str
+    starts: datetime.datetime
+    ends: datetime.datetime
+    location: str
+    notes: str
+
+    @classmethod
+    def of(cls, event: models.CalendarEvent) -> Self:
+        """From the database."""
+        return cls(
+            id=event.pk,
+            title=event.title,
+            starts=event.starts,
+            ends=event.ends,
+            location=event.location,
+            notes=event.notes,
+        )
+
+    def __str__(self) -> str:
+        place = f", at {self.location}" if self.location else ""
+        notes = f" Notes: {self.notes}" if self.notes else ""
+        return (
+            f"{self.title} (event {self.id}), {self.starts:%Y-%m-%d %H:%M %Z} to {self.ends:%Y-%m-%d %H:%M %Z}"
+            f"{place}.{notes}"
+        )
+
+
+class City(BaseModel):
+    """A city as a list shows it."""
+
+    name: str
+    slug: str
+    country: str
+    region: str
+    airport: str
+    timezone: str
+
+
+class ActivityOffer(BaseModel):
+    """Something to do."""
+
+    name: str
+    description: str
+    price: Euros
+    duration_minutes: int
+
+
+class PastTrip(BaseModel):
+    """A trip from the archive."""
+
+    title: str
+    city: str
+    starts: datetime.date
+    ends: datetime.date
+    travellers: int
+    cost: Euros
+    rating: int = Field(description="From 1 to 5.")
+    itinerary: list[str] = Field(description="One line a day.")
+
+
+class Preferences(BaseModel):
+    """What customers like in a region."""
+
+    region: str
+    summary: str
+    preferences: dict[str, object]

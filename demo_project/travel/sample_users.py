@@ -1,0 +1,18 @@
+"""The people who can sign in to the demo, written down once for whoever creates or prints them."""
+
+from typing import NamedTuple
+
+
+class SampleUser(NamedTuple):
+    """One login of the demo. The passwords are public: the demo listens on this machine only."""
+
+    username: str
+    password: str
+    role: str
+
+
+SAMPLE_USERS: tuple[SampleUser, ...] = (
+    SampleUser("admin", "admin", "superuser"),
+    SampleUser("anna", "travel-anna", "agent"),
+    SampleUser("ben", "travel-ben", "customer"),
+)

@@ -1,0 +1,85 @@
+"""What people see in a browser."""
+
+import pytest
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.urls import reverse
+
+pytestmark = pytest.mark.usefixtures("travel")
+
+MODELS = sorted(apps.get_app_config("travel").get_models(), key=lambda model: model.__name__)
+PAGES = [model._meta.model_name for model in MODELS]
+
+
+@pytest.fixture
+def browser() -> Client:
+    client = Client()
+    client.force_login(get_user_model().objects.get(username="admin"))
+    return client
+
+
+def test_every_model_is_in_the_admin():
+    assert all(admin.site.is_registered(model) for model in MODELS)
+
+
+@pytest.mark.parametrize("model", PAGES)
+def test_the_admin_lists_it(browser, model):
+    assert browser.get(reverse(f"admin:travel_{model}_changelist")).status_code == 200
+
+
+@pytest.mark.parametrize("model", PAGES)
+def test_the_admin_searches_it(browser, model):
+    assert browser.get(reverse(f"admin:travel_{model}_changelist"), {"q": "barcelona"}).status_code == 200
+
+
+@pytest.mark.parametrize("model", PAGES)
+def test_the_admin_shows_a_form_for_it(browser, model):
+    row = apps.get_model("travel", model)._default_manager.first()
+
+    assert browser.get(reverse(f"admin:travel_{model}_change", args=[row.pk])).status_code == 200
+    assert browser.get(reverse(f"admin:travel_{model}_add")).status_code == 200
+
+
+@pytest.mark.parametrize("model", PAGES)
+def test_a_list_takes_few_queries(browser, model, django_assert_max_num_queries):
+    with django_assert_max_num_queries(16):
+        browser.get(reverse(f"admin:travel_{model}_changelist"))
+
+
+def test_an_agent_may_change_but_not_delete():
+    client = Client()
+    client.force_login(get_user_model().objects.get(username="anna"))
+    trip = apps.get_model("travel", "trip").objects.first()
+
+    assert client.get(reverse("admin:travel_trip_change", args=[trip.pk])).status_code == 200
+    assert client.get(reverse("admin:travel_trip_delete", args=[trip.pk])).status_code == 403
+
+
+def test_a_customer_is_not_let_into_the_admin():
+    client = Client()
+    client.force_login(get_user_model().objects.get(username="ben"))
+
+    assert client.get(reverse("admin:index")).status_code == 302
+
+
+def test_the_front_page_names_the_endpoint_and_counts_the_data():
+    page = Client().get("/").content.decode()
+
+    assert "http://testserver/mcp<" in page
+    assert "<dt>flights</dt>" in page
+    assert "<dd>71</dd>" in page
+    assert "<script" not in page
+
+
+def test_the_front_page_works_before_anything_is_loaded():
+    apps.get_model("travel", "booking").objects.all().delete()
+    for model in reversed(MODELS):
+        model.objects.all().delete()
+
+    assert Client().get("/").status_code == 200
+
+
+def test_the_front_page_is_only_for_reading():
+    assert Client().post("/").status_code == 405
