@@ -11,6 +11,7 @@ from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
 from django_mcp.core import registry
+from django_mcp.core.concurrency import shared_pool
 from tests.clients import LEGACY, MODERN, Client
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
@@ -44,6 +45,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False)
     yield
+    shared_pool().close()
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)
 

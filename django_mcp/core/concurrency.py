@@ -72,12 +72,14 @@ def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Mailbox:
-    """Finished jobs on their way back to one event loop; one wake-up brings all that are ready."""
+    """Finished jobs on their way back to one event loop; one wake-up brings all that are ready.
 
-    __slots__ = ("done", "loop", "woken")
+    It does not hold the loop, or the loop would be kept as long as the mailbox that is found by it.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+    __slots__ = ("done", "woken")
+
+    def __init__(self) -> None:
         self.done: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
         self.woken = False
 
@@ -86,7 +88,7 @@ class _Mailbox:
         if not self.woken:
             self.woken = True
             try:
-                self.loop.call_soon_threadsafe(self.empty)
+                future.get_loop().call_soon_threadsafe(self.empty)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 self.done.clear()
 
@@ -99,6 +101,8 @@ class _Mailbox:
                 continue
             if error is None:
                 future.set_result(value)
+            elif isinstance(error, StopIteration):  # which a future refuses: it would end the coroutine silently
+                future.set_exception(RuntimeError(f"a synchronous function raised {error!r}"))
             else:
                 future.set_exception(error)
 
@@ -114,8 +118,8 @@ class Pool:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
-        self._started = 0
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
         # Counters, not one number up and down: both are moved by several threads, and next() is atomic.
         self._submit = itertools.count(1).__next__
         self._finish = itertools.count(1).__next__
@@ -128,9 +132,9 @@ class Pool:
         loop = asyncio.get_running_loop()
         mailbox = self._mailboxes.get(loop)
         if mailbox is None:
-            mailbox = self._mailboxes[loop] = _Mailbox(loop)
+            mailbox = self._mailboxes[loop] = _Mailbox()
         future: asyncio.Future[T] = loop.create_future()
-        if self._submit() - self._finished > self._started < self.size:
+        if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
         self._jobs.put((function, contextvars.copy_context(), future, mailbox))
         return await future
@@ -139,17 +143,27 @@ class Pool:
         """Await it."""
         return await function()
 
+    def close(self) -> None:
+        """End the threads when they have done what is queued, and close their database connections."""
+        with self._lock:
+            threads, self._threads = self._threads, []
+        for _ in threads:
+            self._jobs.put(None)
+        for thread in threads:
+            thread.join()
+
     def _start(self) -> None:
         with self._lock:
-            if self._started < self.size:
-                self._started += 1
-                name = f"django-mcp-{self._started}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
+            if len(self._threads) < self.size:
+                name = f"django-mcp-{len(self._threads) + 1}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def _work(self) -> None:
         idle_since = time.monotonic()
-        while True:
-            function, context, future, mailbox = self._jobs.get()
+        while (job := self._jobs.get()) is not None:
+            function, context, future, mailbox = job
             try:
                 refresh_connections(time.monotonic() - idle_since)
                 value = context.run(function)
@@ -160,8 +174,9 @@ class Pool:
             self._finished = self._finish()
             idle_since = time.monotonic()
             # Until the next job nothing of this one is kept alive by this frame.
-            del function, context, future, mailbox
+            del job, function, context, future, mailbox
             value = None
+        connections.close_all()
 
 
 @cache

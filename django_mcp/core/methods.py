@@ -27,10 +27,12 @@ async def call_tool(context: Context) -> Result:
     """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
     name = _string(context.params, "name")
     tool = context.server.tools.get(name)
-    if tool is None or not await _may_know(context, tool):
+    if tool is None or (tool.permission is not None and not await _may_know(context, tool)):
         raise unknown("tool", name)
     try:
-        keywords = tool.keywords(context, tool.arguments.validate(_arguments(context.params)))
+        keywords = tool.arguments.validate(_arguments(context.params))
+        if tool.function.context is not None:
+            keywords = tool.keywords(context, keywords)
         return Result(await _run_tool(context, tool, keywords))
     except Exception as error:  # noqa: BLE001 - tool_failure is where it is decided
         return tool_failure(error, context)
@@ -118,7 +120,7 @@ async def dispatch(context: Context) -> Result:
         ProtocolError: and nothing else.
     """
     method = METHODS.get(context.method)
-    if method is None or not context.server.offers(method.capability):
+    if method is None or method.capability not in context.server.capabilities:
         raise MethodNotFound(f"Unknown method {context.method[:100]!r}.")
     try:
         return await method.handler(context)

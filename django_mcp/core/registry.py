@@ -35,6 +35,9 @@ class MCPServer:
         ttl: seconds for which a client may keep a list.
 
     What is None comes from the ``DJANGO_MCP`` setting.
+
+    Attributes:
+        capabilities: the ``ServerCapabilities``: just what is registered.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class MCPServer:
         self.templates: dict[str, Resource] = {}
         self.prompts: dict[str, Prompt] = {}
         self.pages: dict[tuple[str, int], Result] = {}
+        self.capabilities: dict[str, Any] = {}
         _servers[name] = self
 
     def __repr__(self) -> str:
@@ -106,17 +110,9 @@ class MCPServer:
             info["icons"] = [icon.to_wire() for icon in self._icons]
         return info
 
-    def capabilities(self) -> dict[str, Any]:
-        """The ``ServerCapabilities``: just what is registered."""
-        return {capability: {} for capability in ("tools", "resources", "prompts") if self.offers(capability)}
-
-    def offers(self, capability: str) -> bool:
-        """Whether something of a capability is registered."""
-        return bool(getattr(self, capability)) or (capability == "resources" and bool(self.templates))
-
     def is_empty(self) -> bool:
         """Whether nothing is registered."""
-        return not self.capabilities()
+        return not self.capabilities
 
     # Registration
 
@@ -132,7 +128,7 @@ class MCPServer:
             raise ImproperlyConfigured(msg)
         primitive.position = next(self._positions)
         registry[primitive.key] = primitive
-        self.pages.clear()
+        self._changed()
 
     def _registry_of(self, primitive: Primitive) -> dict[str, Any]:
         match primitive:
@@ -151,7 +147,12 @@ class MCPServer:
 
     def restore(self, snapshot: tuple[dict[str, Any], ...]) -> None:
         """Undo every registration since *snapshot*."""
-        self.tools, self.resources, self.templates, self.prompts = snapshot
+        self.tools, self.resources, self.templates, self.prompts = map(dict, snapshot)
+        self._changed()
+
+    def _changed(self) -> None:
+        offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
+        self.capabilities = {capability: {} for capability, primitives in offered.items() if primitives}
         self.pages.clear()
 
 

@@ -55,7 +55,7 @@ class MCPApplication:
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
         edge = partial(ASGIRequest, scope, io.BytesIO())
-        head = Head(scope["method"], headers, host_of(scope, headers), is_secure(scope, headers), edge)
+        head = Head(scope["method"], headers, host_of(scope, headers), partial(is_secure, scope, headers), edge)
         admitted = await endpoint.admit(head, shared_pool())
         if type(admitted) is Reply:
             await _send(send, admitted)

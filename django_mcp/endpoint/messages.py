@@ -13,14 +13,14 @@ class Head(NamedTuple):
     Attributes:
         headers: by lower-case name; a header sent twice is joined with ", " (RFC 9110, section 5.2).
         host: the host and port it was sent to, as the client knows them.
-        secure: whether it came over https.
+        secure: tells whether it came over https.
         edge: gives a Django request.
     """
 
     method: str
     headers: Mapping[str, str]
     host: str
-    secure: bool
+    secure: Callable[[], bool]
     edge: Callable[[], Any]
 
 

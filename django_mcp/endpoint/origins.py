@@ -63,7 +63,7 @@ def check_origin(head: Head) -> Headers:
     origin = head.headers.get("origin")
     if origin is None:
         return ()
-    if not is_our_origin(origin, head.host, secure=head.secure):
+    if not is_our_origin(origin, head.host, secure=head.secure()):
         message = f"Origin {origin[:100]!r} may not call this endpoint. DJANGO_MCP['ALLOWED_ORIGINS'] lists who may."
         raise Refusal(403, message)
     return (

@@ -38,7 +38,7 @@ def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponse]:
 
 async def _serve(endpoint: Endpoint, request: HttpRequest) -> Reply:
     headers = {name.lower(): value for name, value in request.headers.items()}
-    head = Head(str(request.method), headers, _host(request), request.is_secure(), lambda: request)
+    head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request)
     admitted = await endpoint.admit(head, INLINE)
     if isinstance(admitted, Reply):
         return admitted

@@ -27,17 +27,14 @@ def choose(header: Mapping[str, str], body: Any) -> Era:
     version = header.get(headers.VERSION)
     if version is not None:
         version = version.strip()
-    claimed = _claimed_version(body)
     if type(body) is dict and body.get("method") == "initialize":
-        return MODERN if version in versions.MODERN and claimed in versions.MODERN else LEGACY
+        return MODERN if version in versions.MODERN and _claims_modern(body) else LEGACY
     if version is None:
-        return MODERN if claimed in versions.MODERN else LEGACY
+        return MODERN if _claims_modern(body) else LEGACY
     # A version nobody knows is refused in modern words, which are the ones that can name it.
     return LEGACY if version in versions.LEGACY else MODERN
 
 
-def _claimed_version(body: Any) -> Any:
-    if type(body) is dict and type(params := body.get("params")) is dict:
-        claimed = meta_of(params).get(envelope.VERSION)
-        return claimed if isinstance(claimed, str) else None
-    return None
+def _claims_modern(body: Any) -> bool:
+    params = body.get("params") if type(body) is dict else None
+    return type(params) is dict and meta_of(params).get(envelope.VERSION) in versions.MODERN

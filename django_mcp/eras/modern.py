@@ -51,7 +51,7 @@ class ModernEra:
         asked = check_request(request, inbound.headers)
         server = inbound.server
         if request.method == "server/discover":
-            return encode_result(request.id, _complete(discover(server), server))
+            return encode_result(request.id, complete(discover(server), server))
         if request.method == "initialize":
             speaks = ", ".join(versions.SUPPORTED)
             raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
@@ -68,7 +68,10 @@ class ModernEra:
         )
         result = await dispatch(context)
         try:
-            return encode_result(request.id, _complete(result, server))
+            kept = result.encoded
+            return encode_result(
+                request.id, complete(result, server) if kept is None else _shared(result, kept, server)
+            )
         except UnencodableResult as error:
             raise unencodable(request.id, error) from None
 
@@ -112,22 +115,19 @@ def discover(server: MCPServer) -> Result:
     """``server/discover``: what a client may want to know before it calls."""
     fields: dict[str, Any] = {
         "supportedVersions": list(versions.SUPPORTED),
-        "capabilities": server.capabilities(),
+        "capabilities": server.capabilities,
     }
     if server.instructions:
         fields["instructions"] = server.instructions
     return Result(fields, ttl_ms=server.ttl_ms, public=True)
 
 
-def _complete(result: Result, server: MCPServer) -> dict[str, Any] | bytes:
-    """The result with the marks of this version; its JSON where many requests share it."""
-    if result.encoded is not None:
-        key = versions.MODERN[0]
-        encoded = result.encoded.get(key)
-        if encoded is None:
-            encoded = result.encoded[key] = encode(complete(result, server))
-        return encoded
-    return complete(result, server)
+def _shared(result: Result, kept: dict[str, bytes], server: MCPServer) -> bytes:
+    """The JSON of a completed result that many requests share."""
+    key = versions.MODERN[0]
+    if key not in kept:
+        kept[key] = encode(complete(result, server))
+    return kept[key]
 
 
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Primitive:
             msg = f"{self.label}: a name is 1 to 64 letters, digits, '_' or '-'."
             raise ImproperlyConfigured(msg)
 
-    def keywords(self, context: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def keywords(self, context: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """What to call the function with. *arguments* have been validated."""
         name = self.function.context
-        return dict(arguments) if name is None else {**arguments, name: context}
+        return arguments if name is None else {**arguments, name: context}

@@ -1,5 +1,6 @@
 """Reading a function once, at registration: its parameters, its words, the place of the context."""
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
@@ -15,12 +16,26 @@ EMPTY = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of the call. ``default`` is ``EMPTY`` where the caller must give it."""
+    """One argument of the call.
+
+    Attributes:
+        default: the function's own; ``EMPTY`` where it has none, or where a ``Field`` in the annotation has it.
+    """
 
     name: str
     annotation: Any
     default: Any
     description: str | None
+
+    @property
+    def fields(self) -> list[FieldInfo]:
+        """What pydantic's ``Field`` says of it."""
+        return [item for item in getattr(self.annotation, "__metadata__", ()) if isinstance(item, FieldInfo)]
+
+    @property
+    def required(self) -> bool:
+        """Whether the caller must give it."""
+        return self.default is EMPTY and all(field.is_required() for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +63,14 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
         ImproperlyConfigured: a parameter that no caller by name could fill, or an annotation that cannot be
             resolved at run time.
     """
-    label = getattr(call, "__qualname__", repr(call))
+    label = getattr(_written(call), "__qualname__", repr(call))
     try:
         signature = inspect.signature(call)
         hints = typing.get_type_hints(_underlying(call), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         msg = f"{label}: its annotations cannot be read at run time ({error}). Import the names outside TYPE_CHECKING."
         raise ImproperlyConfigured(msg) from error
-    docs = parse_docstring(inspect.getdoc(call) or "")
+    docs = parse_docstring(_docstring(call))
     described = {parameter.arg_name: parameter.description for parameter in docs.params}
     context: str | None = None
     parameters: list[Parameter] = []
@@ -65,6 +80,9 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
             raise ImproperlyConfigured(msg)
         annotation = hints.get(parameter.name, Any)
         if isinstance(annotation, type) and issubclass(annotation, context_type):
+            if context is not None:
+                msg = f"{label}: {context!r} and {parameter.name!r} are both the context; one is enough."
+                raise ImproperlyConfigured(msg)
             context = parameter.name
             continue
         default = parameter.default
@@ -75,7 +93,7 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
     words = [text for text in (docs.short_description, docs.long_description) if text]
     return Function(
         call=call,
-        name=getattr(call, "__name__", type(call).__name__),
+        name=_name(call),
         is_async=inspect.iscoroutinefunction(_underlying(call)),
         parameters=tuple(parameters),
         context=context,
@@ -84,8 +102,23 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
     )
 
 
-def _underlying(call: Callable[..., Any]) -> Callable[..., Any]:
+def _written(call: Any) -> Any:
+    """What somebody wrote: the function inside partials."""
+    while isinstance(call, functools.partial):
+        call = call.func
+    return call
+
+
+def _underlying(call: Any) -> Callable[..., Any]:
     """What carries the annotations: an object with ``__call__`` carries them on that method."""
-    if inspect.isroutine(call):
-        return call
-    return type(call).__call__
+    call = _written(call)
+    return call if inspect.isroutine(call) else type(call).__call__
+
+
+def _name(call: Any) -> str:
+    named = call if hasattr(call, "__name__") else _written(call)
+    return str(getattr(named, "__name__", type(named).__name__))
+
+
+def _docstring(call: Any) -> str:
+    return inspect.getdoc(_written(call)) or inspect.getdoc(_underlying(call)) or ""

@@ -67,6 +67,8 @@ class Output:
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(returns)
             schema = json_schema(adapter, "serialization")
+            if "$ref" in schema:  # a class that contains itself: clients want its type at the top
+                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
             self._wrapped = schema.get("type") != "object"
             if self._wrapped:
                 schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
@@ -98,8 +100,8 @@ class Output:
         structured: dict[str, Any] | None = None
         if self.schema is not None:
             value = self._dump(self._validate(value), mode="json", by_alias=True)
-            if text is None:
-                text = _json(value)
+            encoded = _json(value)
+            text = encoded if text is None else text
             structured = {"result": value} if self._wrapped else value
         elif isinstance(value, Content):
             content = [value.to_wire(), *content]
@@ -108,9 +110,9 @@ class Output:
         elif isinstance(value, str):
             text = value if text is None else text
         elif value is not None:
+            encoded = _json(value)
+            text = encoded if text is None else text
             structured = value if isinstance(value, dict) else None
-        if text is None and not content and value is not None:
-            text = _json(value)
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
         fields: dict[str, Any] = {"content": content}

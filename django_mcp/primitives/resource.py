@@ -7,7 +7,6 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic_core import to_json
 
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.functions import EMPTY
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.protocol.content import Annotations, ResourceContents
 from django_mcp.protocol.uri_templates import URITemplate
@@ -67,7 +66,7 @@ class Resource(Primitive):
             )
             raise ImproperlyConfigured(msg)
         for name in template.optional:
-            if parameters[name].default is EMPTY:
+            if parameters[name].required:
                 msg = f"{self.label}: {{?{name}}} may be absent from the URI, so parameter {name!r} needs a default."
                 raise ImproperlyConfigured(msg)
         return template

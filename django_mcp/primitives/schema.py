@@ -6,7 +6,6 @@ from typing import Annotated, Any, NotRequired, Required, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
@@ -88,26 +87,25 @@ class Arguments:
 
 def _field(parameter: Parameter) -> Any:
     annotation = parameter.annotation
-    fields = [item for item in getattr(annotation, "__metadata__", ()) if isinstance(item, FieldInfo)]
-    if parameter.description and not any(field.description for field in fields):
+    if parameter.description and not any(field.description for field in parameter.fields):
         annotation = Annotated[annotation, Field(description=parameter.description)]
     if parameter.default is not EMPTY:
         # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
-        return NotRequired[Annotated[annotation, Field(default=parameter.default)]]
-    if any(not field.is_required() for field in fields):
-        return NotRequired[annotation]
-    return Required[annotation]
+        annotation = Annotated[annotation, Field(default=parameter.default)]
+    return Required[annotation] if parameter.required else NotRequired[annotation]
 
 
 def _sentence(detail: Any, known: Sequence[str]) -> str:
-    where = ".".join(str(part) for part in detail["loc"])
+    where = _shortened(".".join(str(part) for part in detail["loc"]), 100)
     if detail["type"] == "missing":
         return f"Missing argument {where!r}."
     if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
         close = difflib.get_close_matches(where, known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         offer = f"It takes {', '.join(map(repr, known))}." if known else "It takes no arguments."
-        return f"Unknown argument {where[:100]!r}.{hint} {offer}"
-    given = repr(detail["input"])
-    shown = given if len(given) <= 80 else given[:77] + "…"  # noqa: PLR2004
-    return f"Argument {where!r}: {detail['msg']} (it was {shown})."
+        return f"Unknown argument {where!r}.{hint} {offer}"
+    return f"Argument {where!r}: {_shortened(detail['msg'], 500)} (it was {_shortened(repr(detail['input']), 80)})."
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

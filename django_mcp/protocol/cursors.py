@@ -1,11 +1,11 @@
 """Pagination cursors: opaque to clients, a position to us (2026-07-28, Pagination)."""
 
 import base64
-import binascii
 
 from django_mcp.protocol.errors import InvalidParams
 
 _SALT = b"after:"
+_MOST = 10**12
 
 
 def encode_cursor(position: int) -> str:
@@ -22,11 +22,11 @@ def decode_cursor(cursor: object) -> int:
     if cursor is None:
         return -1
     try:
-        raw = base64.b64decode(str(cursor) + "=" * (-len(str(cursor)) % 4), altchars=b"-_", validate=True)
-        digits = raw.removeprefix(_SALT)
-        if raw == digits or not digits.isdigit() or len(digits) > 12:  # noqa: PLR2004
-            raise ValueError
-        return int(digits)
-    except (ValueError, binascii.Error):
-        message = "Invalid cursor. Ask again without one to start from the beginning."
-        raise InvalidParams(message) from None
+        raw = base64.urlsafe_b64decode(f"{cursor}==")
+        position = int(raw.removeprefix(_SALT)) if isinstance(cursor, str) else -1
+    except ValueError:
+        position = -1
+    # Only the spelling that encode_cursor gives is one of ours.
+    if not 0 <= position < _MOST or encode_cursor(position) != cursor:
+        raise InvalidParams("Invalid cursor. Ask again without one to start from the beginning.")
+    return position

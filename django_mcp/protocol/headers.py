@@ -4,7 +4,6 @@ Header mappings here have lower-case names.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +31,7 @@ def decode_value(raw: str) -> str:
         return value
     try:
         return base64.b64decode(value[len(_OPEN) : -len(_CLOSE)], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.") from None
 
 
@@ -42,7 +41,8 @@ def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, 
     Raises:
         HeaderMismatch: one is missing, malformed, or says something else than the body.
     """
-    _compare("Mcp-Method", headers.get(METHOD), method, "method")
+    raw = headers.get(METHOD)
+    _compare("Mcp-Method", None if raw is None else raw.strip(" \t"), method, "method")
     named_by = NAMED_BY.get(method)
     if named_by is not None and isinstance(params.get(named_by), str):
         raw = headers.get(NAME)
@@ -52,6 +52,6 @@ def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, 
 def _compare(header: str, given: str | None, expected: str, member: str) -> None:
     if given is None:
         raise HeaderMismatch(f"The header {header} is missing; it must repeat {member!r}, {expected[:200]!r}.")
-    if given.strip(" \t") != expected:
+    if given != expected:
         message = f"Header mismatch: {header} is {given[:200]!r}, but {member!r} in the body is {expected[:200]!r}."
         raise HeaderMismatch(message)

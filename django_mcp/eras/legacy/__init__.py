@@ -126,7 +126,7 @@ def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
     version = versions.negotiate(requested)
     fields: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": server.capabilities(),
+        "capabilities": server.capabilities,
         "serverInfo": server.implementation,
     }
     if server.instructions:

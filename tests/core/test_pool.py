@@ -1,0 +1,311 @@
+"""Worker threads: many jobs, several event loops, and callers that go away."""
+
+import asyncio
+import contextvars
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import Pool, shared_pool
+
+LONG = 30
+"""Seconds after which a test gives up; none waits that long unless something is broken."""
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
+
+
+def run(pool: Pool, *jobs: Callable[[], Any]) -> list[Any]:
+    """The results of *jobs*, all handed in at once, on an event loop of their own."""
+
+    async def main() -> list[Any]:
+        return list(await asyncio.wait_for(asyncio.gather(*map(pool.sync, jobs)), LONG))
+
+    return asyncio.run(main())
+
+
+class Gate:
+    """A job that stays in its thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self) -> str:
+        self.entered.set()
+        assert self.open.wait(LONG)
+        return "through"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
+def test_a_job_runs_in_another_thread_and_its_result_comes_back() -> None:
+    ((thread, value),) = run(Pool(2), lambda: (threading.get_ident(), "result"))
+    assert value == "result"
+    assert thread != threading.get_ident()
+
+
+@pytest.mark.parametrize("value", [None, 0, False, [], ValueError("returned, not raised")])
+def test_any_value_comes_back_as_it_is(value: Any) -> None:
+    assert run(Pool(1), lambda: value)[0] is value
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_thousand_jobs_each_get_their_own_result(size: int) -> None:
+    assert run(Pool(size), *(lambda number=number: number * 2 for number in range(1000))) == list(range(0, 2000, 2))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_as_many_jobs_run_at_once_as_there_are_threads_and_no_more(size: int) -> None:
+    pool = Pool(size)
+    together = threading.Barrier(size)
+    threads = run(pool, *(lambda: (together.wait(LONG), threading.get_ident())[1] for _ in range(size * 4)))
+    assert len(set(threads)) == size
+
+
+def test_no_more_threads_are_started_than_are_needed() -> None:
+    """One may be started while another is just about to say that it is free."""
+    pool = Pool(50)
+    assert len({run(pool, threading.get_ident)[0] for _ in range(20)}) < 10
+
+
+def test_a_pool_that_was_idle_grows_when_jobs_come_at_once() -> None:
+    pool = Pool(4)
+    for _ in range(10):
+        run(pool, threading.get_ident)
+    together = threading.Barrier(4)
+    assert len(run(pool, *[lambda: together.wait(LONG)] * 4)) == 4
+
+
+def test_the_threads_end_with_the_process() -> None:
+    (thread,) = run(Pool(1), threading.current_thread)
+    assert thread.daemon
+    assert thread.name.startswith("django-mcp-")
+
+
+def test_several_event_loops_share_a_pool_and_each_gets_its_own_results() -> None:
+    pool = Pool(3)
+    answers: dict[int, list[Any]] = {}
+
+    def client(number: int) -> None:
+        jobs = [lambda value=value: (number, value) for value in range(200)]
+        answers[number] = run(pool, *jobs)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+    assert answers == {number: [(number, value) for value in range(200)] for number in range(6)}
+
+
+def test_a_loop_after_another_is_served_by_the_same_threads() -> None:
+    pool = Pool(1)
+    assert run(pool, threading.get_ident) == run(pool, threading.get_ident)
+
+
+def test_an_event_loop_that_is_gone_is_not_kept() -> None:
+    pool = Pool(1)
+
+    async def main() -> weakref.ref[asyncio.AbstractEventLoop]:
+        await pool.sync(lambda: None)
+        return weakref.ref(asyncio.get_running_loop())
+
+    loop = asyncio.run(main())
+    run(pool, lambda: None)
+    gc.collect()
+    assert loop() is None
+
+
+def fail(error: BaseException) -> Callable[[], Any]:
+    def job() -> Any:
+        raise error
+
+    return job
+
+
+class OddError(BaseException): ...
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError(1), RuntimeError(), OddError(), TimeoutError()])
+def test_what_a_job_raises_is_raised_where_it_is_awaited(error: BaseException) -> None:
+    pool = Pool(1)
+
+    async def main() -> None:
+        with pytest.raises(type(error)) as caught:
+            await asyncio.wait_for(pool.sync(fail(error)), LONG)
+        assert caught.value is error
+        assert await pool.sync(lambda: "alive") == "alive"
+
+    asyncio.run(main())
+
+
+def test_a_job_that_raises_stop_iteration_does_not_leave_its_caller_waiting() -> None:
+    pool = Pool(1)
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await asyncio.wait_for(pool.sync(lambda: next(iter([]))), 5)
+        assert await pool.sync(lambda: "alive") == "alive"
+
+    asyncio.run(main())
+
+
+def test_nothing_a_job_raises_goes_wrong_behind_everybodys_back() -> None:
+    pool = Pool(1)
+    unheard: list[Any] = []
+
+    async def main() -> list[Any]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        errors = [StopIteration(), StopAsyncIteration(), GeneratorExit(), asyncio.CancelledError(), OddError()]
+        futures = [asyncio.ensure_future(pool.sync(fail(error))) for error in errors]
+        futures.append(asyncio.ensure_future(pool.sync(lambda: "fine")))
+        done, _ = await asyncio.wait(futures, timeout=5)
+        await asyncio.gather(*done, return_exceptions=True)
+        return [future in done for future in futures]
+
+    assert asyncio.run(main()) == [True] * 6
+    assert unheard == []
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(error: type[BaseException]) -> None:
+    pool = Pool(1)
+
+    async def main() -> None:
+        before = await pool.sync(threading.get_ident)
+        with pytest.raises(error):
+            await pool.sync(fail(error()))
+        assert await pool.sync(threading.get_ident) == before
+
+    asyncio.run(main())
+
+
+def test_a_failed_job_among_others_fails_alone() -> None:
+    pool = Pool(2)
+
+    async def main() -> list[Any]:
+        jobs = [pool.sync(fail(ValueError(str(n)))) if n % 3 == 0 else pool.sync(lambda n=n: n) for n in range(60)]
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    answers = asyncio.run(main())
+    assert [str(each) for each in answers] == [str(number) for number in range(60)]
+    assert [number for number, each in enumerate(answers) if isinstance(each, ValueError)] == list(range(0, 60, 3))
+
+
+def test_context_variables_of_the_caller_are_seen_and_changes_stay_inside() -> None:
+    pool = Pool(1)
+
+    def job() -> str:
+        seen = variable.get()
+        variable.set("the job's")
+        return seen
+
+    async def caller(name: str) -> str:
+        variable.set(name)
+        seen = await pool.sync(job)
+        assert variable.get() == name
+        return seen
+
+    async def main() -> list[str]:
+        return list(await asyncio.gather(caller("one"), caller("two"), pool.sync(variable.get)))
+
+    assert asyncio.run(main()) == ["one", "two", "nobody's"]
+
+
+def test_a_caller_that_goes_away_does_not_disturb_the_others(gate: Gate) -> None:
+    pool = Pool(1)
+
+    async def main() -> None:
+        stays = [asyncio.ensure_future(pool.sync(gate)), *(asyncio.ensure_future(pool.sync(int)) for _ in range(3))]
+        leaves = [asyncio.ensure_future(pool.sync(lambda: "unheard")) for _ in range(3)]
+        await asyncio.sleep(0)
+        for each in leaves:
+            each.cancel()
+        gate.open.set()
+        assert await asyncio.wait_for(asyncio.gather(*stays), LONG) == ["through", 0, 0, 0]
+        assert all(each.cancelled() for each in leaves)
+        assert await pool.sync(lambda: "alive") == "alive"
+
+    asyncio.run(main())
+
+
+def test_a_caller_that_goes_away_while_its_job_runs_frees_nothing_until_the_job_ends(gate: Gate) -> None:
+    """A thread cannot be stopped; the next job waits for it, or another thread takes it."""
+    pool = Pool(2)
+
+    async def main() -> None:
+        leaves = asyncio.ensure_future(pool.sync(gate))
+        await asyncio.to_thread(gate.entered.wait, LONG)
+        leaves.cancel()
+        await asyncio.wait([leaves])
+        assert await asyncio.wait_for(pool.sync(lambda: "alive"), LONG) == "alive"
+        gate.open.set()
+
+    asyncio.run(main())
+
+
+def test_a_loop_closed_before_its_job_ends_does_not_end_the_thread(gate: Gate) -> None:
+    pool = Pool(1)
+
+    async def leave_early() -> None:
+        asyncio.ensure_future(pool.sync(gate))  # noqa: RUF006 - left alone is what it is
+        await asyncio.to_thread(gate.entered.wait, LONG)
+
+    asyncio.run(leave_early())
+    gate.open.set()
+    assert run(pool, lambda: "alive") == ["alive"]
+
+
+def test_a_job_that_fails_after_its_loop_was_closed_does_not_end_the_thread(gate: Gate) -> None:
+    pool = Pool(1)
+
+    def late() -> None:
+        gate()
+        raise ValueError("nobody hears this")
+
+    async def leave_early() -> None:
+        asyncio.ensure_future(pool.sync(late))  # noqa: RUF006 - left alone is what it is
+        await asyncio.to_thread(gate.entered.wait, LONG)
+
+    asyncio.run(leave_early())
+    gate.open.set()
+    assert run(pool, lambda: "alive") == ["alive"]
+
+
+def test_what_a_job_used_is_let_go_when_it_is_done() -> None:
+    pool = Pool(1)
+
+    class Bulky: ...
+
+    bulky = Bulky()
+    gone = weakref.ref(bulky)
+    run(pool, lambda bulky=bulky: bulky is None)
+    run(pool, lambda: None)
+    del bulky
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_coroutine_function_stays_on_the_loop() -> None:
+    async def where() -> int:
+        return threading.get_ident()
+
+    async def main() -> int:
+        return await Pool(1).coroutine(where)
+
+    assert asyncio.run(main()) == threading.get_ident()
+
+
+def test_a_process_has_one_pool_of_as_many_threads_as_the_site_set() -> None:
+    assert shared_pool() is shared_pool()
+    assert shared_pool().size == settings.THREADS

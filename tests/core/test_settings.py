@@ -1,0 +1,170 @@
+"""The ``DJANGO_MCP`` setting, and the system checks of what stands in it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+
+from django_mcp import MCPServer, __version__, checks, conf
+from django_mcp.conf import settings
+
+
+def found(**options: Any) -> dict[str, Any]:
+    """The package's own findings by id."""
+    return {each.id: each for each in run_checks(tags=["django_mcp"], **options)}
+
+
+@override_settings(DJANGO_MCP={})
+def test_what_is_not_given_has_a_default() -> None:
+    assert settings.AUTHENTICATION == ()
+    assert settings.NAME is None
+    assert settings.TITLE is None
+    assert __version__ == settings.VERSION
+    assert settings.INSTRUCTIONS is None
+    assert settings.ALLOWED_ORIGINS == ()
+    assert settings.MAX_BODY_BYTES == 4 * 1024 * 1024
+    assert settings.THREADS == 8
+
+
+def test_a_changed_setting_is_read_again_and_so_is_the_old_one() -> None:
+    before = settings.MAX_BODY_BYTES
+    with override_settings(DJANGO_MCP={"MAX_BODY_BYTES": 17}):
+        assert settings.MAX_BODY_BYTES == 17
+        with override_settings(DJANGO_MCP={"THREADS": 3}):
+            assert settings.THREADS == 3
+            assert settings.MAX_BODY_BYTES == 4 * 1024 * 1024
+        assert settings.MAX_BODY_BYTES == 17
+    assert before == settings.MAX_BODY_BYTES
+
+
+def test_another_setting_that_changes_leaves_ours_alone() -> None:
+    with override_settings(DJANGO_MCP={"MAX_BODY_BYTES": 17}):
+        assert settings.MAX_BODY_BYTES == 17
+        with override_settings(DEBUG=True):
+            assert settings.MAX_BODY_BYTES == 17
+
+
+def test_the_settings_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        conf.Settings().THREADS = 99  # type: ignore[misc]
+
+
+def test_a_list_is_kept_as_a_tuple_so_that_nobody_adds_to_it() -> None:
+    with override_settings(DJANGO_MCP={"ALLOWED_ORIGINS": ["https://a.example"]}):
+        assert settings.ALLOWED_ORIGINS == ("https://a.example",)
+
+
+def test_a_key_nobody_knows_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="THREAD"):
+        settings.THREAD  # noqa: B018 - reading it is the test
+
+
+@pytest.mark.parametrize("value", [["AUTHENTICATION"], "public", 5])
+def test_a_setting_that_is_no_dict_is_refused_with_what_it_is(value: Any) -> None:
+    with override_settings(DJANGO_MCP=value), pytest.raises(ImproperlyConfigured, match=type(value).__name__):
+        settings.THREADS  # noqa: B018 - reading it is the test
+
+
+WRONG = [
+    ("THREADS", 0),
+    ("THREADS", -1),
+    ("THREADS", "8"),
+    ("THREADS", True),
+    ("THREADS", 2.0),
+    ("MAX_BODY_BYTES", 0),
+    ("MAX_BODY_BYTES", "4 MB"),
+    ("ALLOWED_ORIGINS", "https://a.example"),
+    ("AUTHENTICATION", "django_mcp.Public"),
+    ("AUTHENTICATION", None),
+    ("NAME", 5),
+    ("VERSION", 1.0),
+    ("VERSION", None),
+    ("INSTRUCTIONS", ["Ask."]),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+def test_a_value_of_the_wrong_kind_is_refused_by_key_and_value(key: str, value: Any) -> None:
+    with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key) as caught:
+        settings.THREADS  # noqa: B018 - reading it is the test
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "value"), WRONG)
+def test_a_value_of_the_wrong_kind_is_found_by_check(key: str, value: Any) -> None:
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: value}):
+        findings = found()
+    assert set(findings) == {"django_mcp.E003"}
+    assert key in findings["django_mcp.E003"].msg
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("AUTHENTICATON", "AUTHENTICATION"),
+        ("authentication", "AUTHENTICATION"),
+        ("THREAD", "THREADS"),
+        ("ALLOWED_ORIGIN", "ALLOWED_ORIGINS"),
+        ("MAX_BODY", "MAX_BODY_BYTES"),
+        ("INSTRUCTION", "INSTRUCTIONS"),
+    ],
+)
+def test_a_misspelt_key_is_found_and_the_right_one_suggested(key: str, meant: str) -> None:
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: "x"}):
+        assert conf.misspelt() == {key: meant}
+        finding = found()["django_mcp.E001"]
+    assert key in finding.msg
+    assert meant in finding.hint
+
+
+def test_a_key_like_no_other_is_found_and_all_are_listed() -> None:
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "QQQQ": 1}):
+        finding = found()["django_mcp.E001"]
+    assert all(key in finding.hint for key in conf.KEYS)
+
+
+def test_right_settings_find_nothing() -> None:
+    values = {"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": ["https://a.example:8443"], "THREADS": 2}
+    with override_settings(DJANGO_MCP=values):
+        assert set(found()) <= {"django_mcp.W001"}
+
+
+@pytest.mark.parametrize(
+    "origin", ["a.example", "https://a.example/", "https://a.example/x", "*", "https://*.a.example", ""]
+)
+def test_an_origin_no_browser_sends_is_found(origin: str) -> None:
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": [origin]}):
+        assert repr(origin) in found()["django_mcp.E004"].msg
+
+
+def test_an_endpoint_nobody_may_call_is_found_by_name(make_server: Callable[..., MCPServer]) -> None:
+    make_server("locked", authentication=[])
+    finding = found()["django_mcp.E002"]
+    assert "'locked'" in finding.msg
+    assert "Public" in finding.hint
+
+
+def test_an_endpoint_with_authentication_of_its_own_needs_none_in_the_settings(
+    make_server: Callable[..., MCPServer],
+) -> None:
+    server = make_server("open")
+    with override_settings(DJANGO_MCP={}):
+        messages = [each for each in checks.check_authentication(None) if each.obj is server]
+    assert messages == []
+
+
+def test_another_distribution_over_ours_is_found_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"django_mcp": ["django-mcp", checks.OURS, "django-mcp-framework"]}
+    monkeypatch.setattr(checks, "packages_distributions", lambda: installed)
+    finding = found()["django_mcp.W001"]
+    assert finding.msg.startswith("django-mcp, django-mcp-framework installs")
+    assert "pip uninstall django-mcp django-mcp-framework" in finding.hint
+
+
+def test_our_distribution_alone_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS, checks.OURS]})
+    assert "django_mcp.W001" not in found()

@@ -1,0 +1,69 @@
+"""What importing the package brings with it."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+THIRD_PARTY = {
+    "annotated_types",
+    "asgiref",
+    "attr",  # docstring_parser looks whether it is there
+    "django",
+    "django_mcp",
+    "docstring_parser",
+    "pydantic",
+    "pydantic_core",
+    "sqlparse",
+    "typing_extensions",
+    "typing_inspection",
+}
+
+PROGRAM = """
+import json, sys
+before = set(sys.modules)
+{statements}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def imported_by(statements: str) -> set[str]:
+    """The modules a fresh process has after *statements* that it had not before."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM.format(statements=statements)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_package_can_be_imported_before_django_is_set_up_and_brings_only_what_it_depends_on() -> None:
+    roots = {name.partition(".")[0] for name in imported_by("import django_mcp")}
+    assert {name for name in roots if name not in sys.stdlib_module_names and not name.startswith("_")} <= THIRD_PARTY
+
+
+@pytest.mark.parametrize(
+    "unwanted", ["mcp", "mcp_types", "django.contrib.admin", "django.contrib.auth", "channels", "daphne", "jsonschema"]
+)
+def test_the_package_does_not_bring_what_only_some_sites_have(unwanted: str) -> None:
+    assert unwanted not in imported_by("import django_mcp")
+
+
+@pytest.mark.parametrize("edge", ["import django_mcp.asgi", "import django_mcp.urls"])
+def test_a_site_that_is_set_up_has_not_imported_the_official_implementation(edge: str) -> None:
+    setup = "import os\nos.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\nimport django\ndjango.setup()"
+    modules = imported_by(f"{setup}\n{edge}")
+    assert "django_mcp.core.methods" in modules
+    assert not {name for name in modules if name.partition(".")[0] in {"mcp", "mcp_types"}}
+
+
+@pytest.mark.django_db
+def test_no_model_lacks_a_migration(capsys: Any) -> None:
+    call_command("makemigrations", check_changes=True, dry_run=True)
+    assert "No changes detected" in capsys.readouterr().out

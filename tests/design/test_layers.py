@@ -1,0 +1,137 @@
+"""Who may import whom: the table of layers, kept by this test."""
+
+import ast
+import re
+import sys
+
+import pytest
+
+from tests.design.sources import ROOT, Module, modules
+
+STANDARD = frozenset(sys.stdlib_module_names)
+
+PYDANTIC = {"pydantic", "pydantic_core", "typing_extensions"}
+
+# For each layer what it may import beside the standard library. A name stands for itself and all below it.
+MAY: dict[str, set[str]] = {
+    "protocol": {"pydantic_core", "django_mcp.protocol"},
+    "primitives": {*PYDANTIC, "django", "docstring_parser", "django_mcp.protocol", "django_mcp.primitives"},
+    "version": set(),
+    "conf": {"django", "django_mcp.version"},
+    "core": {
+        *PYDANTIC,
+        "django",
+        "asgiref",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+    },
+    "eras": {
+        *PYDANTIC,
+        "django",
+        "django_mcp.protocol",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.eras",
+    },
+    "auth": {"django", "django_mcp.core.principal", "django_mcp.models", "django_mcp.auth"},
+    "endpoint": {
+        "django",
+        "asgiref",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.eras",
+        "django_mcp.auth",
+        "django_mcp.models",
+        "django_mcp.endpoint",
+    },
+}
+
+# What is taken out of it again.
+MUST_NOT: dict[str, set[str]] = {
+    "protocol": {"asyncio", "logging", "threading", "http", "socket"},
+    "primitives": {"django.http", "django.urls", "django.views", "django.middleware", "asyncio"},
+    "core": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
+    "eras": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
+}
+
+EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
+
+TOP = {"", "apps", "asgi", "checks", "urls", "admin", "models", "management", "migrations", "contrib", "templatetags"}
+"""Modules above the layers, that may import any of them."""
+
+
+def is_under(name: str, roots: set[str]) -> bool:
+    return any(name == root or name.startswith(f"{root}.") for root in roots)
+
+
+def label(module: Module) -> str:
+    return module.label
+
+
+@pytest.mark.parametrize("module", modules(), ids=label)
+def test_a_module_imports_what_its_layer_may_and_nothing_else(module: Module) -> None:
+    if module.layer in TOP:
+        return
+    wrong = [
+        f"{module.label}:{line} imports {name}"
+        for name, line in sorted(module.imports())
+        if (module.label, name) not in EXCEPTIONS
+        and (
+            is_under(name, MUST_NOT.get(module.layer, set()))
+            or not (name.partition(".")[0] in STANDARD or is_under(name, MAY[module.layer]))
+        )
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("module", modules(), ids=label)
+def test_no_module_imports_the_official_implementation(module: Module) -> None:
+    """It is a client for the tests; the package has to stand without it."""
+    assert [name for name, _ in module.imports() if is_under(name, {"mcp", "mcp_types"})] == []
+
+
+def test_every_module_is_in_a_layer_of_the_table() -> None:
+    assert {module.layer for module in modules()} <= MAY.keys() | TOP
+
+
+def test_every_exception_to_the_table_is_still_needed() -> None:
+    used = {(module.label, name) for module in modules() for name, _ in module.imports()}
+    assert used >= EXCEPTIONS
+
+
+@pytest.mark.parametrize("module", modules(), ids=label)
+def test_no_module_is_longer_than_four_hundred_lines(module: Module) -> None:
+    assert len(module.text.splitlines()) <= 400
+
+
+NEUTRAL = {"protocol", "primitives", "core", "conf", "auth", "version"}
+ERAS = re.compile(r"(?i)legacy|modern|20\d\d-\d\d-\d\d")
+
+
+@pytest.mark.parametrize("module", [each for each in modules() if each.layer in NEUTRAL], ids=label)
+def test_nothing_below_the_eras_knows_which_client_is_calling(module: Module) -> None:
+    """Docstrings and comments may cite a revision of the specification; code may not tell one from another."""
+    named = {match[0] for match in ERAS.finditer(module.code())}
+    assert bool(named) is (module.label == "protocol/versions.py"), named
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("if version in versions.LEGACY: pass", True),
+        ("is_modern = True", True),
+        ("era = LegacyEra()", True),
+        ("version = '2025-11-25'", True),
+        ("def f():\n    return f'since 2026-07-28, {x}'", True),
+        ('"""As 2026-07-28 has it."""\nx = 1', False),
+        ('class A:\n    """Not legacy."""\n    x = 1\n    """Modern."""', False),
+        ("x = 1  # 2025-11-25 and legacy clients", False),
+    ],
+)
+def test_eras_are_looked_for_in_code_and_not_in_words(source: str, found: bool) -> None:
+    module = Module(ROOT / "core" / "x.py", "django_mcp.core.x", "core", source, ast.parse(source))
+    assert bool(ERAS.search(module.code())) is found

@@ -1,0 +1,113 @@
+"""The way of a ``tools/call`` through the package is short: so many calls, so many files."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from django_mcp import MCPServer, tool
+from django_mcp.core.concurrency import Pool
+from django_mcp.endpoint import asgi
+from django_mcp.endpoint.asgi import MCPApplication
+from tests.clients import LEGACY, MODERN, Client, exchange, no_django
+from tests.design.sources import ROOT
+
+MOST_CALLS = 55
+MOST_FILES = 15  # 10 is the aim: a layer of this design is a file or two
+WARM_UP = 3
+
+
+class Counter:
+    """Counts calls of the package's functions in all threads started since it was made, while it is on.
+
+    Attributes:
+        calls: file and name of each function called.
+        resumed: the same of each coroutine that went on after it had waited, which the interpreter reports alike.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.calls: list[tuple[str, str]] = []
+        self.resumed: list[tuple[str, str]] = []
+        self._frames: set[FrameType] = set()
+
+    def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if self.on and event == "call":
+            file = frame.f_code.co_filename
+            if file.startswith(f"{ROOT}/"):
+                events = self.resumed if frame in self._frames else self.calls
+                events.append((file.removeprefix(f"{ROOT}/"), frame.f_code.co_qualname))
+                self._frames.add(frame)
+
+
+@pytest.fixture
+def counter() -> Iterator[Counter]:
+    counter = Counter()
+    previous = sys.getprofile()
+    threading.setprofile(counter)
+    sys.setprofile(counter)
+    yield counter
+    sys.setprofile(previous)
+    threading.setprofile(None)  # type: ignore[arg-type]
+
+
+async def add_async(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+def add_sync(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize("function", [add_async, add_sync])
+def test_a_warm_call_of_a_tool_takes_few_calls_through_few_files(
+    server: MCPServer,
+    counter: Counter,
+    open_database: None,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+    function: Any,
+    version: str,
+) -> None:
+    pool = Pool(1)  # whose thread is started under the counter's eyes
+    monkeypatch.setattr(asgi, "shared_pool", lambda: pool)
+    tool(server=server)(function)
+    client = Client(server, version, "asgi")
+    application = MCPApplication(no_django)
+
+    def prepare() -> tuple[dict[str, str], bytes]:
+        message, headers = client.compose("tools/call", {"name": function.__name__, "arguments": {"a": 1}})
+        kinds = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        return {**kinds, **headers, "host": "testserver"}, json.dumps(message, separators=(",", ":")).encode()
+
+    async def calls() -> Any:
+        for _ in range(WARM_UP):
+            await exchange(application, "POST", "/test/mcp", *prepare())
+        headers, body = prepare()
+        counter.on = True
+        answer = await exchange(application, "POST", "/test/mcp", headers, body)
+        counter.on = False
+        await pool.sync(connections.close_all)
+        return answer
+
+    answer = asyncio.run(calls())
+    assert answer.result["structuredContent"] == {"result": 2}
+    files = sorted({file for file, _ in counter.calls})
+    record_property("calls", len(counter.calls))
+    record_property("resumed", len(counter.resumed))
+    record_property("files", len(files))
+    figures = f"{len(counter.calls)} calls, {len(counter.resumed)} coroutines resumed, {len(files)} files"
+    print(f"{function.__name__} {version}: {figures}")  # noqa: T201
+    print("  " + "\n  ".join(f"{file}: {name}" for file, name in counter.calls))  # noqa: T201
+    assert ("core/methods.py", "call_tool") in counter.calls, "the counter was on while the tool was called"
+    assert len(counter.calls) <= MOST_CALLS
+    assert len(files) <= MOST_FILES

@@ -1,0 +1,118 @@
+"""What a careless caller is told: a sentence from which the call can be repaired."""
+
+import datetime
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from django_mcp.primitives.schema import ArgumentError
+from tests.primitives.makers import make_tool
+
+
+class Guest(BaseModel):
+    name: str
+    age: int
+
+
+def book(
+    city: str,
+    arrival: datetime.date,
+    nights: Annotated[int, Field(ge=1, le=30)] = 1,
+    board: Literal["none", "half", "full"] = "none",
+    guests: list[Guest] = [],  # noqa: B006
+    note: Annotated[str, Field(max_length=20)] = "",
+) -> None: ...
+
+
+def problems(**changes: Any) -> list[str]:
+    """What is wrong with a good call after *changes*; a change to ``...`` takes an argument away."""
+    arguments: dict[str, Any] = {"city": "Porto", "arrival": "2026-05-01", **changes}
+    with pytest.raises(ArgumentError) as caught:
+        make_tool(book).arguments.validate({key: value for key, value in arguments.items() if value is not ...})
+    assert str(caught.value) == " ".join(caught.value.problems)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"city": ...}, "Missing argument 'city'."),
+        ({"guests": [{"name": "Ann"}]}, "Missing argument 'guests.0.age'."),
+        ({"city": 5}, "Argument 'city': Input should be a valid string (it was 5)."),
+        ({"city": None}, "Argument 'city': Input should be a valid string (it was None)."),
+        ({"nights": None}, "Argument 'nights': Input should be a valid integer (it was None)."),
+        ({"nights": 0}, "Argument 'nights': Input should be greater than or equal to 1 (it was 0)."),
+        ({"nights": 31}, "Argument 'nights': Input should be less than or equal to 30 (it was 31)."),
+        ({"board": "all"}, "Argument 'board': Input should be 'none', 'half' or 'full' (it was 'all')."),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(changes: Any, sentence: str) -> None:
+    assert problems(**changes) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"nights": "many"}, ["'nights'", "integer", "'many'"]),
+        ({"nights": 1.5}, ["'nights'", "integer", "1.5"]),
+        ({"nights": [1]}, ["'nights'", "integer", "[1]"]),
+        ({"arrival": "2026-02-30"}, ["'arrival'", "date", "'2026-02-30'"]),
+        ({"arrival": "soon"}, ["'arrival'", "date", "'soon'"]),
+        ({"guests": {"name": "Ann"}}, ["'guests'", "list"]),
+        ({"guests": [{"name": "Ann", "age": "x"}]}, ["'guests.0.age'", "integer", "'x'"]),
+        ({"note": "a" * 21}, ["'note'", "at most 20 characters"]),
+    ],
+)
+def test_a_mistake_names_the_argument_the_rule_and_the_value(changes: Any, words: list[str]) -> None:
+    (sentence,) = problems(**changes)
+    assert [word for word in words if word not in sentence] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("nigths", "nights"), ("citty", "city"), ("boards", "board"), ("arrival_", "arrival"), ("Nights", "nights")],
+)
+def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
+    (sentence,) = problems(**{wrong: 1})
+    assert sentence.startswith(f"Unknown argument {wrong!r}. Did you mean {meant!r}? It takes 'city', 'arrival'")
+
+
+def test_an_argument_like_no_other_is_answered_with_all_there_are() -> None:
+    (sentence,) = problems(zzz=1)
+    assert sentence == "Unknown argument 'zzz'. It takes 'city', 'arrival', 'nights', 'board', 'guests', 'note'."
+
+
+def test_an_argument_to_a_tool_that_takes_none_is_answered_with_that() -> None:
+    def now() -> None: ...
+
+    with pytest.raises(ArgumentError, match=r"^Unknown argument 'zone'\. It takes no arguments\.$"):
+        make_tool(now).arguments.validate({"zone": "UTC"})
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    assert len(problems(city=..., nights=0, board="x", more=1)) == 4
+
+
+def test_a_thousand_mistakes_are_not_all_told() -> None:
+    assert len(problems(**{f"a{number}": 1 for number in range(1000)})) == 20
+
+
+@pytest.mark.parametrize("value", ["x" * 100_000, ["x"] * 10_000, {"a": "b" * 5000}])
+def test_a_long_value_is_not_repeated_in_full(value: Any) -> None:
+    (sentence,) = problems(nights=value)
+    assert len(sentence) < 250
+    assert "…" in sentence
+
+
+def test_a_long_name_is_not_repeated_in_full() -> None:
+    (sentence,) = problems(**{"x" * 100_000: 1})
+    assert len(sentence) < 300
+
+
+def test_a_long_name_within_a_model_is_not_repeated_in_full() -> None:
+    def count(numbers: dict[str, int]) -> None: ...
+
+    with pytest.raises(ArgumentError) as caught:
+        make_tool(count).arguments.validate({"numbers": {"x" * 100_000: "no"}})
+    assert len(str(caught.value)) < 500

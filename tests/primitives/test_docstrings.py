@@ -1,0 +1,122 @@
+"""From a docstring to descriptions."""
+
+import pytest
+from pydantic import Field
+
+from tests.primitives.makers import make_prompt, make_resource, make_tool
+
+
+def google(city: str, nights: int = 1) -> str:
+    """Book a stay.
+
+    Ask for the city first.
+
+    Args:
+        city: Where to, like
+            "Porto".
+        nights: How many.
+
+    Returns:
+        The booking.
+    """
+    raise NotImplementedError
+
+
+def numpy(city: str, nights: int = 1) -> str:
+    """Book a stay.
+
+    Ask for the city first.
+
+    Parameters
+    ----------
+    city : str
+        Where to, like
+        "Porto".
+    nights : int
+        How many.
+
+    Returns
+    -------
+    str
+        The booking.
+    """
+    raise NotImplementedError
+
+
+def sphinx(city: str, nights: int = 1) -> str:
+    """Book a stay.
+
+    Ask for the city first.
+
+    :param city: Where to, like
+        "Porto".
+    :param nights: How many.
+    :returns: The booking.
+    """
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("call", [google, numpy, sphinx])
+def test_each_style_of_docstring_describes_tool_and_arguments(call: object) -> None:
+    tool = make_tool(call)
+    assert tool.definition["description"] == "Book a stay.\n\nAsk for the city first."
+    properties = tool.definition["inputSchema"]["properties"]
+    assert properties["city"]["description"].split() == ["Where", "to,", "like", '"Porto".']
+    assert properties["nights"]["description"] == "How many."
+
+
+@pytest.mark.parametrize("call", [google, numpy, sphinx])
+def test_each_style_describes_prompts_and_resources_too(call: object) -> None:
+    prompt = make_prompt(call)
+    assert prompt.definition["description"] == "Book a stay.\n\nAsk for the city first."
+    assert prompt.definition["arguments"][1]["description"] == "How many."
+    assert make_resource(call, "x:{city}{?nights}").definition["description"].startswith("Book a stay.")
+
+
+def test_a_function_without_docstring_has_no_description() -> None:
+    def silent(city: str) -> str: ...
+
+    tool = make_tool(silent)
+    assert "description" not in tool.definition
+    assert tool.definition["inputSchema"]["properties"] == {"city": {"type": "string"}}
+
+
+def test_a_description_given_goes_before_the_docstring_whose_arguments_still_count() -> None:
+    tool = make_tool(google, description="\n    Shorter.\n\n    And indented.\n    ")
+    assert tool.definition["description"] == "Shorter.\n\nAnd indented."
+    assert tool.definition["inputSchema"]["properties"]["nights"]["description"] == "How many."
+
+
+def test_a_description_in_field_goes_before_the_docstring() -> None:
+    def book(city: str = Field(description="From Field.")) -> str:
+        """Book.
+
+        Args:
+            city: From the docstring.
+        """
+        raise NotImplementedError
+
+    assert make_tool(book).arguments.schema["properties"]["city"]["description"] == "From Field."
+
+
+def test_a_described_parameter_that_does_not_exist_is_ignored() -> None:
+    def book(city: str) -> str:
+        """Book.
+
+        Args:
+            town: Gone.
+        """
+        raise NotImplementedError
+
+    assert make_tool(book).arguments.schema["properties"] == {"city": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["One line", "A: B", "Args:", "Use {braces} and `ticks` and 100%.", "Ünïcode \N{EM DASH} yes.", "    ", "x" * 5000],
+)
+def test_any_docstring_can_be_read(text: str) -> None:
+    def odd() -> str: ...
+
+    odd.__doc__ = text
+    make_tool(odd)

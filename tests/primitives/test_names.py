@@ -1,0 +1,108 @@
+"""Names, titles, hints and permissions."""
+
+from typing import Any
+
+import mcp_types
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp import Icon
+from tests.primitives.makers import make_prompt, make_resource, make_tool
+
+
+def ping() -> str:
+    """Answer."""
+    return "pong"
+
+
+@pytest.mark.parametrize("make", [make_tool, make_prompt])
+@pytest.mark.parametrize("name", ["a", "A-b_9", "-", "_", "0", "x" * 64])
+def test_a_name_of_letters_digits_dashes_and_underscores_is_taken(make: Any, name: str) -> None:
+    assert make(ping, name=name).definition["name"] == name
+
+
+BAD_NAMES = ["x" * 65, "a b", "a.b", "a/b", "é", "a\n", "ping ", "a:b", "<lambda>", "ａ", "١"]
+
+
+@pytest.mark.parametrize("make", [make_tool, make_prompt])
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_name_some_clients_refuse_is_refused_here(make: Any, name: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="1 to 64 letters") as caught:
+        make(ping, name=name)
+    assert f"{ping.__module__}.ping" in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [make_tool, make_prompt, lambda call: make_resource(call, "x:ping")])
+def test_the_name_is_that_of_the_function_unless_given(make: Any) -> None:
+    assert make(ping).definition["name"] == "ping"
+
+
+def test_a_tool_is_left_as_small_as_it_is() -> None:
+    assert make_tool(ping).definition == {
+        "name": "ping",
+        "description": "Answer.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+
+
+def test_everything_said_of_a_tool_is_listed() -> None:
+    tool = make_tool(
+        ping,
+        title="Ping",
+        icons=[Icon("data:image/svg+xml,x", sizes=["any"])],
+        meta={"example.com/a": 1},
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
+    mcp_types.Tool.model_validate(tool.definition)
+    assert tool.definition["title"] == "Ping"
+    assert tool.definition["icons"] == [{"src": "data:image/svg+xml,x", "sizes": ["any"]}]
+    assert tool.definition["_meta"] == {"example.com/a": 1}
+    assert tool.definition["annotations"] == {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("read_only", "readOnlyHint"),
+        ("destructive", "destructiveHint"),
+        ("idempotent", "idempotentHint"),
+        ("open_world", "openWorldHint"),
+    ],
+)
+@pytest.mark.parametrize("value", [True, False])
+def test_only_hints_that_were_given_are_listed(option: str, hint: str, value: bool) -> None:
+    assert make_tool(ping, **{option: value}).definition["annotations"] == {hint: value}
+
+
+@pytest.mark.parametrize("make", [make_tool, make_prompt])
+@pytest.mark.parametrize("permission", ["change_book", "library.book.change", "", "library"])
+def test_a_permission_without_its_app_is_refused_at_once(make: Any, permission: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"'app_label\.codename'"):
+        make(ping, permission=permission)
+
+
+def test_a_permission_is_kept_and_not_shown() -> None:
+    tool = make_tool(ping, permission="library.change_book")
+    assert tool.permission == "library.change_book"
+    assert "library" not in str(tool.definition)
+
+
+def test_two_tools_of_one_function_do_not_share_their_definitions() -> None:
+    meta = {"example.com/a": 1}
+    one, two = make_tool(ping, meta=meta), make_tool(ping, meta=meta)
+    one.definition["_meta"]["more"] = 1
+    assert two.definition["_meta"] == meta == {"example.com/a": 1}
+
+
+@pytest.mark.parametrize("option", ["readonly", "tags", "uri"])
+def test_an_option_nobody_knows_is_refused(option: str) -> None:
+    with pytest.raises(TypeError, match=option):
+        make_tool(ping, **{option: True})

@@ -1,0 +1,382 @@
+"""What a tool gives back, judged by its own output schema and by the models of ``mcp_types``."""
+
+import dataclasses
+import datetime
+import enum
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NotRequired, Optional
+
+import mcp_types
+import pytest
+from django.contrib.auth.models import Group
+from django.core.exceptions import ImproperlyConfigured
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, computed_field
+from typing_extensions import TypedDict
+
+from django_mcp import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+    ToolResult,
+)
+from django_mcp.primitives.tool import Tool
+from django_mcp.protocol.jsonrpc import encode
+from tests.primitives.makers import giving
+
+NOTHING = object()
+
+
+class City(BaseModel):
+    name: str
+    founded: datetime.date | None = None
+
+
+class Priced(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    amount: Decimal = Field(alias="theAmount")
+
+    @computed_field
+    def rounded(self) -> int:
+        return round(self.amount)
+
+
+class Part(BaseModel):
+    name: str
+    parts: list["Part"] = []
+
+
+class Numbers(RootModel[list[int]]): ...
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    city: City | None = None
+
+
+class Row(TypedDict):
+    day: datetime.date
+    note: NotRequired[str]
+
+
+class GroupRow(TypedDict):
+    name: str
+
+
+class Board(enum.Enum):
+    NONE = "none"
+    HALF = "half"
+
+
+DAY = datetime.date(2026, 5, 1)
+PORTO = City(name="Porto", founded=DAY)
+PORTO_WIRE = {"name": "Porto", "founded": "2026-05-01"}
+UUID = uuid.UUID("7d444840-9dc0-11d1-b245-5ffdce74fad2")
+
+# Return annotation, value, structured content.
+STRUCTURED: dict[str, tuple[Any, Any, Any]] = {
+    "model": (City, PORTO, PORTO_WIRE),
+    "model from a dict": (City, {"name": "Porto"}, {"name": "Porto", "founded": None}),
+    "model with alias and computed field": (Priced, Priced(amount=Decimal("2.5")), {"theAmount": "2.5", "rounded": 2}),
+    "model of itself": (Part, Part(name="a", parts=[Part(name="b")]), None),
+    "annotated model": (Annotated[City, "for people"], PORTO, PORTO_WIRE),
+    "dataclass": (Point, Point(1.5, PORTO), {"x": 1.5, "city": PORTO_WIRE}),
+    "typed dict": (Row, {"day": DAY}, {"day": "2026-05-01"}),
+    "dict": (dict, {"a": [DAY]}, {"a": ["2026-05-01"]}),
+    "dict of ints": (dict[str, int], {"a": 1}, {"a": 1}),
+    "mapping": (Mapping[str, Decimal], {"a": Decimal("1.10")}, {"a": "1.10"}),
+    "dict of models": (dict[str, City], {"a": PORTO}, {"a": PORTO_WIRE}),
+    "result of a model": (ToolResult[City], ToolResult(PORTO), PORTO_WIRE),
+    "a model where a result of it was promised": (ToolResult[City], PORTO, PORTO_WIRE),
+    "a result of a model where the model was promised": (City, ToolResult(PORTO), PORTO_WIRE),
+}
+
+# The same, and the structured content is {"result": …} of the last.
+WRAPPED: dict[str, tuple[Any, Any, Any]] = {
+    "int": (int, 3, 3),
+    "zero": (int, 0, 0),
+    "bool": (bool, False, False),
+    "float": (float, 1.5, 1.5),
+    "decimal": (Decimal, Decimal("1.10"), "1.10"),
+    "date": (datetime.date, DAY, "2026-05-01"),
+    "datetime": (datetime.datetime, datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC), "2026-05-01T00:00:00Z"),
+    "duration": (datetime.timedelta, datetime.timedelta(minutes=90), "PT1H30M"),
+    "uuid": (uuid.UUID, UUID, str(UUID)),
+    "enum": (Board, Board.HALF, "half"),
+    "literal": (Literal["a", "b"], "b", "b"),
+    "list of ints": (list[int], [1, 2], [1, 2]),
+    "empty list": (list[int], [], []),
+    "list of texts": (list[str], ["a"], ["a"]),
+    "list of models": (list[City], [PORTO], [PORTO_WIRE]),
+    "list of rows": (list[Row], [{"day": DAY, "note": "x"}], [{"day": "2026-05-01", "note": "x"}]),
+    "sequence": (Sequence[int], (1, 2), [1, 2]),
+    "tuple": (tuple[int, str], (1, "a"), [1, "a"]),
+    "set": (set[int], {1}, [1]),
+    "root model": (Numbers, Numbers([1]), [1]),
+    "optional int": (Optional[int], None, None),  # noqa: UP045 - people write it
+    "optional text": (str | None, "a", "a"),
+    "optional model": (City | None, PORTO, PORTO_WIRE),
+    "no model": (City | None, None, None),
+    "either": (int | str, "a", "a"),
+    "result of an int": (ToolResult[int], ToolResult(3), 3),
+    "result of a text": (ToolResult[str], ToolResult("a"), "a"),
+    "result of a list": (ToolResult[list[City]], ToolResult([PORTO]), [PORTO_WIRE]),
+}
+
+
+def shown(tool: Tool, value: Any) -> dict[str, Any]:
+    """The result as a client reads it, after it has been judged."""
+    wire = json.loads(encode(tool.output.fields(value)))
+    mcp_types.CallToolResult.model_validate(wire)
+    if "outputSchema" in tool.definition:
+        checker = Draft202012Validator.FORMAT_CHECKER
+        Draft202012Validator(tool.definition["outputSchema"], format_checker=checker).validate(
+            wire["structuredContent"]
+        )
+    return wire
+
+
+def only_text(wire: dict[str, Any]) -> str:
+    (block,) = wire["content"]
+    assert block["type"] == "text"
+    return block["text"]
+
+
+@pytest.mark.parametrize("kind", STRUCTURED)
+def test_a_class_with_fields_is_structured_content_as_it_is(kind: str) -> None:
+    returns, value, expected = STRUCTURED[kind]
+    wire = shown(giving(returns), value)
+    assert "result" not in wire["structuredContent"]
+    if expected is not None:
+        assert wire["structuredContent"] == expected
+    assert json.loads(only_text(wire)) == wire["structuredContent"]
+
+
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_what_is_no_object_is_wrapped_for_clients_refuse_other_schemas(kind: str) -> None:
+    returns, value, expected = WRAPPED[kind]
+    wire = shown(giving(returns), value)
+    assert wire["structuredContent"] == {"result": expected}
+    assert set(wire) == {"content", "structuredContent"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, _, wire) in WRAPPED.items() if wire is not None])
+def test_the_text_of_a_wrapped_value_is_the_value_without_its_wrapping(kind: str) -> None:
+    returns, value, expected = WRAPPED[kind]
+    text = only_text(shown(giving(returns), value))
+    assert text == expected or json.loads(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("returns", "value"),
+    [
+        (int, "many"),
+        (int, None),
+        (City, {"nome": "Porto"}),
+        (City, None),
+        (list[City], [PORTO, {}]),
+        (dict[str, int], {"a": "b"}),
+        (ToolResult[City], ToolResult({"nome": "Porto"})),
+        (Row, {}),
+        (Literal["a"], "b"),
+    ],
+)
+def test_a_value_that_breaks_the_promise_of_the_annotation_is_not_sent(returns: Any, value: Any) -> None:
+    with pytest.raises(ValidationError):
+        giving(returns).output.fields(value)
+
+
+NAN = float("nan")
+INFINITY = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("returns", "value"),
+    [
+        (float, NAN),
+        (float, -INFINITY),
+        (list[float], [1.0, INFINITY]),
+        (dict[str, float], {"a": NAN}),
+        (Point, Point(NAN)),
+        (ToolResult[float], ToolResult(NAN)),
+        (ToolResult[float], ToolResult(NAN, text="not a number")),
+        (ToolResult[dict[str, float]], ToolResult({"a": INFINITY}, text="endless")),
+        (ToolResult, ToolResult({"a": NAN}, text="not a number")),
+        (Any, NAN),
+        (Any, {"a": [INFINITY]}),
+        (list[TextContent | float], [TextContent("a"), NAN]),
+    ],
+)
+def test_a_number_json_does_not_have_is_not_sent_as_something_else(returns: Any, value: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whose words nobody but the log sees
+        giving(returns).output.fields(value)
+
+
+def test_the_words_for_such_numbers_are_words_like_others() -> None:
+    assert shown(giving(list[str]), ["NaN", "Infinity"])["structuredContent"] == {"result": ["NaN", "Infinity"]}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("returns", [list[dict[str, str]], list[GroupRow], Any])
+def test_a_queryset_is_the_list_of_its_rows(returns: Any) -> None:
+    Group.objects.bulk_create([Group(name="agents"), Group(name="guests")])
+    wire = shown(giving(returns), Group.objects.order_by("name").values("name"))
+    assert json.loads(only_text(wire)) == [{"name": "agents"}, {"name": "guests"}]
+
+
+class Unschemable: ...
+
+
+@pytest.mark.parametrize("returns", [Unschemable, list[Unschemable], ToolResult[Unschemable], Unschemable | None])
+def test_a_return_type_without_schema_is_refused_by_name(returns: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"(?s)tool 'give'.*Unschemable"):
+        giving(returns)
+
+
+def test_an_iterator_as_return_type_is_refused_for_it_has_no_schema() -> None:
+    with pytest.raises(ImproperlyConfigured, match="tool 'give'"):
+        giving(Iterator[Unschemable])
+
+
+IMAGE = ImageContent(b"\x89PNG", "image/png")
+BLOCKS = [
+    TextContent("words"),
+    IMAGE,
+    AudioContent(b"RIFF", "audio/wav"),
+    ResourceLink("x:y", "y"),
+    EmbeddedResource(ResourceContents("words", uri="x:y")),
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_block_is_content_and_nothing_more(block: Any, annotated: bool) -> None:
+    tool = giving(type(block) if annotated else Any)
+    assert "outputSchema" not in tool.definition
+    assert shown(tool, block) == {"content": [block.to_wire()]}
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [
+        list[TextContent],
+        list[TextContent | ImageContent],
+        list[TextContent | str],
+        tuple[TextContent, ...],
+        Sequence[ImageContent],
+    ],
+)
+def test_a_list_of_blocks_has_no_schema(returns: Any) -> None:
+    assert "outputSchema" not in giving(returns).definition
+
+
+def test_a_list_of_blocks_and_texts_is_content_in_that_order() -> None:
+    wire = shown(giving(list[ImageContent | str]), ["before", IMAGE, "after"])
+    assert [block["type"] for block in wire["content"]] == ["text", "image", "text"]
+    assert [block.get("text") for block in wire["content"]] == ["before", None, "after"]
+
+
+def test_blocks_and_data_in_one_list_are_told_apart() -> None:
+    wire = shown(giving(Any), [IMAGE, {"a": DAY}, 3])
+    assert wire["content"] == [
+        IMAGE.to_wire(),
+        {"type": "text", "text": '{"a":"2026-05-01"}'},
+        {"type": "text", "text": "3"},
+    ]
+
+
+@pytest.mark.parametrize("returns", [TextContent | None, Optional[ImageContent], list[TextContent] | None])  # noqa: UP045
+def test_a_block_or_nothing_is_content(returns: Any) -> None:
+    tool = giving(returns)
+    assert "outputSchema" not in tool.definition
+    assert shown(tool, None) == {"content": []}
+
+
+@pytest.mark.parametrize("returns", [str, Any, None, object, ToolResult])
+@pytest.mark.parametrize("text", ["words", "", "é\n\N{GRINNING FACE}"])
+def test_a_text_is_the_text(returns: Any, text: str) -> None:
+    tool = giving(returns)
+    assert "outputSchema" not in tool.definition
+    assert shown(tool, text) == {"content": [{"type": "text", "text": text}]}
+
+
+@pytest.mark.parametrize("returns", [None, type(None), Any, str])
+def test_none_is_no_content(returns: Any) -> None:
+    assert shown(giving(returns), None) == {"content": []}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (True, "true"),
+        (Decimal("1.10"), '"1.10"'),
+        (DAY, '"2026-05-01"'),
+        ([1, "a"], '[1,"a"]'),
+        ([], "[]"),
+        (PORTO, '{"name":"Porto","founded":"2026-05-01"}'),
+        (Point(1.0), '{"x":1.0,"city":null}'),
+    ],
+)
+def test_a_value_nobody_annotated_is_its_json_as_text(value: Any, text: str) -> None:
+    def unannotated(): ...
+
+    tool = Tool(unannotated, context_type=type("Nothing", (), {}))
+    assert shown(tool, value) == {"content": [{"type": "text", "text": text}]}
+
+
+def test_a_dict_nobody_annotated_is_structured_content_without_schema() -> None:
+    tool = giving(Any)
+    assert "outputSchema" not in tool.definition
+    wire = shown(tool, {"a": DAY})
+    assert wire["structuredContent"] == {"a": "2026-05-01"}
+    assert json.loads(only_text(wire)) == {"a": "2026-05-01"}
+
+
+# ToolResult
+
+
+def test_a_result_has_words_of_its_own_for_its_data() -> None:
+    wire = shown(giving(ToolResult[City]), ToolResult(PORTO, text="Porto, founded in May."))
+    assert only_text(wire) == "Porto, founded in May."
+    assert wire["structuredContent"] == PORTO_WIRE
+
+
+def test_further_blocks_of_a_result_come_after_its_text() -> None:
+    wire = shown(giving(ToolResult[City]), ToolResult(PORTO, text="Porto.", content=[IMAGE]))
+    assert [block["type"] for block in wire["content"]] == ["text", "image"]
+
+
+def test_a_result_may_be_blocks_alone() -> None:
+    assert shown(giving(ToolResult), ToolResult(content=[IMAGE])) == {"content": [IMAGE.to_wire()]}
+
+
+def test_a_result_may_be_a_text_alone() -> None:
+    assert shown(giving(ToolResult), ToolResult(text="done")) == {"content": [{"type": "text", "text": "done"}]}
+
+
+@pytest.mark.parametrize("returns", [ToolResult, ToolResult[City], City, Any])
+def test_the_meta_of_a_result_is_sent(returns: Any) -> None:
+    assert shown(giving(returns), ToolResult(PORTO, meta={"example.com/a": 1}))["_meta"] == {"example.com/a": 1}
+
+
+def test_an_empty_text_of_a_result_is_a_text() -> None:
+    assert only_text(shown(giving(ToolResult[int]), ToolResult(3, text=""))) == ""
+
+
+def test_a_result_of_data_with_blocks_still_says_the_data_in_words() -> None:
+    """Some clients show a model the content only."""
+    wire = shown(giving(ToolResult[City]), ToolResult(PORTO, content=[IMAGE]))
+    assert any(block["type"] == "text" and "Porto" in block["text"] for block in wire["content"])
+
+
+def test_a_result_without_type_sends_a_dict_as_structured_content() -> None:
+    wire = shown(giving(ToolResult), ToolResult({"a": 1}, text="one"))
+    assert wire == {"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}

@@ -1,0 +1,172 @@
+"""URI templates read backwards."""
+
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_mcp.protocol.uri_templates import URITemplate
+
+WORDS = st.text(min_size=1, max_size=15)
+
+
+@given(WORDS)
+def test_a_simple_variable_gives_back_what_was_quoted_into_it(value: str) -> None:
+    assert URITemplate("travel://cities/{city}").match(f"travel://cities/{quote(value, safe='')}") == {"city": value}
+
+
+@given(WORDS, WORDS)
+def test_two_variables_are_told_apart(city: str, category: str) -> None:
+    uri = f"travel://activities/{quote(city, safe='')}/{quote(category, safe='')}"
+    assert URITemplate("travel://activities/{city}/{category}").match(uri) == {"city": city, "category": category}
+
+
+@given(WORDS)
+def test_a_plus_variable_takes_slashes_too(path: str) -> None:
+    assert URITemplate("file:///{+path}").match("file:///" + quote(path)) == {"path": path}
+
+
+def test_a_plus_variable_takes_a_path_of_several_segments() -> None:
+    assert URITemplate("file:///{+path}/raw").match("file:///a/b/c.txt/raw") == {"path": "a/b/c.txt"}
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b"]), st.text(max_size=10)))
+def test_a_query_gives_back_the_parameters_that_are_there(values: dict[str, str]) -> None:
+    template = URITemplate("travel://search{?a,b}")
+    uri = "travel://search" + (f"?{urlencode(values)}" if values else "")
+    assert template.match(uri) == values
+
+
+@pytest.mark.parametrize("query", ["a=1&b=2", "b=2&a=1"])
+def test_the_order_of_query_parameters_does_not_matter(query: str) -> None:
+    assert URITemplate("x:y{?a,b}").match(f"x:y?{query}") == {"a": "1", "b": "2"}
+
+
+def test_a_query_follows_a_path_variable() -> None:
+    template = URITemplate("travel://cities/{city}{?month}")
+    assert template.match("travel://cities/Porto") == {"city": "Porto"}
+    assert template.match("travel://cities/Porto?month=5") == {"city": "Porto", "month": "5"}
+    assert template.match("travel://cities/S%C3%A3o%20Paulo?month=a%20b") == {"city": "São Paulo", "month": "a b"}
+
+
+@pytest.mark.parametrize(
+    ("source", "uri"),
+    [
+        ("travel://cities/{city}", "travel://cities/"),
+        ("travel://cities/{city}", "travel://cities/a/b"),
+        ("travel://cities/{city}", "travel://cities/a/"),
+        ("travel://cities/{city}", "travel://cities/a?b=c"),
+        ("travel://cities/{city}", "travel://cities/a#b"),
+        ("travel://cities/{city}", "travel://cities"),
+        ("travel://cities/{city}", "Travel://cities/a"),
+        ("travel://cities/{city}", " travel://cities/a"),
+        ("travel://cities/{city}", "xtravel://cities/a"),
+        ("travel://cities/{city}", ""),
+        ("travel://{a}/x/{b}", "travel://1/y/2"),
+        ("travel://{a}/x/{b}", "travel://1/x/2/3"),
+        ("file:///{+path}", "file:///"),
+        ("file:///{+path}.txt", "file:///a.csv"),
+        ("x:y{?a}", "x:y?c=1"),
+        ("x:y{?a}", "x:y?a=1&c=1"),
+        ("x:y{?a}", "x:y?a=1&a=2"),
+        ("x:y{?a}", "x:z?a=1"),
+        ("x:{v}{?a}", "x:?a=1"),
+        ("x:a.b", "x:aXb"),
+        ("x:plain", "x:plain2"),
+    ],
+)
+def test_a_uri_of_another_shape_does_not_match(source: str, uri: str) -> None:
+    assert URITemplate(source).match(uri) is None
+
+
+@given(WORDS.map(lambda text: text + "/" + text))
+def test_a_simple_variable_never_takes_a_raw_slash(value: str) -> None:
+    assert URITemplate("travel://cities/{city}").match(f"travel://cities/{value}") is None
+
+
+def test_a_quoted_slash_belongs_to_a_simple_variable() -> None:
+    assert URITemplate("travel://cities/{city}").match("travel://cities/a%2Fb") == {"city": "a/b"}
+
+
+@pytest.mark.parametrize("uri", ["x:a.b", "x:(1)", "x:a+b", "x:[a]", "x:$^|", "x:a\\d"])
+def test_what_a_pattern_would_read_as_a_sign_is_plain_in_a_template(uri: str) -> None:
+    template = URITemplate(uri)
+    assert template.variables == ()
+    assert template.match(uri) == {}
+
+
+def test_a_template_without_variables_matches_itself_only() -> None:
+    template = URITemplate("travel://cities")
+    assert template.match("travel://cities") == {}
+    assert template.match("travel://cities/") is None
+
+
+def test_variables_are_named_in_order_and_those_of_the_query_are_optional() -> None:
+    template = URITemplate("x://{b}/{+a}{?d,c}")
+    assert template.variables == ("b", "a", "d", "c")
+    assert template.optional == {"c", "d"}
+    assert template.source == "x://{b}/{+a}{?d,c}"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("cities/{city}", "no scheme"),
+        ("{scheme}://a", "no scheme"),
+        ("", "no scheme"),
+        ("/mcp", "no scheme"),
+        ("1x:a", "no scheme"),
+        ("x:{a}/{a}", "twice"),
+        ("x:{a}{?a}", "twice"),
+        ("x:{?a,a}", "twice"),
+        ("x:{", "unbalanced"),
+        ("x:}", "unbalanced"),
+        ("x:{a", "unbalanced"),
+        ("x:a}", "unbalanced"),
+        ("x:{{a}}", "unbalanced"),
+        ("x:{}", "not supported"),
+        ("x:{+}", "not supported"),
+        ("x:{?}", "not supported"),
+        ("x:{?a,}", "not supported"),
+        ("x:{?a, b}", "not supported"),
+        ("x:{a,b}", "not supported"),
+        ("x:{a*}", "not supported"),
+        ("x:{a:3}", "not supported"),
+        ("x:{#a}", "not supported"),
+        ("x:{.a}", "not supported"),
+        ("x:{/a}", "not supported"),
+        ("x:{;a}", "not supported"),
+        ("x:{&a}", "not supported"),
+        ("x:{++a}", "not supported"),
+        ("x:{1a}", "not supported"),
+        ("x:{a-b}", "not supported"),
+        ("x:{é}", "not supported"),
+        ("x:{?a}/b", "not supported"),
+        ("x:{?a}{b}", "not supported"),
+    ],
+)
+def test_a_template_that_cannot_be_read_backwards_is_refused_with_its_reason(source: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        URITemplate(source)
+
+
+def test_the_refusal_repeats_the_template() -> None:
+    with pytest.raises(ValueError, match=r"'x:\{a\*\}'"):
+        URITemplate("x:{a*}")
+
+
+@given(st.text(max_size=30))
+def test_any_uri_at_all_is_matched_or_not_and_nothing_else(uri: str) -> None:
+    for source in ("travel://{a}/{b}", "file:///{+path}", "x:y{?a,b}"):
+        values = URITemplate(source).match(uri)
+        assert values is None or set(values) <= set(URITemplate(source).variables)
+
+
+@given(st.text(max_size=20))
+def test_any_text_at_all_is_a_template_or_refused(source: str) -> None:
+    try:
+        template = URITemplate("x:" + source)
+    except ValueError:
+        return
+    assert "{" in source or template.variables == ()
