@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
 from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
@@ -28,7 +29,7 @@ def reachable(url: str) -> bool:
 
 def pytest_report_header() -> list[str]:
     """Say loudly what the run does without."""
-    lines = []
+    lines = [f"database: {settings.DATABASES['default']['ENGINE'].rpartition('.')[2]}"]
     for variable, service in SERVICES.items():
         url = os.environ.get(variable)
         if not url:

@@ -1,6 +1,13 @@
 """The demo project's settings, as the tests want them."""
 
+import os
+
 from demo_project.settings import *  # noqa: F403
+from demo_project.settings import postgresql, sqlite
+
+# SQLite whatever DATABASE_URL says, unless asked: every run should have run there.
+ON_POSTGRESQL = os.environ.get("TEST_ON") == "postgresql"
+DATABASES = {"default": postgresql(os.environ["DATABASE_URL"]) if ON_POSTGRESQL else sqlite(":memory:")}
 
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]

@@ -1,0 +1,61 @@
+# Python 3.11 or newer and make are all these commands need: they build the rest in $(VENV).
+# `make` by itself lists them.
+
+PYTHON ?= python3
+# Not from the environment: what another project calls VENV is not ours to rebuild.
+VENV   := .venv
+PORT   ?= 8000
+ARGS   ?=
+
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint types migrations pytest format bench clean require-python environment-dev
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# On SQLite whatever DATABASE_URL says: sample data and public passwords belong in no other database.
+demo: require-python ## Start the demo site with sample data (PORT=8000)
+	@$(PYTHON) scripts/preflight.py demo '$(PORT)'
+	@$(PYTHON) scripts/environment.py '$(VENV)' demo
+	@DATABASE_URL= $(BIN)/python manage.py demo --port '$(PORT)'
+
+test: lint types migrations pytest ## Check style and types and run every test (ARGS="-k name")
+
+lint: environment-dev ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: environment-dev ## Check the types
+	$(BIN)/mypy
+
+migrations: environment-dev ## Check that no model lacks a migration
+	DATABASE_URL= DEMO_DATABASE=:memory: $(BIN)/python manage.py makemigrations --check --dry-run
+
+# Random order is pytest-randomly's doing; it prints the seed that repeats a run.
+pytest: environment-dev ## Run the tests alone, with coverage (ARGS="-k name")
+	@rm -f .coverage .coverage.*
+	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py $(ARGS)
+
+format: environment-dev ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: environment-dev ## Measure requests per second (ARGS="--help")
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## Remove the virtual environment, the demo's database and every cache
+	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f -- *.sqlite3 *.sqlite3-*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+environment-dev: require-python
+	@$(PYTHON) scripts/preflight.py $(or $(firstword $(MAKECMDGOALS)),test)
+	@$(PYTHON) scripts/environment.py '$(VENV)' dev
+
+require-python:
+	@command -v '$(PYTHON)' >/dev/null || { \
+	  echo "There is no '$(PYTHON)' on this machine. Install Python 3.11 or newer, or name yours: PYTHON=python3.12" >&2; \
+	  exit 1; }

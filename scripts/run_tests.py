@@ -1,0 +1,37 @@
+"""Run the tests: those that meet a database on PostgreSQL, where there is one, and then all of them on SQLite.
+
+All come last, so that the summary that is printed last is the whole one.
+"""
+
+# ruff: noqa: S603, T201 - a command-line helper talks, and runs what the lines below spell out
+
+import os
+import subprocess
+import sys
+
+MEET_A_DATABASE = ("tests/behaviour", "tests/core", "tests/demo", "tests/endpoint")
+
+
+def main(arguments: list[str]) -> int:
+    """Run both parts, whatever comes of the first; the answer is the exit code.
+
+    Args:
+        arguments: For pytest, like ``-k name``.
+    """
+    failed = 0
+    if os.environ.get("DATABASE_URL"):
+        print("On PostgreSQL:", ", ".join(MEET_A_DATABASE), flush=True)
+        # 5: a -k that picks none of these.
+        failed = pytest(["--cov", "--cov-report=", *MEET_A_DATABASE, *arguments], TEST_ON="postgresql") not in {0, 5}
+        print("On SQLite: all tests", flush=True)
+    return pytest(["--cov", "--cov-append", "--cov-report=term", "-rfEs", *arguments], TEST_ON="sqlite") or int(failed)
+
+
+def pytest(arguments: list[str], **environment: str) -> int:
+    """Run pytest with this Python, and answer its exit code."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.run(command, env=os.environ | environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
