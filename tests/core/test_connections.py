@@ -1,6 +1,7 @@
 """Database connections of worker threads: kept while they are good, replaced when they are not."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,11 +58,6 @@ def ask(database: Any) -> Any:
     return database.connection
 
 
-def close() -> None:
-    """Close the connection of the thread this runs in."""
-    connections[ALIAS].close()
-
-
 @pytest.mark.parametrize("max_age", [0, 60, None])
 def test_a_good_connection_is_kept_from_one_job_to_the_next(clock: Clock, make_database: Any, max_age: Any) -> None:
     database = make_database(CONN_MAX_AGE=max_age)
@@ -80,9 +76,18 @@ def test_a_worker_keeps_its_connection_across_jobs_and_event_loops_with_max_age_
         return [await pool.sync(lambda: ask(connections[ALIAS])) for _ in range(3)]
 
     used = asyncio.run(main()) + asyncio.run(main())
-    asyncio.run(pool.sync(close))
+    pool.close()
     assert len(used) == 6
     assert {id(each) for each in used} == {id(used[0])}
+
+
+def test_a_worker_closes_its_connections_when_it_ends(make_database: Any) -> None:
+    make_database()
+    pool = Pool(1)
+    used = asyncio.run(pool.sync(lambda: ask(connections[ALIAS])))
+    pool.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        used.execute("SELECT 1")
 
 
 def test_a_worker_whose_connection_broke_has_a_new_one_for_the_next_job(
@@ -102,7 +107,7 @@ def test_a_worker_whose_connection_broke_has_a_new_one_for_the_next_job(
         return await pool.sync(lose), await pool.sync(lambda: ask(connections[ALIAS]))
 
     lost, found = asyncio.run(main())
-    asyncio.run(pool.sync(close))
+    pool.close()
     assert found is not lost
 
 
@@ -231,7 +236,7 @@ def test_a_connection_that_cannot_be_closed_cleanly_fails_one_job_and_no_thread(
         with pytest.raises(DatabaseError):
             await pool.sync(lambda: "not run")
         monkeypatch.undo()
-        await pool.sync(close)
         return await pool.sync(lambda: "alive")
 
     assert asyncio.run(main()) == "alive"
+    pool.close()

@@ -16,6 +16,8 @@ from django_mcp.core.concurrency import Pool, shared_pool
 LONG = 30
 """Seconds after which a test gives up; none waits that long unless something is broken."""
 
+MakePool = Callable[[int], Pool]
+
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nobody's")
 
 
@@ -42,58 +44,74 @@ class Gate:
 
 
 @pytest.fixture
+def make_pool() -> Iterator[MakePool]:
+    """Makes pools whose threads end with the test."""
+    pools: list[Pool] = []
+
+    def make(size: int) -> Pool:
+        pools.append(Pool(size))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+@pytest.fixture
 def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.open.set()
 
 
-def test_a_job_runs_in_another_thread_and_its_result_comes_back() -> None:
-    ((thread, value),) = run(Pool(2), lambda: (threading.get_ident(), "result"))
+def test_a_job_runs_in_another_thread_and_its_result_comes_back(make_pool: MakePool) -> None:
+    ((thread, value),) = run(make_pool(2), lambda: (threading.get_ident(), "result"))
     assert value == "result"
     assert thread != threading.get_ident()
 
 
 @pytest.mark.parametrize("value", [None, 0, False, [], ValueError("returned, not raised")])
-def test_any_value_comes_back_as_it_is(value: Any) -> None:
-    assert run(Pool(1), lambda: value)[0] is value
+def test_any_value_comes_back_as_it_is(make_pool: MakePool, value: Any) -> None:
+    assert run(make_pool(1), lambda: value)[0] is value
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_thousand_jobs_each_get_their_own_result(size: int) -> None:
-    assert run(Pool(size), *(lambda number=number: number * 2 for number in range(1000))) == list(range(0, 2000, 2))
+def test_a_thousand_jobs_each_get_their_own_result(make_pool: MakePool, size: int) -> None:
+    assert run(make_pool(size), *(lambda number=number: number * 2 for number in range(1000))) == list(
+        range(0, 2000, 2)
+    )
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_as_many_jobs_run_at_once_as_there_are_threads_and_no_more(size: int) -> None:
-    pool = Pool(size)
+def test_as_many_jobs_run_at_once_as_there_are_threads_and_no_more(make_pool: MakePool, size: int) -> None:
+    pool = make_pool(size)
     together = threading.Barrier(size)
     threads = run(pool, *(lambda: (together.wait(LONG), threading.get_ident())[1] for _ in range(size * 4)))
     assert len(set(threads)) == size
 
 
-def test_no_more_threads_are_started_than_are_needed() -> None:
+def test_no_more_threads_are_started_than_are_needed(make_pool: MakePool) -> None:
     """One may be started while another is just about to say that it is free."""
-    pool = Pool(50)
+    pool = make_pool(50)
     assert len({run(pool, threading.get_ident)[0] for _ in range(20)}) < 10
 
 
-def test_a_pool_that_was_idle_grows_when_jobs_come_at_once() -> None:
-    pool = Pool(4)
+def test_a_pool_that_was_idle_grows_when_jobs_come_at_once(make_pool: MakePool) -> None:
+    pool = make_pool(4)
     for _ in range(10):
         run(pool, threading.get_ident)
     together = threading.Barrier(4)
     assert len(run(pool, *[lambda: together.wait(LONG)] * 4)) == 4
 
 
-def test_the_threads_end_with_the_process() -> None:
-    (thread,) = run(Pool(1), threading.current_thread)
+def test_the_threads_end_with_the_process(make_pool: MakePool) -> None:
+    (thread,) = run(make_pool(1), threading.current_thread)
     assert thread.daemon
     assert thread.name.startswith("django-mcp-")
 
 
-def test_several_event_loops_share_a_pool_and_each_gets_its_own_results() -> None:
-    pool = Pool(3)
+def test_several_event_loops_share_a_pool_and_each_gets_its_own_results(make_pool: MakePool) -> None:
+    pool = make_pool(3)
     answers: dict[int, list[Any]] = {}
 
     def client(number: int) -> None:
@@ -108,13 +126,13 @@ def test_several_event_loops_share_a_pool_and_each_gets_its_own_results() -> Non
     assert answers == {number: [(number, value) for value in range(200)] for number in range(6)}
 
 
-def test_a_loop_after_another_is_served_by_the_same_threads() -> None:
-    pool = Pool(1)
+def test_a_loop_after_another_is_served_by_the_same_threads(make_pool: MakePool) -> None:
+    pool = make_pool(1)
     assert run(pool, threading.get_ident) == run(pool, threading.get_ident)
 
 
-def test_an_event_loop_that_is_gone_is_not_kept() -> None:
-    pool = Pool(1)
+def test_an_event_loop_that_is_gone_is_not_kept(make_pool: MakePool) -> None:
+    pool = make_pool(1)
 
     async def main() -> weakref.ref[asyncio.AbstractEventLoop]:
         await pool.sync(lambda: None)
@@ -137,8 +155,8 @@ class OddError(BaseException): ...
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyError(1), RuntimeError(), OddError(), TimeoutError()])
-def test_what_a_job_raises_is_raised_where_it_is_awaited(error: BaseException) -> None:
-    pool = Pool(1)
+def test_what_a_job_raises_is_raised_where_it_is_awaited(make_pool: MakePool, error: BaseException) -> None:
+    pool = make_pool(1)
 
     async def main() -> None:
         with pytest.raises(type(error)) as caught:
@@ -149,8 +167,8 @@ def test_what_a_job_raises_is_raised_where_it_is_awaited(error: BaseException) -
     asyncio.run(main())
 
 
-def test_a_job_that_raises_stop_iteration_does_not_leave_its_caller_waiting() -> None:
-    pool = Pool(1)
+def test_a_job_that_raises_stop_iteration_does_not_leave_its_caller_waiting(make_pool: MakePool) -> None:
+    pool = make_pool(1)
 
     async def main() -> None:
         with pytest.raises(RuntimeError, match="StopIteration"):
@@ -160,8 +178,8 @@ def test_a_job_that_raises_stop_iteration_does_not_leave_its_caller_waiting() ->
     asyncio.run(main())
 
 
-def test_nothing_a_job_raises_goes_wrong_behind_everybodys_back() -> None:
-    pool = Pool(1)
+def test_nothing_a_job_raises_goes_wrong_behind_everybodys_back(make_pool: MakePool) -> None:
+    pool = make_pool(1)
     unheard: list[Any] = []
 
     async def main() -> list[Any]:
@@ -178,8 +196,10 @@ def test_nothing_a_job_raises_goes_wrong_behind_everybodys_back() -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(error: type[BaseException]) -> None:
-    pool = Pool(1)
+def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(
+    make_pool: MakePool, error: type[BaseException]
+) -> None:
+    pool = make_pool(1)
 
     async def main() -> None:
         before = await pool.sync(threading.get_ident)
@@ -190,8 +210,8 @@ def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(error: type
     asyncio.run(main())
 
 
-def test_a_failed_job_among_others_fails_alone() -> None:
-    pool = Pool(2)
+def test_a_failed_job_among_others_fails_alone(make_pool: MakePool) -> None:
+    pool = make_pool(2)
 
     async def main() -> list[Any]:
         jobs = [pool.sync(fail(ValueError(str(n)))) if n % 3 == 0 else pool.sync(lambda n=n: n) for n in range(60)]
@@ -202,8 +222,8 @@ def test_a_failed_job_among_others_fails_alone() -> None:
     assert [number for number, each in enumerate(answers) if isinstance(each, ValueError)] == list(range(0, 60, 3))
 
 
-def test_context_variables_of_the_caller_are_seen_and_changes_stay_inside() -> None:
-    pool = Pool(1)
+def test_context_variables_of_the_caller_are_seen_and_changes_stay_inside(make_pool: MakePool) -> None:
+    pool = make_pool(1)
 
     def job() -> str:
         seen = variable.get()
@@ -222,8 +242,8 @@ def test_context_variables_of_the_caller_are_seen_and_changes_stay_inside() -> N
     assert asyncio.run(main()) == ["one", "two", "nobody's"]
 
 
-def test_a_caller_that_goes_away_does_not_disturb_the_others(gate: Gate) -> None:
-    pool = Pool(1)
+def test_a_caller_that_goes_away_does_not_disturb_the_others(make_pool: MakePool, gate: Gate) -> None:
+    pool = make_pool(1)
 
     async def main() -> None:
         stays = [asyncio.ensure_future(pool.sync(gate)), *(asyncio.ensure_future(pool.sync(int)) for _ in range(3))]
@@ -239,9 +259,11 @@ def test_a_caller_that_goes_away_does_not_disturb_the_others(gate: Gate) -> None
     asyncio.run(main())
 
 
-def test_a_caller_that_goes_away_while_its_job_runs_frees_nothing_until_the_job_ends(gate: Gate) -> None:
+def test_a_caller_that_goes_away_while_its_job_runs_frees_nothing_until_the_job_ends(
+    make_pool: MakePool, gate: Gate
+) -> None:
     """A thread cannot be stopped; the next job waits for it, or another thread takes it."""
-    pool = Pool(2)
+    pool = make_pool(2)
 
     async def main() -> None:
         leaves = asyncio.ensure_future(pool.sync(gate))
@@ -254,8 +276,8 @@ def test_a_caller_that_goes_away_while_its_job_runs_frees_nothing_until_the_job_
     asyncio.run(main())
 
 
-def test_a_loop_closed_before_its_job_ends_does_not_end_the_thread(gate: Gate) -> None:
-    pool = Pool(1)
+def test_a_loop_closed_before_its_job_ends_does_not_end_the_thread(make_pool: MakePool, gate: Gate) -> None:
+    pool = make_pool(1)
 
     async def leave_early() -> None:
         asyncio.ensure_future(pool.sync(gate))  # noqa: RUF006 - left alone is what it is
@@ -266,8 +288,8 @@ def test_a_loop_closed_before_its_job_ends_does_not_end_the_thread(gate: Gate) -
     assert run(pool, lambda: "alive") == ["alive"]
 
 
-def test_a_job_that_fails_after_its_loop_was_closed_does_not_end_the_thread(gate: Gate) -> None:
-    pool = Pool(1)
+def test_a_job_that_fails_after_its_loop_was_closed_does_not_end_the_thread(make_pool: MakePool, gate: Gate) -> None:
+    pool = make_pool(1)
 
     def late() -> None:
         gate()
@@ -282,8 +304,8 @@ def test_a_job_that_fails_after_its_loop_was_closed_does_not_end_the_thread(gate
     assert run(pool, lambda: "alive") == ["alive"]
 
 
-def test_what_a_job_used_is_let_go_when_it_is_done() -> None:
-    pool = Pool(1)
+def test_what_a_job_used_is_let_go_when_it_is_done(make_pool: MakePool) -> None:
+    pool = make_pool(1)
 
     class Bulky: ...
 
@@ -296,12 +318,48 @@ def test_what_a_job_used_is_let_go_when_it_is_done() -> None:
     assert gone() is None
 
 
-def test_a_coroutine_function_stays_on_the_loop() -> None:
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_closed_pool_has_no_threads_left(size: int) -> None:
+    pool = Pool(size)
+    together = threading.Barrier(size)
+    threads = run(pool, *[lambda: (together.wait(LONG), threading.current_thread())[1]] * size)
+    assert all(thread.is_alive() for thread in threads)
+    pool.close()
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_pool_is_closed_only_when_its_jobs_are_done(make_pool: MakePool, gate: Gate) -> None:
+    pool = make_pool(1)
+    done: list[str] = []
+
+    async def leave_early() -> None:
+        for job in (lambda: done.append(gate()), *[lambda: done.append("next")] * 3):
+            asyncio.ensure_future(pool.sync(job))  # noqa: RUF006 - left alone is what it is
+        await asyncio.to_thread(gate.entered.wait, LONG)
+
+    asyncio.run(leave_early())
+    gate.open.set()
+    pool.close()
+    assert done == ["through", "next", "next", "next"]
+
+
+def test_a_closed_pool_starts_again_when_it_is_needed(make_pool: MakePool) -> None:
+    pool = make_pool(2)
+    for _ in range(3):
+        assert run(pool, *[lambda: "alive"] * 5) == ["alive"] * 5
+        pool.close()
+
+
+def test_a_pool_nobody_used_can_be_closed(make_pool: MakePool) -> None:
+    make_pool(3).close()
+
+
+def test_a_coroutine_function_stays_on_the_loop(make_pool: MakePool) -> None:
     async def where() -> int:
         return threading.get_ident()
 
     async def main() -> int:
-        return await Pool(1).coroutine(where)
+        return await make_pool(1).coroutine(where)
 
     assert asyncio.run(main()) == threading.get_ident()
 

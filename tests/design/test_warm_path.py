@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from django_mcp import MCPServer, tool
 from django_mcp.core.concurrency import Pool
@@ -96,10 +95,10 @@ def test_a_warm_call_of_a_tool_takes_few_calls_through_few_files(
         counter.on = True
         answer = await exchange(application, "POST", "/test/mcp", headers, body)
         counter.on = False
-        await pool.sync(connections.close_all)
         return answer
 
     answer = asyncio.run(calls())
+    pool.close()
     assert answer.result["structuredContent"] == {"result": 2}
     files = sorted({file for file, _ in counter.calls})
     record_property("calls", len(counter.calls))

@@ -1,0 +1,131 @@
+"""The demo project as its own process, under each kind of server."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent.parent
+HOST = "127.0.0.1"
+PATIENCE = 60.0
+"""Seconds for a server to come up or go down."""
+ATTEMPTS = 5
+"""How many ports are tried; another process may take one between finding it free and using it."""
+
+COMMANDS: Mapping[str, Callable[[int], Sequence[str]]] = {
+    "daphne": lambda port: ["daphne", "-b", HOST, "-p", str(port), "demo_project.asgi:application"],
+    "gunicorn": lambda port: ["gunicorn", "-b", f"{HOST}:{port}", "demo_project.wsgi:application"],
+    "uvicorn": lambda port: ["uvicorn", "--host", HOST, "--port", str(port), "demo_project.asgi:application"],
+}
+
+
+def environment(database: Path) -> dict[str, str]:
+    """The environment of the demo with its data in *database*."""
+    inherited = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
+    return {
+        **inherited,
+        "DEMO_DATABASE": str(database),
+        "DJANGO_SETTINGS_MODULE": "demo_project.settings",
+        "DEBUG": "0",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def manage(database: Path, *arguments: str) -> None:
+    """Run ``manage.py``; its output is shown if it fails."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=PROJECT,
+        env=environment(database),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"manage.py {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+
+
+def free_port() -> int:
+    """A port nobody listens on, below those that the system gives to outgoing connections."""
+    for port in random.SystemRandom().sample(range(20_000, 32_768), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port among a hundred")
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens on *port*."""
+    try:
+        with socket.create_connection((HOST, port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@dataclass
+class Site:
+    """One server process."""
+
+    kind: str
+    database: Path
+    log: Path
+    port: int = 0
+    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/mcp"
+
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def start(self) -> None:
+        """Start it and wait until it listens."""
+        for _ in range(ATTEMPTS):
+            self.port = free_port()
+            with self.log.open("wb") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", *COMMANDS[self.kind](self.port)],
+                    cwd=PROJECT,
+                    env=environment(self.database),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            if self._listens():
+                return
+            self.stop()
+        raise AssertionError(f"{self.kind} does not start:\n{self.output()}")
+
+    def _listens(self) -> bool:
+        assert self.process is not None
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if accepts(self.port):
+                return True
+            try:
+                self.process.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            return False
+        return False
+
+    def stop(self) -> int:
+        """End this process, and no other; how it ended."""
+        assert self.process is not None
+        self.process.terminate()
+        try:
+            return self.process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(timeout=PATIENCE)
+            raise AssertionError(f"{self.kind} had to be killed:\n{self.output()}") from None
