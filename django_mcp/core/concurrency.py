@@ -11,7 +11,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 IDLE_SECONDS = 5.0
 """A thread that slept longer asks its database connections whether they are still alive."""
+LOOK_SECONDS = 1.0
+"""A busy thread looks after its connections this often, and whenever one of them had an error."""
 KEEP_SECONDS = 600.0
 """How long a connection is kept where CONN_MAX_AGE is 0, which under threads of our own would reconnect each call."""
 
@@ -37,7 +39,7 @@ class Runner(Protocol):
     async def sync(self, function: Callable[[], T]) -> T:
         """The result of a function that may block."""
 
-    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
+    def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> Awaitable[T]:
         """The result of a coroutine function."""
 
 
@@ -48,9 +50,9 @@ class Inline:
         """Call it."""
         return function()
 
-    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
+    async def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> T:
         """Run it to its end, on the server's loop where there is one, else on one of its own."""
-        return async_to_sync(function)()
+        return async_to_sync(function)(**keywords)
 
 
 INLINE = Inline()
@@ -139,9 +141,9 @@ class Pool:
         self._jobs.put((function, contextvars.copy_context(), future, mailbox))
         return await future
 
-    async def coroutine(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Await it."""
-        return await function()
+    def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> Awaitable[T]:
+        """It is awaited by the caller, on the loop."""
+        return function(**keywords)
 
     def close(self) -> None:
         """End the threads when they have done what is queued, and close their database connections."""
@@ -161,11 +163,15 @@ class Pool:
                 thread.start()
 
     def _work(self) -> None:
-        idle_since = time.monotonic()
+        idle_since = looked_at = time.monotonic()
+        known: Sequence[BaseDatabaseWrapper] = ()
         while (job := self._jobs.get()) is not None:
             function, context, future, mailbox = job
+            started = time.monotonic()
             try:
-                refresh_connections(time.monotonic() - idle_since)
+                if not known or started - looked_at > LOOK_SECONDS or any(each.errors_occurred for each in known):
+                    known = refresh_connections(started - idle_since)
+                    looked_at = started
                 value = context.run(function)
             except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
                 mailbox.put(future, None, error)
@@ -185,15 +191,17 @@ def shared_pool() -> Pool:
     return Pool(settings.THREADS)
 
 
-def refresh_connections(idle: float) -> None:
-    """Close this thread's database connections that are broken, too old, or found dead after *idle* seconds."""
-    for each in connections.all(initialized_only=True):
+def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
+    """This thread's database connections, with those closed that are broken, too old, or dead after *idle* seconds."""
+    known = connections.all(initialized_only=True)
+    for each in known:
         if each.connection is None or each.in_atomic_block:
             continue
         if each.errors_occurred or idle > IDLE_SECONDS or _is_old(each):
             if _is_old(each) or not each.is_usable():
                 each.close()
             each.errors_occurred = False
+    return known
 
 
 def _is_old(wrapper: BaseDatabaseWrapper) -> bool:

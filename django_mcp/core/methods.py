@@ -1,6 +1,6 @@
 """From method to handler, for every client alike."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,7 +41,7 @@ async def call_tool(context: Context) -> Result:
 async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:
     function = tool.function
     if function.is_async:
-        return tool.output.fields(await context.runner.coroutine(partial(function.call, **keywords)))
+        return tool.output.fields(await context.runner.coroutine(function.call, **keywords))
 
     def job() -> dict[str, Any]:
         # Shown in the same thread and transaction: a returned queryset is read there.
@@ -130,13 +130,13 @@ async def dispatch(context: Context) -> Result:
 
 async def _run(context: Context, primitive: Primitive, arguments: dict[str, Any], show: Callable[[Any], T]) -> T:
     """Call a resource's or prompt's function and show what it gives, both on the side the function is on."""
-    call = partial(primitive.function.call, **primitive.keywords(context, arguments))
-    if primitive.function.is_async:
-        return show(await context.runner.coroutine(call))
-    return await context.runner.sync(lambda: show(call()))
+    function, keywords = primitive.function, primitive.keywords(context, arguments)
+    if function.is_async:
+        return show(await context.runner.coroutine(function.call, **keywords))
+    return await context.runner.sync(lambda: show(function.call(**keywords)))
 
 
-async def _page(context: Context, member: str, primitives: Iterable[Primitive]) -> Result:
+async def _page(context: Context, member: str, primitives: Collection[Primitive]) -> Result:
     """One page of a list: entries after the cursor's position that the caller may know of.
 
     Where no entry depends on the caller the page is the same for everybody: it is kept, encodings and all.
@@ -146,12 +146,11 @@ async def _page(context: Context, member: str, primitives: Iterable[Primitive]) 
     kept = server.pages.get((member, after))
     if kept is not None:
         return kept
-    public = True
-    entries: list[Primitive] = []
-    for primitive in primitives:
-        public = public and primitive.permission is None
-        if primitive.position > after and await _may_know(context, primitive):
-            entries.append(primitive)
+    public = all(primitive.permission is None for primitive in primitives)
+    entries = [primitive for primitive in primitives if primitive.position > after]
+    if not public:
+        # One hop for all of them: each permission may be a query.
+        entries = await context.runner.sync(lambda: [each for each in entries if _is_permitted(context, each)])
     shown = entries[: server.page_size]
     fields: dict[str, Any] = {member: [primitive.definition for primitive in shown]}
     if len(entries) > len(shown):
@@ -164,10 +163,12 @@ async def _page(context: Context, member: str, primitives: Iterable[Primitive]) 
 
 
 async def _may_know(context: Context, primitive: Primitive) -> bool:
-    if primitive.permission is None:
-        return True
+    return primitive.permission is None or await context.runner.sync(partial(_is_permitted, context, primitive))
+
+
+def _is_permitted(context: Context, primitive: Primitive) -> bool:
     user = context.user
-    return bool(await context.runner.sync(partial(user.has_perm, primitive.permission))) if user is not None else False
+    return primitive.permission is None or (user is not None and user.has_perm(primitive.permission))
 
 
 def _string(params: Mapping[str, Any], key: str) -> str:

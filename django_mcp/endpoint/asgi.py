@@ -6,7 +6,7 @@ here does; a Django request is built only when a tool asks for one.
 
 import io
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -130,8 +130,12 @@ async def read_body(receive: Receive, limit: int) -> "bytes | TooLarge | None":
     return None
 
 
+@lru_cache(maxsize=256)
+def _encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
+
+
 async def _send(send: Send, reply: Reply) -> None:
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
-    headers.append((b"content-length", b"%d" % len(reply.body)))
+    headers = (*_encoded(tuple(reply.headers)), (b"content-length", b"%d" % len(reply.body)))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})

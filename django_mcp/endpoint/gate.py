@@ -24,6 +24,7 @@ from django_mcp.protocol.jsonrpc import decode, encode_error
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
+_JSON_ONLY = (_JSON_HEADER,)
 
 
 class Endpoint:
@@ -120,7 +121,7 @@ class Admission:
                 ),
                 b"event: message\r\ndata: %b\r\n\r\n" % body,
             )
-        return Reply(status, (*self.cors, _JSON_HEADER) if self.cors else (_JSON_HEADER,), body)
+        return Reply(status, (*self.cors, _JSON_HEADER) if self.cors else _JSON_ONLY, body)
 
 
 def check_size(content_length: str) -> None:

@@ -56,7 +56,7 @@ def _host(request: HttpRequest) -> str:
 
 
 def _response(reply: Reply) -> HttpResponse:
-    response = HttpResponse(reply.body, status=reply.status)
+    response = HttpResponse(reply.body, status=reply.status, headers={"Content-Length": str(len(reply.body))})
     if not reply.body:
         del response["Content-Type"]
     for name, value in reply.headers:

@@ -45,7 +45,7 @@ def decode(body: bytes) -> Any:
     """Read one JSON value from UTF-8 *body*.
 
     Raises:
-        ParseError: not JSON, not UTF-8, nested deeper than 200, NaN or Infinity, a lone surrogate, a number
+        ParseError: not JSON, not UTF-8, nested deeper than some 200 levels, NaN or Infinity, a lone surrogate, a number
             of more than 4,300 digits, or an object with the same key twice (two readers of such an object
             need not agree on what it says; RFC 8259 section 4).
     """

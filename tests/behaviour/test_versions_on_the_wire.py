@@ -181,6 +181,13 @@ def test_a_handshake_is_no_part_of_a_batch(legacy: Client) -> None:
     assert answer.json[0]["error"]["code"] == -32600
 
 
+@pytest.mark.parametrize("request_id", [{"a": 1}, [1], 1.5, True, None])
+def test_an_id_that_is_none_is_not_repeated_from_a_batch(legacy: Client, request_id: object) -> None:
+    (answer,) = legacy.post(batch({"jsonrpc": "2.0", "id": request_id, "method": "initialize"})).json
+    assert answer["error"]["code"] == -32600
+    assert "id" not in answer
+
+
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2024-11-05", MODERN])
 def test_a_batch_is_refused_where_the_version_has_none(legacy: Client, version: str) -> None:
     answer = legacy.post(batch(PING), {"mcp-protocol-version": version})

@@ -20,6 +20,7 @@ from django_mcp.protocol.errors import (
     ResourceNotFound,
 )
 from django_mcp.protocol.jsonrpc import (
+    Message,
     Request,
     Response,
     UnencodableResult,
@@ -56,7 +57,7 @@ class LegacyEra:
         version = inbound.headers.get(headers.VERSION, versions.ASSUMED).strip()
         if type(inbound.body) is list:
             return await self._batch(inbound.body, version, inbound)
-        return await self._one(inbound.body, version, inbound)
+        return await self._one(parse(inbound.body), version, inbound)
 
     async def _batch(self, messages: Sequence[Any], version: str, inbound: Inbound) -> Answer:
         if version not in versions.BATCHING:
@@ -64,10 +65,11 @@ class LegacyEra:
         if not 0 < len(messages) <= MOST_MESSAGES:
             raise InvalidRequest(f"A batch holds 1 to {MOST_MESSAGES} messages; this one holds {len(messages)}.")
         bodies: list[bytes] = []
-        for message in messages:
+        for each in messages:
             try:
-                if isinstance(message, dict) and message.get("method") == "initialize":
-                    raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.get("id"))
+                message = parse(each)
+                if type(message) is Request and message.method == "initialize":
+                    raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                 answer = await self._one(message, version, inbound)
             except ProtocolError as error:
                 answer = Answer(200, encode_error(error.request_id, error))
@@ -75,8 +77,7 @@ class LegacyEra:
                 bodies.append(answer.body)
         return Answer(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
-    async def _one(self, body: Any, version: str, inbound: Inbound) -> Answer:
-        message = parse(body)
+    async def _one(self, message: Message, version: str, inbound: Inbound) -> Answer:
         if type(message) is Response:
             raise InvalidRequest("Nothing was asked that this could answer.", request_id=message.id)
         if type(message) is not Request:

@@ -1,0 +1,1 @@
+"""A Django site with fifty tools and nothing else."""
