@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -39,7 +39,7 @@ class Runner(Protocol):
     async def sync(self, function: Callable[[], T]) -> T:
         """The result of a function that may block."""
 
-    def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> Awaitable[T]:
+    def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
         """The result of a coroutine function."""
 
 
@@ -50,9 +50,9 @@ class Inline:
         """Call it."""
         return function()
 
-    async def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> T:
+    async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run it to its end, on the server's loop where there is one, else on one of its own."""
-        return async_to_sync(function)(**keywords)
+        return async_to_sync(partial(function, **keywords))()
 
 
 INLINE = Inline()
@@ -141,7 +141,7 @@ class Pool:
         self._jobs.put((function, contextvars.copy_context(), future, mailbox))
         return await future
 
-    def coroutine(self, function: Callable[..., Awaitable[T]], **keywords: Any) -> Awaitable[T]:
+    def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
         """It is awaited by the caller, on the loop."""
         return function(**keywords)
 

@@ -249,6 +249,19 @@ def test_the_context_is_found_by_its_annotation_and_hidden_from_the_schema(serve
     assert ctx.client.name == ("tests" if client.is_modern else "")
 
 
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_arguments_may_have_the_names_we_use_inside(server: MCPServer, client: Client, colour: str) -> None:
+    def names(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
+        return function + context + name + keywords + coroutine
+
+    async def anames(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
+        return function + context + name + keywords + coroutine
+
+    tool(server=server, name="names")(names if colour == "sync" else anames)
+    arguments = {"function": 1, "context": 2, "name": 3, "keywords": 4, "coroutine": 5}
+    assert client.request("tools/call", {"name": "names", "arguments": arguments}).text == "15"
+
+
 def test_an_argument_named_ctx_cannot_be_smuggled_in(server: MCPServer, client: Client) -> None:
     @tool(server=server)
     def look(ctx: Context) -> str:
