@@ -18,6 +18,8 @@ class Command(BaseCommand):
     """Prepare the database, serve the site with daphne, and print what a newcomer needs next."""
 
     help = "Prepares the sample data and serves the demo until Ctrl-C."
+    # prepare() runs the checks: some of Django's open the database, and the port comes first.
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=HOST, help="address to listen on (default: %(default)s)")
@@ -39,6 +41,7 @@ class Command(BaseCommand):
         """Bring the tables and the sample data up to date; both do nothing where that is so already."""
         self.stdout.write("Preparing the sample data ...")
         self.stdout.flush()
+        self.check()
         call_command("migrate", interactive=False, verbosity=0)
         call_command("load_travel", verbosity=0, stdout=self.stdout)
         connections.close_all()
