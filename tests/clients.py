@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.core.handlers.asgi import ASGIHandler
 from django.test import Client as DjangoClient
 from django.test import override_settings
 from django.urls import clear_url_caches, re_path
@@ -25,6 +26,7 @@ from tests import referee
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 META = "io.modelcontextprotocol/"
+EDGES = ("asgi", "view", "view under asgi")
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
@@ -62,7 +64,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """One way to reach *server*: a protocol version over an edge, ``"asgi"`` or ``"view"``."""
+    """One way to reach *server*: a protocol version over an edge, one of ``EDGES``."""
 
     server: MCPServer
     version: str
@@ -123,7 +125,7 @@ class Client:
     def send(self, verb: str, headers: Mapping[str, str | None], body: bytes = b"", path: str | None = None) -> Answer:
         given = {name.lower(): value for name, value in headers.items() if value is not None}
         given.setdefault("host", self.host)
-        send = self._by_asgi if self.edge == "asgi" else self._by_view
+        send = {"asgi": self._by_asgi, "view": self._by_view, "view under asgi": self._by_view_under_asgi}[self.edge]
         return send(verb, path or f"/{self.server.path}", given, body)
 
     def _by_asgi(self, verb: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
@@ -136,6 +138,10 @@ class Client:
                 verb, path, body, content_type=content_type, headers=headers, CONTENT_TYPE=content_type
             )
         return Answer(response.status_code, {name.lower(): value for name, value in response.items()}, response.content)
+
+    def _by_view_under_asgi(self, verb: str, path: str, headers: dict[str, str], body: bytes) -> Answer:
+        with urls(self.server):
+            return asyncio.run(exchange(ASGIHandler(), verb, path, headers, body))
 
 
 async def no_django(scope: Any, receive: Any, send: Any) -> None:
@@ -165,14 +171,16 @@ async def exchange(application: Any, verb: str, path: str, headers: Mapping[str,
     incoming = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> dict[str, Any]:
-        return next(incoming, {"type": "http.disconnect"})
+        for message in incoming:
+            return message
+        return await asyncio.get_running_loop().create_future()  # the client stays until it has its answer
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
     await application(scope, receive, send)
     start, *parts = sent
-    names = {name.decode(): value.decode() for name, value in start["headers"]}
+    names = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], names, b"".join(part.get("body", b"") for part in parts))
 
 

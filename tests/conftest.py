@@ -13,7 +13,7 @@ from django.test.utils import setup_databases, teardown_databases
 from django_mcp import MCPServer, Public
 from django_mcp.core import registry
 from django_mcp.core.concurrency import shared_pool
-from tests.clients import LEGACY, MODERN, Client
+from tests.clients import EDGES, LEGACY, MODERN, Client
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
 
@@ -70,9 +70,9 @@ def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     return make_server()
 
 
-@pytest.fixture(params=["asgi", "view"])
+@pytest.fixture(params=EDGES)
 def edge(request: pytest.FixtureRequest) -> str:
-    """Each of the two ways in."""
+    """Each way in: the ASGI application, and the Django view under WSGI and under ASGI."""
     return request.param
 
 
