@@ -156,13 +156,20 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     site.migrate()
     site.run("manage.py", "check", "--fail-level", "WARNING")
     site.run("-c", TWO_BOOKS)
-    found, missing, listed = site.requests(
-        call("find_book", title="emma"), call("find_book", title="Ulysses"), ("tools/list", {}), edge=edge
+    found, nothing, wrong, listed = site.requests(
+        call("find_books", title="mm"),
+        call("find_books", title="Ulysses"),
+        call("find_books", words="mm"),
+        ("tools/list", {}),
+        edge=edge,
     )
-    assert found["result"]["content"][0]["text"] == '{"title":"Emma","author":"Jane Austen"}'
-    assert missing["result"]["isError"] is True
+    assert found["result"]["content"][0]["text"] == '["Emma"]'
+    assert nothing["result"]["content"][0]["text"] == "[]"
+    assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
     (listed,) = listed["result"]["tools"]
-    assert listed["inputSchema"]["properties"]["title"]["description"] == "The title, or a part of it."
+    assert listed["annotations"] == {"readOnlyHint": True}
+    lines = [line for code in code_of("README.md")[:3] for line in code.splitlines() if line and line[0] != "#"]
+    assert len(lines) <= 10, "the README promises ten lines"
 
 
 def prepare(site: Site, page: str) -> None:
