@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 # Set by a make that runs these tests, or by whoever called it; the copy's make should not inherit them.
 OF_THE_OUTER_RUN = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "PORT", "PYTHON", "VENV"}
@@ -44,19 +46,6 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run(folder, "make", f"PYTHON={sys.executable}", *arguments)
-
-
-def free_port() -> int:
-    """A port nobody listens on, from below those which systems hand out to outgoing connections."""
-    start = 20000 + os.getpid() % 10000
-    for port in range(start, start + 1000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port")
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """The demo project as its own process, under each kind of server."""
 
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -9,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.ports import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
@@ -48,18 +49,6 @@ def manage(database: Path, *arguments: str) -> None:
         check=False,
     )
     assert done.returncode == 0, f"manage.py {' '.join(arguments)}\n{done.stdout}{done.stderr}"
-
-
-def free_port() -> int:
-    """A port nobody listens on, below those that the system gives to outgoing connections."""
-    for port in random.SystemRandom().sample(range(20_000, 32_768), 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no free port among a hundred")
 
 
 def accepts(port: int) -> bool:
