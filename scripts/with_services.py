@@ -40,7 +40,7 @@ def probed(name: str, variable: str, connect: Callable[[SplitResult], None]) -> 
         del os.environ[variable]
         reason = " ".join(str(error).split()) or type(error).__name__
         return f"{name}: NOT USED. {variable} is set but out of reach ({reason}); the tests run without it."
-    return f"{name}: USED. It answers at {shown(urlsplit(url))}."
+    return f"{name}: REACHABLE at {shown(urlsplit(url))}."
 
 
 def connect_to_postgresql(url: SplitResult) -> None:

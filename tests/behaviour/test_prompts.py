@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import pytest
+from django.core.exceptions import PermissionDenied, ValidationError
 from pydantic import Field
 
 from django_mcp import (
@@ -105,3 +106,22 @@ def test_a_prompt_that_returns_something_else_is_our_fault(
     prompt(server=server, name="odd")(lambda: 5)
     assert client.request("prompts/get", {"name": "odd"}).code == -32603
     assert "a prompt returns str" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (PermissionDenied("because hunter2"), "Unknown prompt: 'plan'."),
+        (ValidationError({"days": ["Too many."]}), "days: Too many."),
+        (ToolError("Ask for fewer days."), "Ask for fewer days."),
+    ],
+)
+def test_errors_of_a_prompt_are_told_as_those_of_a_tool(
+    server: MCPServer, client: Client, error: Exception, says: str
+) -> None:
+    @prompt(server=server)
+    def plan() -> str:
+        raise error
+
+    answer = client.request("prompts/get", {"name": "plan"})
+    assert (answer.code, answer.error["message"]) == (-32602, says)

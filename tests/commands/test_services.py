@@ -77,7 +77,7 @@ def test_a_redis_that_answers_is_reported_and_left_to_the_command():
     with redis_saying("+PONG") as port:
         output = with_services(REDIS_URL=f"redis://127.0.0.1:{port}/0")
 
-    assert f"Redis: USED. It answers at redis://127.0.0.1:{port}/0." in output
+    assert f"Redis: REACHABLE at redis://127.0.0.1:{port}/0." in output
     assert "LEFT ['REDIS_URL']" in output
 
 
@@ -85,7 +85,7 @@ def test_a_password_is_sent_and_never_shown():
     with redis_saying("+OK", "+PONG") as port:
         output = with_services(REDIS_URL=f"redis://:hidden@127.0.0.1:{port}/0")
 
-    assert "Redis: USED." in output
+    assert "Redis: REACHABLE" in output
     assert "hidden" not in output
 
 
@@ -100,5 +100,5 @@ def test_a_redis_that_refuses_is_not_used():
 def test_a_postgresql_that_answers_is_reported_and_left_to_the_command():
     output = with_services(DATABASE_URL=os.environ["DATABASE_URL"])
 
-    assert "PostgreSQL: USED. It answers at" in output
+    assert "PostgreSQL: REACHABLE at" in output
     assert "LEFT ['DATABASE_URL']" in output

@@ -237,3 +237,11 @@ def run(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     scope = {"type": "http", "method": "POST", "path": "/test/mcp", "headers": headers, "scheme": "http"}
     asyncio.run(MCPApplication(no_django)(scope, receive, send))
     return sent
+
+
+def test_in_development_loopback_needs_no_setting(legacy: Client) -> None:
+    with override_settings(DEBUG=True, ALLOWED_HOSTS=[], MIDDLEWARE=[]):
+        for host, status in (("localhost:8000", 200), ("127.0.0.1", 200), ("[::1]", 200), ("evil.example.com", 400)):
+            assert legacy.post(PING, {"host": host}).status == status
+    with override_settings(DEBUG=False, ALLOWED_HOSTS=[], MIDDLEWARE=[]):
+        assert legacy.post(PING, {"host": "localhost:8000"}).status == 400
