@@ -1,5 +1,7 @@
 """Every message the server sends in any test passes here: ``mcp-types`` says whether it is right."""
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from mcp_types import methods
@@ -16,6 +18,23 @@ CACHEABLE = {
 }
 
 
+URI = re.compile(r"[a-zA-Z][\w+.-]*:([\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
+
+
+def uris(value: Any) -> Iterator[str]:
+    """What stands under ``uri``, ``src`` and ``websiteUrl`` anywhere; mcp-types does not look at formats."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if key in {"structuredContent", "_meta", "inputSchema", "outputSchema"}:
+                continue
+            if key in {"uri", "src", "websiteUrl"} and isinstance(member, str):
+                yield member
+            yield from uris(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from uris(member)
+
+
 def check(message: dict[str, Any], method: str, version: str) -> None:
     """Raise unless *message* is a right answer to *method* in *version*."""
     if "error" in message:
@@ -28,6 +47,8 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
     if method == "server/discover":
         version = MODERN  # answered to every client, always in this shape
     methods.validate_server_result(method, version, result)
+    for uri in uris(result):
+        assert URI.fullmatch(uri), f"{uri!r} is no URI, which the specification's JSON Schema wants here"
     if version == MODERN:
         assert result["resultType"] == "complete"
         server_info = result["_meta"]["io.modelcontextprotocol/serverInfo"]

@@ -7,6 +7,7 @@ import datetime
 import json
 from decimal import Decimal
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from django.http import Http404
 from django.utils import timezone
@@ -17,18 +18,20 @@ from demo_project.travel.models import Activity, CalendarEvent, City, Document, 
 from demo_project.travel.places import UnknownCityError, find_city
 from django_mcp import Context, Icon, PromptMessage, ToolError, ToolResult, prompt, resource, tool
 
-PLANE = Icon(
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%230b6b63' "
-    "d='M21 16v-2l-8-5V3.5a1.5 1.5 0 0 0-3 0V9l-8 5v2l8-2.5V19l-2 1.5V22l3.5-1 3.5 1v-1.5L13 19v-5.5z'/%3E%3C/svg%3E",
-    mime_type="image/svg+xml",
-    sizes=["any"],
+
+def drawing(shapes: str) -> Icon:
+    """An icon drawn in a square of 24 by 24."""
+    svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>{shapes}</svg>"
+    return Icon(f"data:image/svg+xml,{quote(svg)}", mime_type="image/svg+xml", sizes=["any"])
+
+
+PLANE = drawing(
+    "<path fill='#0b6b63' d='M21 16v-2l-8-5V3.5a1.5 1.5 0 0 0-3 0V9l-8 5v2l8-2.5V19l-2 1.5V22l3.5-1 3.5 1v-1.5L13 19"
+    "v-5.5z'/>"
 )
-SUN = Icon(
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Ccircle cx='12' cy='12' "
-    "r='5' fill='%23d98e04'/%3E%3Cpath "
-    "stroke='%23d98e04' stroke-width='2' d='M12 1v4m0 14v4M1 12h4m14 0h4'/%3E%3C/svg%3E",
-    mime_type="image/svg+xml",
-    sizes=["any"],
+SUN = drawing(
+    "<circle cx='12' cy='12' r='5' fill='#d98e04'/>"
+    "<path stroke='#d98e04' stroke-width='2' d='M12 1v4m0 14v4M1 12h4m14 0h4'/>"
 )
 
 CityName = Annotated[

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.encoding import iri_to_uri
 from pydantic_core import to_json
 
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.schema import ArgumentError, Arguments
-from django_mcp.protocol.content import Annotations, ResourceContents
+from django_mcp.protocol.content import Annotations, ResourceContents, check_uri
 from django_mcp.protocol.uri_templates import URITemplate
 
 
@@ -55,6 +56,8 @@ class Resource(Primitive):
     def _parse(self, uri: str) -> URITemplate:
         try:
             template = URITemplate(uri)
+            if not template.variables:
+                check_uri(uri)
         except ValueError as error:
             msg = f"{self.label}: {error}"
             raise ImproperlyConfigured(msg) from None
@@ -87,7 +90,8 @@ class Resource(Primitive):
             return None
 
     def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
-        """``contents`` of the result for what the function returned."""
+        """``contents`` of the result for what the function returned, when *uri* was asked for."""
+        uri = iri_to_uri(uri)  # some clients do not encode what they ask for; our answer is to be right all the same
         items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
         return [self._content(uri, item) for item in items]
 

@@ -1,11 +1,26 @@
 """Content blocks of tool results and prompt messages, and what decorates them (2026-07-28, Tools, Tool Result)."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["user", "assistant"]
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*")
+
+
+def check_uri(uri: str) -> str:
+    """*uri* itself, if it is one (RFC 3986): clients refuse a whole list for one that is not.
+
+    Raises:
+        ValueError: it has no scheme, or characters that must be percent-encoded.
+    """
+    if not _URI.fullmatch(uri):
+        msg = f"{uri[:100]!r} is no URI: it needs a scheme, and spaces, quotes, <, > and non-ASCII percent-encoded"
+        raise ValueError(msg)
+    return uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,7 @@ class Icon:
         if not self.src.startswith(("https:", "http:", "data:")):
             msg = f"An icon's src must be an https: or data: URI, not {self.src[:60]!r}"
             raise ValueError(msg)
+        check_uri(self.src)
 
     def to_wire(self) -> dict[str, Any]:
         """The ``Icon`` object."""
@@ -118,6 +134,10 @@ class ResourceLink(Content):
     annotations: Annotations | None = None
     meta: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        """A link must lead somewhere."""
+        check_uri(self.uri)
+
     def to_wire(self) -> dict[str, Any]:
         """``{"type": "resource_link", …}``."""
         described = _present(title=self.title, description=self.description, mimeType=self.mime_type, size=self.size)
@@ -138,6 +158,11 @@ class ResourceContents:
     uri: str | None = None
     mime_type: str | None = None
     meta: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the URI where there is one."""
+        if self.uri is not None:
+            check_uri(self.uri)
 
     def to_wire(self, uri: str, mime_type: str | None = None) -> dict[str, Any]:
         """A ``TextResourceContents`` or ``BlobResourceContents``; the arguments fill what is None here."""

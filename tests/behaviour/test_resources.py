@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from pydantic import BaseModel
 
-from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, resource
+from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, ResourceLink, resource
 from tests.clients import Client
+
+B64_SAN_JOSE = f"=?base64?{base64.b64encode('travel://cities/San José'.encode()).decode()}?="
 
 
 class Weather(BaseModel):
@@ -33,7 +35,7 @@ def test_resources_and_templates_are_listed_apart_with_all_that_was_said_of_them
         mime_type="text/markdown",
         size=7,
         annotations=Annotations(audience=["assistant"], priority=1.0, last_modified="2026-01-01T00:00:00Z"),
-        icons=[Icon("data:image/svg+xml,<svg/>")],
+        icons=[Icon("data:image/svg+xml,%3Csvg/%3E")],
     )
     def guide() -> str:
         """All about travel."""
@@ -49,7 +51,7 @@ def test_resources_and_templates_are_listed_apart_with_all_that_was_said_of_them
             "name": "guide",
             "title": "The guide",
             "description": "All about travel.",
-            "icons": [{"src": "data:image/svg+xml,<svg/>"}],
+            "icons": [{"src": "data:image/svg+xml,%3Csvg/%3E"}],
             "uri": "travel://guide",
             "mimeType": "text/markdown",
             "size": 7,
@@ -146,6 +148,23 @@ def test_what_is_not_there_is_not_found_and_named(server: MCPServer, client: Cli
         "data": {"uri": uri},
     }
     assert answer.status == (400 if client.is_modern else 200)
+
+
+def test_a_uri_that_was_not_encoded_is_served_and_answered_encoded(server: MCPServer, client: Client) -> None:
+    resource("travel://cities/{city}", server=server, name="city")(lambda city: city)
+    answer = client.request("resources/read", {"uri": "travel://cities/San José"}, headers={"mcp-name": B64_SAN_JOSE})
+    assert answer.result["contents"] == [
+        {"uri": "travel://cities/San%20Jos%C3%A9", "mimeType": "text/plain", "text": "San José"}
+    ]
+
+
+@pytest.mark.parametrize("uri", ["travel://San José", "travel://a b", "data:image/svg+xml,<svg/>", "no-scheme", ""])
+def test_what_is_no_uri_is_refused_before_a_client_could_refuse_the_list(server: MCPServer, uri: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="x"):
+        resource(uri, server=server, name="x")(lambda: "x")
+    for make in (Icon, lambda uri: ResourceLink(uri, "x"), lambda uri: ResourceContents("x", uri)):
+        with pytest.raises(ValueError, match=r"is no URI|must be an https: or data: URI"):
+            make(uri)
 
 
 def test_get_object_or_404_works_as_everywhere(server: MCPServer, client: Client) -> None:
