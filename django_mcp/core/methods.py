@@ -155,7 +155,7 @@ async def _page(context: Context, member: str, primitives: Collection[Primitive]
     fields: dict[str, Any] = {member: [primitive.definition for primitive in shown]}
     if len(entries) > len(shown):
         fields["nextCursor"] = encode_cursor(shown[-1].position)
-    page = Result(fields, ttl_ms=server.ttl_ms, public=public, shared=public)
+    page = Result(fields, ttl_ms=server.ttl_ms, public=public, encoded={} if public else None)
     # A position that no cursor of ours has is not worth keeping, or clients could fill the memory.
     if public and after in {-1, *(primitive.position for primitive in primitives)}:
         server.pages[member, after] = page

@@ -12,7 +12,7 @@ from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
-from django_mcp.protocol.content import Icon
+from django_mcp.protocol.content import Icon, check_uri
 from django_mcp.protocol.results import Result
 
 _servers: dict[str, "MCPServer"] = {}
@@ -63,6 +63,12 @@ class MCPServer:
             if self.name == other.name or self.path == other.path:
                 msg = f"There is an MCPServer {other.name!r} at {other.path!r} already; choose another name and path."
                 raise ImproperlyConfigured(msg)
+        if website_url is not None:
+            try:
+                check_uri(website_url)
+            except ValueError as error:
+                msg = f"MCPServer {name!r}, website_url: {error}"
+                raise ImproperlyConfigured(msg) from None
         self._title = title
         self._version = version
         self._instructions = instructions

@@ -1,12 +1,11 @@
 """Protocol 2026-07-28: each request stands alone and says in ``_meta`` what a handshake used to say."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from django_mcp.core.context import Context
-from django_mcp.core.methods import dispatch
 from django_mcp.core.registry import MCPServer
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, unencodable
+from django_mcp.eras.base import ACCEPTED, Answer, Inbound, run
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.protocol.envelope import Envelope, meta_of
 from django_mcp.protocol.errors import (
@@ -20,8 +19,6 @@ from django_mcp.protocol.jsonrpc import (
     Notification,
     Request,
     Response,
-    UnencodableResult,
-    encode,
     encode_error,
     encode_result,
     parse,
@@ -55,25 +52,9 @@ class ModernEra:
         if request.method == "initialize":
             speaks = ", ".join(versions.SUPPORTED)
             raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
-        context = Context(
-            server,
-            inbound.principal,
-            inbound.runner,
-            inbound.edge,
-            request.id,
-            request.method,
-            request.params,
-            asked.client,
-            asked.capabilities,
+        return await run(
+            inbound, request, asked.client, asked.capabilities, asked.version, partial(complete, server=server)
         )
-        result = await dispatch(context)
-        try:
-            kept = result.encoded
-            return encode_result(
-                request.id, complete(result, server) if kept is None else _shared(result, kept, server)
-            )
-        except UnencodableResult as error:
-            raise unencodable(request.id, error) from None
 
 
 def check_request(request: Request, header: Mapping[str, str]) -> Envelope:
@@ -120,14 +101,6 @@ def discover(server: MCPServer) -> Result:
     if server.instructions:
         fields["instructions"] = server.instructions
     return Result(fields, ttl_ms=server.ttl_ms, public=True)
-
-
-def _shared(result: Result, kept: dict[str, bytes], server: MCPServer) -> bytes:
-    """The JSON of a completed result that many requests share."""
-    key = versions.MODERN[0]
-    if key not in kept:
-        kept[key] = encode(complete(result, server))
-    return kept[key]
 
 
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Resources and resource templates (2026-07-28, Resources)."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,8 +57,7 @@ class Resource(Primitive):
     def _parse(self, uri: str) -> URITemplate:
         try:
             template = URITemplate(uri)
-            if not template.variables:
-                check_uri(uri)
+            check_uri(re.sub(r"\{[^{}]*\}", "x", uri))
         except ValueError as error:
             msg = f"{self.label}: {error}"
             raise ImproperlyConfigured(msg) from None

@@ -162,6 +162,10 @@ def test_a_uri_that_was_not_encoded_is_served_and_answered_encoded(server: MCPSe
 def test_what_is_no_uri_is_refused_before_a_client_could_refuse_the_list(server: MCPServer, uri: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="x"):
         resource(uri, server=server, name="x")(lambda: "x")
+    with pytest.raises(ImproperlyConfigured, match="x"):
+        resource(uri + "/{y}", server=server, name="x")(lambda y: y)
+    with pytest.raises(ImproperlyConfigured, match="website_url"):
+        MCPServer("site", website_url=uri)
     for make in (Icon, lambda uri: ResourceLink(uri, "x"), lambda uri: ResourceContents("x", uri)):
         with pytest.raises(ValueError, match=r"is no URI|must be an https: or data: URI"):
             make(uri)

@@ -6,9 +6,3 @@ from django_mcp.protocol.results import Result
 def test_a_result_is_private_and_not_to_be_kept_unless_said_otherwise() -> None:
     result = Result({"a": 1})
     assert (result.fields, result.ttl_ms, result.public, result.encoded) == ({"a": 1}, None, False, None)
-
-
-def test_only_a_shared_result_has_room_for_encodings_and_each_its_own() -> None:
-    one, two = Result({}, shared=True), Result({}, shared=True)
-    assert one.encoded == {}
-    assert one.encoded is not two.encoded

@@ -6,10 +6,8 @@ This folder could be deleted as one, with the clients that need it.
 from collections.abc import Sequence
 from typing import Any
 
-from django_mcp.core.context import Context
-from django_mcp.core.methods import dispatch
 from django_mcp.core.registry import MCPServer
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, unencodable
+from django_mcp.eras.base import ACCEPTED, Answer, Inbound, run
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.modern import complete, discover
 from django_mcp.protocol import headers, versions
@@ -23,13 +21,10 @@ from django_mcp.protocol.jsonrpc import (
     Message,
     Request,
     Response,
-    UnencodableResult,
-    encode,
     encode_error,
     encode_result,
     parse,
 )
-from django_mcp.protocol.results import Result
 
 MOST_MESSAGES = 50
 """The longest batch."""
@@ -101,22 +96,9 @@ class LegacyEra:
                 return encode_result(request.id, {})
             case "server/discover":  # a connector that rewrites the header must still be able to discover us
                 return encode_result(request.id, complete(discover(server), server))
-        context = Context(
-            server,
-            inbound.principal,
-            inbound.runner,
-            inbound.edge,
-            request.id,
-            request.method,
-            request.params,
-            None,
-            {},
+        return await run(
+            inbound, request, None, {}, version, lambda result: shape(result.fields, request.method, version)
         )
-        result = await dispatch(context)
-        try:
-            return encode_result(request.id, _shaped(result, request.method, version))
-        except UnencodableResult as error:
-            raise unencodable(request.id, error) from None
 
 
 def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
@@ -133,13 +115,3 @@ def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
     if server.instructions:
         fields["instructions"] = server.instructions
     return shape(fields, "initialize", version)
-
-
-def _shaped(result: Result, method: str, version: str) -> dict[str, Any] | bytes:
-    """The result in the shape of *version*; its JSON where many requests share it."""
-    if result.encoded is None:
-        return shape(result.fields, method, version)
-    encoded = result.encoded.get(version)
-    if encoded is None:
-        encoded = result.encoded[version] = encode(shape(result.fields, method, version))
-    return encoded
