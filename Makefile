@@ -11,10 +11,10 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest format bench clean require-python environment-dev
+.PHONY: help demo test lint types migrations pytest conformance format bench clean require-python environment-dev
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # On SQLite whatever DATABASE_URL says: sample data and public passwords belong in no other database.
 demo: require-python ## Start the demo site with sample data (PORT=8000)
@@ -38,6 +38,9 @@ migrations: environment-dev ## Check that no model lacks a migration
 pytest: environment-dev ## Run the tests alone, with coverage (ARGS="-k name")
 	@rm -f .coverage .coverage.*
 	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py $(ARGS)
+
+conformance: environment-dev ## Run the official conformance suite against every server (ARGS="--help")
+	$(BIN)/python scripts/with_services.py $(BIN)/python -m tests.conformance.run $(ARGS)
 
 format: environment-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -107,9 +107,10 @@ DJANGO_MCP = {
     "NAME": "travel-agency",
     "TITLE": "Travel agency",
     "INSTRUCTIONS": (
-        "You are connected to a travel agency: flights, weather, activities, past trips, documents and a calendar "
-        "for some seventy cities. The resource travel://guide says what there is, and travel://cities lists the "
-        "cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. Look things "
-        "up rather than guess, and ask before you write into the calendar."
+        "You are connected to a travel agency: flights, hotels, weather, activities, past trips, documents and a "
+        "calendar for some seventy cities. The resource travel://guide says what there is, and travel://cities lists "
+        "the cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. Look "
+        "things up rather than guess, and ask before you write into the calendar; book_hotel asks the traveller "
+        "itself."
     ),
 }

@@ -31,5 +31,6 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly."""
         from django_mcp import checks  # noqa: F401, PLC0415 - registers them
+        from django_mcp.live import changes  # noqa: F401, PLC0415 - passes signals on
 
         autodiscover_modules("mcp", register_to=_Registries())

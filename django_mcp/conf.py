@@ -35,6 +35,16 @@ class Settings:
     """The largest request body that is read."""
     THREADS: int = 8
     """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
+    SESSION_SECONDS: int = 24 * 60 * 60
+    """How long a session lives after it was last used."""
+    INPUT_SECONDS: int = 60 * 60
+    """How long a question waits for its answer, and a stream for a client that lost it."""
+    POLL_SECONDS: float = 0.5
+    """How often a process with open streams looks into the log where no shared channel layer rings the bell."""
+    KEEP_ALIVE_SECONDS: float = 15.0
+    """How often an idle stream sends a comment, so that proxies keep it open."""
+    HTTP_SSE: bool = False
+    """Serve clients of the HTTP+SSE transport, which Streamable HTTP replaced, beside each endpoint."""
 
 
 KEYS = tuple(field.name for field in fields(Settings))
@@ -56,8 +66,12 @@ def problems() -> list[str]:
         value = given().get(field.name, field.default)
         if isinstance(field.default, tuple):
             right, wanted = isinstance(value, list | tuple), "a list"
+        elif isinstance(field.default, bool):
+            right, wanted = isinstance(value, bool), "True or False"
         elif isinstance(field.default, int):
             right, wanted = type(value) is int and value > 0, "a positive integer"
+        elif isinstance(field.default, float):
+            right, wanted = type(value) in {int, float} and value > 0, "a positive number"
         else:
             right, wanted = isinstance(value, str) or value is field.default, "a string"
         if not right:

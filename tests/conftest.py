@@ -13,6 +13,7 @@ from django.test.utils import setup_databases, teardown_databases
 from django_mcp import MCPServer, Public
 from django_mcp.core import registry
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.models import Call, Event, PendingRequest, Session, Step
 from tests.clients import EDGES, LEGACY, MODERN, Client
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
@@ -100,6 +101,8 @@ def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
 
 @pytest.fixture
 def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """Lets worker threads reach the test database; for tests that leave nothing in it."""
+    """Lets worker threads reach the test database; for tests that leave nothing in it but what the endpoint keeps."""
     with django_db_blocker.unblock():
         yield
+        for model in (PendingRequest, Call, Session, Event, Step):
+            model.objects.all().delete()

@@ -1,11 +1,16 @@
-"""Every message the server sends in any test passes here: ``mcp-types`` says whether it is right."""
+"""Every message the server sends in any test passes here: ``mcp-types`` says whether it is right.
+
+It has one shape for all versions before 2026-07-28, so what came to be known between them is looked at by hand.
+"""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from mcp_types import _v2026_07_28 as v2026
 from mcp_types import methods
-from mcp_types.jsonrpc import JSONRPCError, JSONRPCResponse
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from pydantic import TypeAdapter
 
 MODERN = "2026-07-28"
 CACHEABLE = {
@@ -16,7 +21,7 @@ CACHEABLE = {
     "resources/read",
     "prompts/list",
 }
-
+INPUT_REQUESTS: TypeAdapter[Any] = TypeAdapter(v2026.InputRequests)
 
 URI = re.compile(r"[a-zA-Z][\w+.-]*:([\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
 
@@ -50,7 +55,14 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
     for uri in uris(result):
         assert URI.fullmatch(uri), f"{uri!r} is no URI, which the specification's JSON Schema wants here"
     if version == MODERN:
-        assert result["resultType"] == "complete"
+        assert result["resultType"] in {"complete", "input_required"}
+        if result["resultType"] == "input_required":
+            assert method in {"tools/call", "prompts/get", "resources/read"}
+            assert result["inputRequests"]
+            assert result["requestState"]
+            for question in result["inputRequests"].values():
+                check_question(question, version)
+            method = ""
         server_info = result["_meta"]["io.modelcontextprotocol/serverInfo"]
         assert server_info["name"]
         assert server_info["version"]
@@ -58,3 +70,56 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
             assert type(result["ttlMs"]) is int
             assert result["ttlMs"] >= 0
             assert result["cacheScope"] in {"public", "private"}
+
+
+def check_question(question: dict[str, Any], version: str) -> None:
+    """Raise unless *question* is a right request to the client in *version*; in the newest, part of a result."""
+    method, params = question["method"], question.get("params", {})
+    assert (method, shapes_of(version)) in methods.SERVER_REQUESTS, f"{version} has no {method}"
+    if version == MODERN:
+        assert set(question) == {"method", "params"}, "an input request is no JSON-RPC message"
+        INPUT_REQUESTS.validate_python({"key": question})
+    else:
+        JSONRPCRequest.model_validate(question)
+        methods.parse_server_request(method, version, params)
+    if method == "elicitation/create":
+        _check_elicitation(params, version)
+    if method == "sampling/createMessage":
+        assert version >= "2025-11-25" or not {"tools", "toolChoice"} & set(params), "tools are new in 2025-11-25"
+        for message in params["messages"]:
+            assert version >= "2025-11-25" or isinstance(message["content"], dict), "several blocks are, too"
+
+
+def _check_elicitation(params: dict[str, Any], version: str) -> None:
+    is_url = params.get("mode") == "url"
+    assert ("elicitationId" in params) == (is_url and version == "2025-11-25"), "2025-11-25 alone has elicitationId"
+    assert version >= "2025-11-25" or "mode" not in params, "2025-06-18 has no modes"
+    assert ("url" in params) == is_url
+    assert ("requestedSchema" in params) != is_url
+    if is_url:
+        assert URI.fullmatch(params["url"])
+
+
+def check_notification(message: dict[str, Any], version: str) -> None:
+    """Raise unless *message* is a right notification in *version*."""
+    JSONRPCNotification.model_validate(message)
+    assert "id" not in message
+    methods.parse_server_notification(message["method"], version, message.get("params"))
+    for uri in uris(message):
+        assert URI.fullmatch(uri), f"{uri!r} is no URI"
+
+
+def check_any(message: dict[str, Any], method: str, version: str) -> None:
+    """Raise unless *message* is a right message on the way to the answer of *method* in *version*."""
+    if "method" not in message:
+        check(message, method, version)
+    elif "id" in message:
+        assert version != MODERN, "this version has no requests to clients"
+        check_question(message, version)
+    else:
+        check_notification(message, version)
+
+
+def shapes_of(version: str) -> str:
+    """Under which version ``mcp-types`` lists requests to the client: in the newest they are no requests any more."""
+    return "2025-11-25" if version == MODERN else version

@@ -5,57 +5,71 @@ The work is done in the modules beside this one; here it is given names, words a
 
 import datetime
 import json
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
-from django.http import Http404
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
 from django.utils import timezone
-from pydantic import AfterValidator, Field
+from django.utils.text import slugify
+from pydantic import Field
 
-from demo_project.travel import calculator, documents, flights, results, weather
-from demo_project.travel.models import Activity, CalendarEvent, City, Document, Region, RegionPreference, Trip
+from demo_project.travel import (
+    asking,  # noqa: F401 - its tools
+    calculator,
+    documents,
+    flights,
+    results,
+    weather,
+)
+from demo_project.travel.arguments import PLAIN, CityName, Slug, city_or_404, city_or_tool_error, way_or_tool_error
+from demo_project.travel.icons import BED, PLANE, SUN
+from demo_project.travel.models import (
+    Activity,
+    CalendarEvent,
+    City,
+    CityQuerySet,
+    Document,
+    Region,
+    RegionPreference,
+    Trip,
+)
 from demo_project.travel.places import UnknownCityError, find_city
-from django_mcp import Context, Icon, PromptMessage, ToolError, ToolResult, prompt, resource, tool
+from django_mcp import Context, PromptMessage, ToolError, ToolResult, prompt, resource, server, tool
+
+# What may be meant by what somebody is typing into a prompt or a resource template
 
 
-def drawing(shapes: str) -> Icon:
-    """An icon drawn in a square of 24 by 24."""
-    svg = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>{shapes}</svg>"
-    return Icon(f"data:image/svg+xml,{quote(svg)}", mime_type="image/svg+xml", sizes=["any"])
+def names_and_codes(cities: CityQuerySet, text: str) -> list[str]:
+    """Names of those of the cities that begin like *text*, and codes of airports."""
+    found, code = cities.starting_with(text), slugify(text).upper()
+    codes = found.filter(airport__startswith=code) if code else found.none()
+    return [*found.values_list("name", flat=True), *codes.values_list("airport", flat=True)]
 
 
-PLANE = drawing(
-    "<path fill='#0b6b63' d='M21 16v-2l-8-5V3.5a1.5 1.5 0 0 0-3 0V9l-8 5v2l8-2.5V19l-2 1.5V22l3.5-1 3.5 1v-1.5L13 19"
-    "v-5.5z'/>"
-)
-SUN = drawing(
-    "<circle cx='12' cy='12' r='5' fill='#d98e04'/>"
-    "<path stroke='#d98e04' stroke-width='2' d='M12 1v4m0 14v4M1 12h4m14 0h4'/>"
-)
-
-CityName = Annotated[
-    str, Field(min_length=1, max_length=100, description="Name, slug or IATA code: Barcelona, new-york or BCN.")
-]
-
-Slug = Annotated[str, Field(pattern="^[a-z0-9-]+$")]
-PLAIN = AfterValidator(lambda text: text.replace("\0", "").strip())  # PostgreSQL stores no NUL
+def complete_city(value: str) -> list[str]:
+    """Any city."""
+    return names_and_codes(City.objects.all(), value)
 
 
-def city_or_tool_error(text: str) -> City:
-    """The city, or words from which the model can mend its call."""
+def complete_destination(value: str, arguments: Mapping[str, str]) -> list[str]:
+    """A city with flights from the origin, once that is chosen."""
     try:
-        return find_city(text)
-    except UnknownCityError as error:
-        raise ToolError(str(error)) from None
+        origin = find_city(arguments.get("origin", ""))
+    except UnknownCityError:
+        return complete_city(value)
+    return names_and_codes(City.objects.filter(pk__in=origin.departures.values("destination")), value)
 
 
-def city_or_404(text: str) -> City:
-    """The city, or no such resource."""
-    try:
-        return find_city(text)
-    except UnknownCityError as error:
-        raise Http404(str(error)) from None
+def complete_trip(value: str) -> Iterable[str]:
+    """A past trip by its slug, such as 2025-barcelona, of which any part may be typed."""
+    return Trip.objects.filter(slug__contains=slugify(value)).values_list("slug", flat=True)
+
+
+def complete_document(value: str) -> Iterable[str]:
+    """A document by its slug, of which any part may be typed."""
+    return Document.objects.filter(slug__contains=slugify(value)).order_by("slug").values_list("slug", flat=True)
 
 
 # Tools
@@ -70,9 +84,7 @@ def search_flights(origin: CityName, destination: CityName, date: datetime.date)
     Args:
         date: The day of departure, by the clocks of the origin: YYYY-MM-DD.
     """
-    start, end = city_or_tool_error(origin), city_or_tool_error(destination)
-    if start == end:
-        raise ToolError(f"Origin and destination are both {start.name}.")
+    start, end = way_or_tool_error(origin, destination)
     try:
         found = [results.Flight.of(flight) for flight in flights.flights_on(start, end, date)]
         following = None if found else flights.next_day(start, end, date)
@@ -228,6 +240,12 @@ def aware(moment: datetime.datetime) -> datetime.datetime:
     return moment.astimezone(datetime.UTC)
 
 
+@receiver([post_save, post_delete], sender=CalendarEvent)
+def calendar_changed(instance: CalendarEvent, **_: Any) -> None:
+    """Tell clients that subscribed to that year, whoever changed it: a tool or somebody in the admin."""
+    server.notify_resource_updated(f"calendar://events/{instance.starts.astimezone(datetime.UTC).year}")
+
+
 # Resources
 
 
@@ -240,7 +258,9 @@ def guide() -> str:
         "# The travel agency\n\n"
         f"There are {City.objects.count()} cities (`travel://cities`). Wherever a city is asked for, give its name, "
         "slug or IATA code. Prices are in euros.\n\n"
-        "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones.\n"
+        "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones. "
+        "`find_best_flight` looks at several days and lets your model choose.\n"
+        "* Hotels: `travel://hotels/{city}`. The tool `book_hotel` asks the traveller before it books.\n"
         "* Weather: `check_weather` for a day, `weather_current` for now, `weather://forecast/{city}/{date}`.\n"
         f"* Things to do: `travel://activities/{{city}}/{{category}}`, with category one of {categories}.\n"
         f"* What customers like: `travel://preferences/{{region}}`, with region one of {regions}.\n"
@@ -274,7 +294,12 @@ def calendar_events(ctx: Context, year: Annotated[int, Field(ge=1900, le=2200)])
     return [results.Event.of(event) for event in CalendarEvent.objects.visible_to(ctx.user).filter(starts__year=year)]
 
 
-@resource("travel://activities/{city}/{category}", title="Things to do in a city", mime_type="application/json")
+@resource(
+    "travel://activities/{city}/{category}",
+    title="Things to do in a city",
+    mime_type="application/json",
+    completions={"city": complete_city},
+)
 def city_activities(city: str, category: Activity.Category) -> list[results.ActivityOffer]:
     """Activities of one category: family, food, museums, nightlife, outdoors or shopping."""
     return [
@@ -288,21 +313,50 @@ def city_activities(city: str, category: Activity.Category) -> list[results.Acti
     ]
 
 
-@resource("travel://flights/{origin}/{destination}", title="Next flights", icons=[PLANE], mime_type="application/json")
+@resource(
+    "travel://hotels/{city}",
+    title="Hotels in a city",
+    icons=[BED],
+    mime_type="application/json",
+    completions={"city": complete_city},
+)
+def city_hotels(city: str) -> list[results.HotelOffer]:
+    """The houses the agency has rooms in, with stars, guests' rating and price per night."""
+    return [results.HotelOffer.of(hotel) for hotel in city_or_404(city).hotels.all()]
+
+
+@resource(
+    "travel://flights/{origin}/{destination}",
+    title="Next flights",
+    icons=[PLANE],
+    mime_type="application/json",
+    completions={"origin": complete_city, "destination": complete_destination},
+)
 def next_flights(origin: str, destination: str) -> list[results.Flight]:
     """The next twenty flights from one city to another."""
     found = flights.next_flights(city_or_404(origin), city_or_404(destination), timezone.now())
     return [results.Flight.of(flight) for flight in found]
 
 
-@resource("weather://forecast/{city}/{date}", title="Forecast", icons=[SUN], mime_type="application/json")
+@resource(
+    "weather://forecast/{city}/{date}",
+    title="Forecast",
+    icons=[SUN],
+    mime_type="application/json",
+    completions={"city": complete_city},
+)
 def weather_forecast(city: str, date: datetime.date) -> results.DayForecast:
     """The weather of one city on one day, YYYY-MM-DD."""
     place = city_or_404(city)
     return results.DayForecast.of(place, date, weather.forecast(place, date))
 
 
-@resource("trips://history/{trip}", title="A past trip", mime_type="application/json")
+@resource(
+    "trips://history/{trip}",
+    title="A past trip",
+    mime_type="application/json",
+    completions={"trip": complete_trip},
+)
 def trip_history(trip: Slug) -> results.PastTrip:
     """A trip from the archive by its slug, such as 2025-barcelona: dates, cost, rating and itinerary."""
     past = Trip.objects.select_related("city").get(slug=trip)
@@ -325,7 +379,12 @@ def region_preferences(region: Region) -> results.Preferences:
     return results.Preferences(region=liked.get_region_display(), summary=liked.summary, preferences=liked.preferences)
 
 
-@resource("travel://documents/{slug}", title="A document", mime_type="text/markdown")
+@resource(
+    "travel://documents/{slug}",
+    title="A document",
+    mime_type="text/markdown",
+    completions={"slug": complete_document},
+)
 def document(slug: Slug) -> str:
     """The whole text of a document that search_documents found."""
     found = Document.objects.get(slug=slug)
@@ -335,7 +394,7 @@ def document(slug: Slug) -> str:
 # Prompts
 
 
-@prompt(name="plan-vacation", title="Plan a vacation")
+@prompt(name="plan-vacation", title="Plan a vacation", completions={"destination": complete_city})
 def plan_vacation(
     destination: str,
     duration: Annotated[int, Field(ge=1, le=60)],
@@ -355,7 +414,8 @@ def plan_vacation(
         f"Plan a vacation of {duration} day{'s' if duration > 1 else ''} in {destination} for €{budget:f} in all. "
         f"Interests: {liked}.\n\n"
         "Ask me where I start from and when, if I have not said. Then use this agency's tools and resources: "
-        "search_flights for the way there and back, check_weather for each day, travel://activities for what to "
+        "search_flights for the way there and back, check_weather for each day, travel://hotels for where to stay, "
+        "travel://activities for what to "
         "do, trips://history for what went well before, and search_documents for entry rules and packing. "
         "Give a plan day by day that suits the weather, with a price for each part, and add the parts up with "
         "calculator_arithmetic so that the total stays within the budget. Put nothing into the calendar before I agree."

@@ -265,13 +265,37 @@ class Booking(models.Model):
         CONFIRMED = "confirmed", "Confirmed"
         CANCELLED = "cancelled", "Cancelled"
 
+    class Room(models.TextChoices):
+        """What one wants to see from the window."""
+
+        CITY = "city", "City view"
+        SEA = "sea", "Sea view"
+        GARDEN = "garden", "Garden view"
+
+    class Seat(models.TextChoices):
+        """Where one wants to sit."""
+
+        WINDOW = "window", "Window"
+        AISLE = "aisle", "Aisle"
+        ANY = "any", "No preference"
+
     reference = models.CharField(max_length=8, unique=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="bookings")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="bookings",
+        help_text="Empty for a guest who was not signed in.",
+    )
     flight = models.ForeignKey(Flight, on_delete=models.PROTECT, null=True, blank=True, related_name="bookings")
     hotel = models.ForeignKey(Hotel, on_delete=models.PROTECT, null=True, blank=True, related_name="bookings")
     check_in = models.DateField(null=True, blank=True)
     nights = models.PositiveSmallIntegerField(default=0)
     travellers = models.PositiveSmallIntegerField(default=1)
+    room = models.CharField(max_length=10, choices=Room, blank=True)
+    seat = models.CharField(max_length=10, choices=Seat, blank=True)
+    insurance = models.BooleanField("travel insurance", default=False)
     total = models.DecimalField("total (€)", max_digits=9, decimal_places=2)
     status = models.CharField(max_length=10, choices=Status, default=Status.HELD)
     created = models.DateTimeField()

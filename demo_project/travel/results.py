@@ -12,6 +12,11 @@ from demo_project.travel.weather import Condition, DayWeather
 Euros = Annotated[Decimal, PlainSerializer(float, return_type=float), Field(description="In euros.")]
 
 
+def count(number: int, noun: str) -> str:
+    """``1 night``, ``2 nights``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class Flight(BaseModel):
     """One flight in one cabin."""
 
@@ -59,6 +64,89 @@ class FlightList(BaseModel):
     date: datetime.date
     flights: list[Flight] = Field(description="The cheapest first; twenty at most.")
     next_date: datetime.date | None = Field(description="Where none flies that day: the next day with one, if any.")
+
+
+class FlightChoice(BaseModel):
+    """The flight that the client's model chose."""
+
+    best: Flight | None = Field(description="None where nobody chose.")
+    reason: str = Field(description="The model's, or why there is no choice.")
+    considered: int = Field(description="How many flights were found.")
+    cheapest: list[Flight] = Field(description="The cheapest of them; five at most.")
+
+
+class HotelOffer(BaseModel):
+    """A house one can stay in."""
+
+    name: str
+    district: str
+    stars: int
+    rating: float = Field(description="Guests' mean mark, from 0 to 10.")
+    price: Euros = Field(description="In euros, per room and night.")
+    breakfast: bool = Field(description="Whether it is included.")
+
+    @classmethod
+    def of(cls, hotel: models.Hotel) -> Self:
+        """From the database."""
+        return cls(
+            name=hotel.name,
+            district=hotel.district,
+            stars=hotel.stars,
+            rating=float(hotel.rating),
+            price=hotel.price,
+            breakfast=hotel.breakfast,
+        )
+
+
+class Booking(BaseModel):
+    """A stay that was booked, and perhaps the flight to it."""
+
+    reference: str
+    hotel: str
+    city: str
+    check_in: datetime.date
+    nights: int
+    travellers: int
+    room: str
+    flight: str | None
+    seat: str | None
+    insurance: bool
+    total: Euros
+
+    @classmethod
+    def of(cls, booking: models.Booking) -> Self:
+        """From the database."""
+        return cls(
+            reference=booking.reference,
+            hotel=booking.hotel.name,
+            city=str(booking.hotel.city),
+            check_in=booking.check_in,
+            nights=booking.nights,
+            travellers=booking.travellers,
+            room=booking.get_room_display(),
+            flight=booking.flight and str(booking.flight),
+            seat=booking.get_seat_display() or None,
+            insurance=booking.insurance,
+            total=booking.total,
+        )
+
+    def __str__(self) -> str:
+        flight = f" Flight {self.flight}; seat: {self.seat}." if self.flight else ""
+        insured = "with" if self.insurance else "without"
+        return (
+            f"{self.reference}, {count(self.nights, 'night')} at {self.hotel}, {self.city}, from {self.check_in}, for "
+            f"{count(self.travellers, 'traveller')}. Room: {self.room}.{flight} Total €{self.total:.2f}, {insured} "
+            "insurance."
+        )
+
+
+class BookingAnswer(BaseModel):
+    """What became of a booking."""
+
+    outcome: Literal["booked", "declined", "cancelled"] = Field(
+        description="Declined: the traveller said no. Cancelled: the traveller did not say."
+    )
+    booking: Booking | None
 
 
 class DayForecast(BaseModel):

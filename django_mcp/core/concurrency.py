@@ -11,9 +11,11 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from queue import SimpleQueue
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -42,6 +44,9 @@ class Runner(Protocol):
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
         """The result of a coroutine function."""
 
+    async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have a coroutine function run after the answer, where there is an after; else now."""
+
 
 class Inline:
     """Everything here and now, in the calling thread."""
@@ -53,6 +58,10 @@ class Inline:
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run it to its end, on the server's loop where there is one, else on one of its own."""
         return async_to_sync(partial(function, **keywords))()
+
+    async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run it now."""
+        await function()
 
 
 INLINE = Inline()
@@ -145,6 +154,10 @@ class Pool:
         """It is awaited by the caller, on the loop."""
         return function(**keywords)
 
+    async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start a task that does not end with the connection."""
+        detached(function())
+
     def close(self) -> None:
         """End the threads when they have done what is queued, and close their database connections."""
         with self._lock:
@@ -185,6 +198,17 @@ class Pool:
         connections.close_all()
 
 
+_detached: set[asyncio.Task[Any]] = set()
+
+
+def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task of its own, kept alive until it is done."""
+    task = asyncio.get_running_loop().create_task(coroutine)
+    _detached.add(task)
+    task.add_done_callback(_detached.discard)
+    return task
+
+
 @cache
 def shared_pool() -> Pool:
     """The pool of this process, ``DJANGO_MCP["THREADS"]`` wide."""
@@ -211,12 +235,64 @@ def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
     return time.monotonic() >= wrapper.close_at + keep
 
 
-def in_transaction(function: Callable[[], T]) -> T:
+def on_event_loop() -> bool:
+    """Whether the calling thread runs an event loop, so that nothing may block it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     """Call it inside a transaction of the default database, or a savepoint where one is open already.
 
     A site without a database has no transactions, and tools all the same.
+
+    Args:
+        function: what to call.
+        context: gets the transaction as its ``transaction``, so that ``once`` can commit in between.
     """
     if connection.vendor == "unknown":
         return function()
-    with transaction.atomic():
-        return function()
+    if context is None:
+        with transaction.atomic():
+            return function()
+    context.transaction = Transaction()
+    try:
+        with context.transaction:
+            return function()
+    finally:
+        context.transaction = None
+
+
+class Transaction:
+    """``atomic()`` that can be committed in between and begun anew."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._atomic = transaction.atomic()
+        self._atomic.__enter__()
+        self._depth = len(connection.savepoint_ids)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commit, or roll back where there was an error."""
+        self._atomic.__exit__(kind, error, traceback)
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Commit what was done so far, and begin a new transaction afterwards.
+
+        Raises:
+            RuntimeError: a transaction that is not ours is open inside.
+        """
+        if len(connection.savepoint_ids) != self._depth:
+            msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
+            raise RuntimeError(msg)
+        self._atomic.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()

@@ -1,19 +1,56 @@
-"""The context: all that a handler, and a tool that asks for it, can know of the call it serves."""
+"""The context: all that a handler, and a tool that asks for it, can know of the call it serves, and say in it."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from django_mcp.core.concurrency import Runner
+from django_mcp.core.channel import LEVELS, Cancelled, Channel, is_wanted
+from django_mcp.core.concurrency import Runner, Transaction, on_event_loop
+from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.principal import Principal
+from django_mcp.core.questions import (
+    Elicitation,
+    Elicited,
+    Question,
+    Root,
+    Roots,
+    Sampled,
+    Sampling,
+    URLElicitation,
+    raw,
+)
+from django_mcp.primitives.elicitation import FormError
+from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
     from django_mcp.core.registry import MCPServer
 
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""Methods that may ask (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
+
+TRACE = ("traceparent", "tracestate", "baggage")
+
+CONFIRMATION = {
+    "type": "object",
+    # Required and without a default: some clients accept empty forms by themselves.
+    "properties": {"confirm": {"type": "boolean", "title": "Yes, go ahead"}},
+    "required": ["confirm"],
+}
+
 
 class Context:
     """One call. A tool gets it through a parameter annotated ``Context``.
+
+    What asks the client (``elicit``, ``confirm``, ``sample``, ``roots``, ``ask``) is a plain call in sync and async
+    functions alike. It has the answer, or it ends the round: the function is run again from the top when the answer
+    is there. So ask before you act, or wrap the act in ``once``.
 
     Attributes:
         server: the endpoint's ``MCPServer``.
@@ -28,13 +65,16 @@ class Context:
         "_client",
         "_edge",
         "_request",
+        "_seen",
         "capabilities",
+        "channel",
         "method",
         "params",
         "principal",
         "request_id",
         "runner",
         "server",
+        "transaction",
     )
 
     def __init__(
@@ -48,6 +88,7 @@ class Context:
         params: dict[str, Any],
         client: Any,
         capabilities: Mapping[str, Any],
+        channel: Channel,
     ) -> None:
         self.server = server
         self.principal = principal
@@ -59,6 +100,11 @@ class Context:
         self.params = params
         self._client = client
         self.capabilities = capabilities
+        self.channel = channel
+        self.transaction: Transaction | None = None
+        self._seen: Counter[str] | None = None
+
+    # Who and what
 
     @property
     def client(self) -> ClientInfo:
@@ -76,6 +122,15 @@ class Context:
         return meta_of(self.params)
 
     @property
+    def trace(self) -> dict[str, str]:
+        """The caller's trace context: ``traceparent``, ``tracestate``, ``baggage``, those that were sent.
+
+        Give it to the tracer, or as headers to the services you call (2026-07-28, Overview, ``_meta``).
+        """
+        meta = self.meta
+        return {key: value for key in TRACE if isinstance(value := meta.get(key), str)}
+
+    @property
     def request(self) -> Any:
         """A Django request for this call, built on first use.
 
@@ -86,3 +141,190 @@ class Context:
             self._request = self._edge()
             self._request.user = self.user  # never the one of a session cookie
         return self._request
+
+    # Telling the client
+
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far it is, where the client asked to know. It must grow; what does not is not sent.
+
+        Args:
+            progress: so far.
+            total: in the end, where known, in the same unit.
+            message: for people.
+
+        Raises:
+            Cancelled: nobody waits any more.
+        """
+        self.check_cancelled()
+        token, dialogue = self.meta.get("progressToken"), self.channel.dialogue
+        if not (type(token) is int or type(token) is str) or (
+            dialogue.progress is not None and progress <= dialogue.progress
+        ):
+            return
+        dialogue.progress = progress
+        optional = {"total": total, "message": message}
+        given = {key: value for key, value in optional.items() if value is not None}
+        self.channel.notify("notifications/progress", {"progressToken": token, "progress": progress, **given})
+
+    def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants this level. The site's own log is Python's ``logging``.
+
+        Args:
+            level: ``debug``, ``info``, ``notice``, ``warning``, ``error``, ``critical``, ``alert`` or ``emergency``.
+            data: a str or anything JSON can hold; the client reads it, so nothing it may not see.
+            logger: the name of what speaks.
+
+        Raises:
+            Cancelled: nobody waits any more.
+            ValueError: there is no such level.
+        """
+        self.check_cancelled()
+        if level not in LEVELS:
+            msg = f"{level!r} is no log level; use one of {', '.join(LEVELS)}"
+            raise ValueError(msg)
+        if is_wanted(level, self.channel.log_level):
+            named = {} if logger is None else {"logger": logger}
+            self.channel.notify("notifications/message", {"level": level, **named, "data": data})
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client withdrew its request or, where that means the same, closed the connection."""
+        return self.channel.cancelled
+
+    def check_cancelled(self) -> None:
+        """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
+
+        Raises:
+            Cancelled: let it through.
+        """
+        if self.channel.cancelled:
+            raise Cancelled
+
+    def close_stream(self) -> None:
+        """Let go of the connection in a long call; the client comes back for the result.
+
+        Does nothing where the protocol has no such thing.
+        """
+        self.channel.let_go()
+
+    # Asking the client
+
+    def supports(self, capability: str) -> bool:
+        """Whether the client declared a capability, like ``"sampling"``, ``"elicitation"`` or ``"elicitation.url"``."""
+        whole, _, part = capability.partition(".")
+        declared = self.capabilities.get(whole)
+        if not isinstance(declared, dict):
+            return False
+        if whole == "elicitation" and part in {"", "form"}:
+            return not declared or "form" in declared  # an empty object has always meant forms
+        return not part or isinstance(declared.get(part), dict)
+
+    @overload
+    def ask(self, first: Question[A], /) -> tuple[A]: ...
+    @overload
+    def ask(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...
+    @overload
+    def ask(self, first: Question[A], second: Question[B], third: Question[C], /) -> tuple[A, B, C]: ...
+    @overload
+    def ask(self, *questions: Question[Any]) -> tuple[Any, ...]: ...
+    def ask(self, *questions: Question[Any]) -> tuple[Any, ...]:
+        """The answers to several questions, which the client gets all at once.
+
+        Raises:
+            InputRequired: there are answers missing. Let it through.
+            MissingClientCapability, ToolError: the client cannot be asked this.
+            ToolError: it answered with an error, or three times with what does not fit.
+        """
+        self.check_cancelled()
+        if self.method not in ASKING:
+            msg = f"{self.method} cannot ask the client; only {', '.join(sorted(ASKING))} can"
+            raise RuntimeError(msg)
+        missing: dict[str, dict[str, Any]] = {}
+        values = [self._answer(question, missing) for question in questions]
+        if missing:
+            if self.channel.dialogue.round >= MOST_ROUNDS:
+                raise ToolError(f"The call asked {MOST_ROUNDS} times and has still not all answers.")
+            raise InputRequired(missing)
+        return tuple(values)
+
+    def _answer(self, question: Question[Any], missing: dict[str, dict[str, Any]]) -> Any:
+        """The value of a question's answer; where there is none yet, the request goes into *missing*."""
+        dialogue, key, params = self.channel.dialogue, self._key(question), question.params
+        answer = dialogue.answers.get(key)
+        # An answer given to another question that was asked under the same key counts for nothing.
+        if key in dialogue.answers and dialogue.asked.get(key, question.digest) == question.digest:
+            try:
+                return question.read(raw(key, answer))
+            except FormError as error:
+                tries = dialogue.tries[key] = dialogue.tries.get(key, 0) + 1
+                if tries >= MOST_TRIES:
+                    raise ToolError(f"The answers do not fit what was asked. {error}") from None
+                params = question.again(error.problems)
+                del dialogue.answers[key]
+        if not self.supports(question.needs):
+            raise self.channel.lacks(question)
+        dialogue.asked[key] = question.digest
+        missing[key] = {"method": question.method, "params": params}
+        return None
+
+    def _key(self, question: Question[Any]) -> str:
+        """The question's own key, or one made of what it asks; the same again for the same question in each round."""
+        if question.key is not None:
+            return question.key
+        if self._seen is None:
+            self._seen = Counter()
+        key = f"{question.method.partition('/')[0]}-{question.digest}"
+        self._seen[key] += 1
+        return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
+
+    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
+        """What a person filled into a form. See ``Elicitation`` and ``ask``."""
+        return self.ask(Elicitation(message, schema, key=key))[0]
+
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
+        """Whether a person agreed to visit a page. See ``URLElicitation`` and ``ask``."""
+        return self.ask(URLElicitation(message, url, key=key))[0]
+
+    def confirm(self, message: str, *, key: str | None = None) -> bool:
+        """Whether a person says yes. Only that: the client may answer by itself, so it is no approval."""
+        answer = self.ask(Elicitation(message, CONFIRMATION, key=key))[0]
+        return answer.data is not None and answer.data["confirm"] is True
+
+    def sample(self, messages: Any, **options: Any) -> Sampled:
+        """What the client's model says to *messages*. See ``Sampling`` for the options, and ``ask``."""
+        return self.ask(Sampling(messages, **options))[0]
+
+    def roots(self, *, key: str | None = None) -> list[Root]:
+        """The client's roots. See ``ask``."""
+        return self.ask(Roots(key=key))[0]
+
+    # Acting once
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """Do something that must not be done again when the tool is run again; its result is kept for this call.
+
+        What the tool wrote before is committed with it, in a transaction of its own, and so is what *function*
+        writes: an act on the default database and the note that it was done stand or fall together. An act
+        elsewhere is begun at most once: where its outcome was lost with the process, the call ends with an error.
+
+        Args:
+            key: names the act within the call.
+            function: takes nothing; returns something JSON can hold.
+
+        Raises:
+            ToolError: it was begun in an earlier round and its outcome is not known.
+            RuntimeError: called inside ``transaction.atomic()``, or on the event loop (use ``aonce``).
+        """
+        self.check_cancelled()
+        if on_event_loop():
+            msg = "ctx.once blocks, so it cannot be called on the event loop; in async tools: await ctx.aonce(…)"
+            raise RuntimeError(msg)
+        if self.transaction is None:
+            return self.channel.once(key, function)
+        with self.transaction.suspended():
+            return self.channel.once(key, function)
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
+        """``once`` for coroutine functions, in async tools."""
+        self.check_cancelled()
+        return await self.channel.aonce(key, function, self.runner)

@@ -7,6 +7,7 @@ from django_mcp.core import registry
 from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.completions import Completions
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
@@ -24,6 +25,7 @@ def tool(
     title: str | None = None,
     description: str | None = None,
     icons: Sequence[Icon] = (),
+    input_schema: Mapping[str, Any] | None = None,
     read_only: bool | None = None,
     destructive: bool | None = None,
     idempotent: bool | None = None,
@@ -41,6 +43,8 @@ def tool(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None 
         title: for display.
         description: for the model; by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
+        input_schema: published as it stands instead of the schema made from the signature; arguments are checked by
+            the signature all the same.
         read_only: it changes nothing.
         destructive: it may delete or overwrite; a client assumes so of what is not read-only.
         idempotent: the same call again changes nothing more.
@@ -65,6 +69,7 @@ def resource(
     annotations: Annotations | None = None,
     icons: Sequence[Icon] = (),
     permission: str | None = None,
+    completions: Completions | None = None,
     meta: Mapping[str, Any] | None = None,
     server: MCPServer | None = None,
 ) -> Callable[[F], F]:
@@ -83,6 +88,7 @@ def resource(
         annotations: audience, priority, last modification.
         icons: images for display.
         permission: like ``"library.view_book"``; without it the resource does not exist for the caller.
+        completions: for variables of a template, functions that complete what is being typed; see ``prompt``.
         meta: the definition's ``_meta``.
         server: where to register; by default on ``django_mcp.server``.
     """
@@ -95,6 +101,7 @@ def resource(
         "annotations": annotations,
         "icons": icons,
         "permission": permission,
+        "completions": completions,
         "meta": meta,
     }
     return _decorator(lambda function: Resource(function, uri, context_type=Context, **options), server, None)  # type: ignore[no-any-return]
@@ -110,6 +117,7 @@ def prompt(
     description: str | None = None,
     icons: Sequence[Icon] = (),
     permission: str | None = None,
+    completions: Completions | None = None,
     meta: Mapping[str, Any] | None = None,
     server: MCPServer | None = None,
 ) -> Callable[[F], F]: ...
@@ -122,6 +130,10 @@ def prompt(call: Callable[..., Any] | None = None, /, *, server: MCPServer | Non
         description: by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
         permission: like ``"library.view_book"``; without it the prompt does not exist for the caller.
+        completions: for arguments, functions from the typed text to the strings that may be meant, the likeliest
+            first: a list, a generator or a queryset of strings. They may be async, and may also take a ``Context``
+            and ``arguments``, what has been chosen for other arguments. An argument annotated as ``Literal``, enum,
+            choices or bool completes itself.
         meta: the definition's ``_meta``.
         server: where to register; by default on ``django_mcp.server``.
     """

@@ -38,7 +38,7 @@ def tool_failure(error: Exception, context: Context) -> Result:
     return _is_error(_logged(error, context))
 
 
-def request_failure(error: Exception, context: Context) -> ProtocolError:
+def request_failure(error: BaseException, context: Context) -> ProtocolError:
     """The error for any other method that raised."""
     match error:
         case ProtocolError():
@@ -63,7 +63,7 @@ def _is_error(text: str) -> Result:
     return Result({"content": [{"type": "text", "text": text}], "isError": True})
 
 
-def _logged(error: Exception, context: Context) -> str:
+def _logged(error: BaseException, context: Context) -> str:
     reference = secrets.token_hex(4)
     name = context.params.get("name") or context.params.get("uri") or ""
     logger.error("[%s] %s %s failed", reference, context.method, str(name)[:200], exc_info=error)

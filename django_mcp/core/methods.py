@@ -1,12 +1,16 @@
 """From method to handler, for every client alike."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from django_mcp.core.completion import complete
 from django_mcp.core.concurrency import in_transaction
 from django_mcp.core.context import Context
+from django_mcp.core.dialogue import merged
 from django_mcp.core.failures import request_failure, tool_failure, unknown
+from django_mcp.core.permissions import is_permitted, may_know
+from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.prompt import strings_only
 from django_mcp.primitives.resource import Resource
@@ -27,10 +31,13 @@ async def call_tool(context: Context) -> Result:
     """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
     name = _string(context.params, "name")
     tool = context.server.tools.get(name)
-    if tool is None or (tool.permission is not None and not await _may_know(context, tool)):
+    if tool is None or (tool.permission is not None and not await may_know(context, tool)):
         raise unknown("tool", name)
     try:
-        keywords = tool.arguments.validate(_arguments(context.params))
+        arguments = _arguments(context.params)
+        if tool.mirrors:
+            context.channel.check_mirrors(tool.mirrors, arguments)
+        keywords = tool.arguments.validate(arguments)
         if tool.function.context is not None:
             keywords = tool.keywords(context, keywords)
         return Result(await _run_tool(context, tool, keywords))
@@ -47,7 +54,9 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
         # Shown in the same thread and transaction: a returned queryset is read there.
         return tool.output.fields(function.call(**keywords))
 
-    return await context.runner.sync(partial(in_transaction, job) if tool.atomic else job)
+    if tool.atomic:
+        return await context.runner.sync(partial(in_transaction, job, context if function.context else None))
+    return await context.runner.sync(job)
 
 
 async def list_resources(context: Context) -> Result:
@@ -64,7 +73,7 @@ async def read_resource(context: Context) -> Result:
     """``resources/read``. A plain resource goes before templates, templates in order of registration."""
     uri = _string(context.params, "uri")
     for resource, arguments in _matches(context, uri):
-        if await _may_know(context, resource):
+        if await may_know(context, resource):
             contents = await _run(context, resource, arguments, partial(resource.contents, uri))
             return Result({"contents": contents}, ttl_ms=0)
     raise ResourceNotFound(uri)
@@ -78,6 +87,11 @@ def _matches(context: Context, uri: str) -> Iterable[tuple[Resource, dict[str, A
             yield template, arguments
 
 
+async def known_resources(context: Context, uris: Sequence[str]) -> list[str]:
+    """Those of *uris* that the caller may know of."""
+    return [uri for uri in uris if any([await may_know(context, resource) for resource, _ in _matches(context, uri)])]
+
+
 async def list_prompts(context: Context) -> Result:
     """``prompts/list``."""
     return await _page(context, "prompts", context.server.prompts.values())
@@ -87,7 +101,7 @@ async def get_prompt(context: Context) -> Result:
     """``prompts/get``."""
     name = _string(context.params, "name")
     prompt = context.server.prompts.get(name)
-    if prompt is None or not await _may_know(context, prompt):
+    if prompt is None or not await may_know(context, prompt):
         raise unknown("prompt", name)
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
@@ -110,6 +124,7 @@ METHODS: Mapping[str, Method] = {
     "resources/read": Method(read_resource, "resources"),
     "prompts/list": Method(list_prompts, "prompts"),
     "prompts/get": Method(get_prompt, "prompts"),
+    "completion/complete": Method(complete, "completions"),
 }
 
 
@@ -117,15 +132,39 @@ async def dispatch(context: Context) -> Result:
     """Serve one call.
 
     Raises:
-        ProtocolError: and nothing else.
+        ProtocolError: the call failed.
+        InputRequired: it needs answers first.
+        Cancelled: it found that nobody waits any more.
     """
     method = METHODS.get(context.method)
     if method is None or method.capability not in context.server.capabilities:
         raise MethodNotFound(f"Unknown method {context.method[:100]!r}.")
     try:
         return await method.handler(context)
+    except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
+        if (asked := merged(group)) is not None:
+            raise asked from None
+        raise request_failure(group, context) from None
     except Exception as error:  # noqa: BLE001 - request_failure is where it is decided
         raise request_failure(error, context) from None
+
+
+def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool:
+    """Whether the code behind a call can say or ask anything while it runs, or be stopped by a cancellation.
+
+    What cannot is most of all calls, and they are spared the machinery for it.
+    """
+    primitive: Primitive | None = None
+    match method:
+        case "tools/call":
+            primitive = server.tools.get(str(params.get("name")))
+        case "prompts/get":
+            primitive = server.prompts.get(str(params.get("name")))
+        case "resources/read":
+            primitive = server.resources.get(str(params.get("uri")))
+            if primitive is None:
+                return any(each.speaks for each in server.templates.values())
+    return primitive is not None and primitive.speaks
 
 
 async def _run(context: Context, primitive: Primitive, arguments: dict[str, Any], show: Callable[[Any], T]) -> T:
@@ -150,7 +189,7 @@ async def _page(context: Context, member: str, primitives: Collection[Primitive]
     entries = [primitive for primitive in primitives if primitive.position > after]
     if not public:
         # One hop for all of them: each permission may be a query.
-        entries = await context.runner.sync(lambda: [each for each in entries if _is_permitted(context, each)])
+        entries = await context.runner.sync(lambda: [each for each in entries if is_permitted(context, each)])
     shown = entries[: server.page_size]
     fields: dict[str, Any] = {member: [primitive.definition for primitive in shown]}
     if len(entries) > len(shown):
@@ -160,15 +199,6 @@ async def _page(context: Context, member: str, primitives: Collection[Primitive]
     if public and after in {-1, *(primitive.position for primitive in primitives)}:
         server.pages[member, after] = page
     return page
-
-
-async def _may_know(context: Context, primitive: Primitive) -> bool:
-    return primitive.permission is None or await context.runner.sync(partial(_is_permitted, context, primitive))
-
-
-def _is_permitted(context: Context, primitive: Primitive) -> bool:
-    user = context.user
-    return primitive.permission is None or (user is not None and user.has_perm(primitive.permission))
 
 
 def _string(params: Mapping[str, Any], key: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
+from django_mcp.core.signals import list_changed, resource_updated
 from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.resource import Resource
@@ -147,6 +148,33 @@ class MCPServer:
         msg = f"not a tool, resource or prompt: {primitive!r}"
         raise TypeError(msg)
 
+    # Changes
+
+    def notify_list_changed(self, kind: str) -> None:
+        """Tell clients that listen that a list is no longer what it was, once the transaction is committed.
+
+        From any code of the site, in any process, on an event loop or not.
+
+        Args:
+            kind: ``"tools"``, ``"prompts"`` or ``"resources"``.
+
+        Raises:
+            ValueError: there is no such list.
+        """
+        if kind not in {"tools", "prompts", "resources"}:
+            msg = f"there is no list of {kind!r}; use 'tools', 'prompts' or 'resources'"
+            raise ValueError(msg)
+        self.pages.clear()
+        list_changed.send(sender=self, kind=kind)
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Tell clients that subscribed to a resource that its contents changed, once the transaction is committed.
+
+        Args:
+            uri: of the resource, as clients read it.
+        """
+        resource_updated.send(sender=self, uri=uri)
+
     def snapshot(self) -> tuple[dict[str, Any], ...]:
         """Copies of all registries, for ``restore``."""
         return dict(self.tools), dict(self.resources), dict(self.templates), dict(self.prompts)
@@ -159,6 +187,12 @@ class MCPServer:
     def _changed(self) -> None:
         offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
         self.capabilities = {capability: {} for capability, primitives in offered.items() if primitives}
+        registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
+        if any(each.function.context for registry in registries for each in registry.values()):
+            self.capabilities["logging"] = {}
+        completable: tuple[Prompt | Resource, ...] = (*self.prompts.values(), *self.templates.values())
+        if any(each.completers for each in completable):
+            self.capabilities["completions"] = {}
         self.pages.clear()
 
 

@@ -17,7 +17,9 @@ from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.endpoint.gate import Admission, Endpoint
+from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
+from django_mcp.endpoint.streams import LiveWire
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -37,8 +39,9 @@ class MCPApplication:
         self.django_application = django_application
         self._endpoints: dict[str, Endpoint] = {}
         for server in servers():
-            path, endpoint = path_of(server), Endpoint(server)
-            self._endpoints[path] = self._endpoints[path + "/"] = endpoint
+            path = path_of(server)
+            for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
+                self._endpoints[path + suffix] = self._endpoints[path + suffix + "/"] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -64,7 +67,19 @@ class MCPApplication:
         body = await read_body(receive, settings.MAX_BODY_BYTES)
         if body is None:
             return
-        await _send(send, admitted.too_large() if isinstance(body, TooLarge) else await admitted.answer(body))
+        if isinstance(body, TooLarge):
+            await _send(send, admitted.too_large())
+            return
+        wire = LiveWire(receive, send, admitted)
+        try:
+            reply = await admitted.answer(body, wire)
+        finally:
+            if wire.timer is not None:
+                wire.unwatch()
+        if wire.opened or reply.stream is not None:
+            await wire.finish(reply)
+        else:
+            await _send(send, reply)
 
 
 def path_of(server: MCPServer) -> str:

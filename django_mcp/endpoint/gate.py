@@ -3,9 +3,11 @@
 Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and only then the message.
 """
 
-from collections.abc import Mapping
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
@@ -17,9 +19,12 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
-from django_mcp.eras import Inbound, choose
-from django_mcp.protocol.errors import ProtocolError
+from django_mcp.endpoint.streams import EVENT_HEADERS, frame
+from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, open_stream
+from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.protocol.jsonrpc import decode, encode_error
+
+logger = logging.getLogger("django_mcp")
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -30,9 +35,18 @@ _JSON_ONLY = (_JSON_HEADER,)
 class Endpoint:
     """One ``MCPServer`` on HTTP.
 
+    Attributes:
+        verbs: HTTP method -> what it does; None for a POST whose body says that.
+
     Raises:
         ImproperlyConfigured: nobody said who may call it.
     """
+
+    verbs: Mapping[str, Callable[[Inbound], Awaitable[Answer]] | None] = {
+        "POST": None,
+        "GET": open_stream,
+        "DELETE": end_session,
+    }
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
@@ -52,12 +66,15 @@ class Endpoint:
             cors = check_origin(head)
             if head.method == "OPTIONS":
                 return Reply(204, (*cors, *preflight(head.headers)))
-            if head.method != "POST":
-                # No stream to GET and no session to DELETE yet.
-                raise Refusal(405, f"{head.method} is not served here; POST a message.", [("Allow", "POST, OPTIONS")])
+            if head.method not in self.verbs:
+                allow = ", ".join((*self.verbs, "OPTIONS"))
+                instead = "POST a message" if "POST" in self.verbs else "GET the stream"
+                raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
             principal = await self._principal(head, runner)
+            if head.method != "POST":
+                return Admission(self, head, principal, cors, Accepts(json=True, events=True), runner)
             check_size(head.headers.get("content-length", ""))
-            return Admission(self, head, principal, cors, _accepts(head.headers), runner)
+            return Admission(self, head, principal, cors, accepts(head.headers), runner)
         except Refusal as refusal:
             return refusal.reply(cors)
 
@@ -70,10 +87,17 @@ class Endpoint:
         raise Refusal(401, "This endpoint needs a credential.", [("WWW-Authenticate", "Bearer")])
 
 
-class Admission:
-    """A POST that may be read."""
+class Accepts(NamedTuple):
+    """What a client takes as the answer to a POST."""
 
-    __slots__ = ("as_events", "cors", "endpoint", "head", "principal", "runner")
+    json: bool
+    events: bool
+
+
+class Admission:
+    """A request that may be read."""
+
+    __slots__ = ("accepts", "cors", "endpoint", "head", "principal", "runner")
 
     def __init__(
         self,
@@ -81,47 +105,54 @@ class Admission:
         head: Head,
         principal: Principal,
         cors: Headers,
-        as_events: bool,
+        accepts: Accepts,
         runner: Runner,
     ) -> None:
         self.endpoint = endpoint
         self.head = head
         self.principal = principal
         self.cors = cors
-        self.as_events = as_events
+        self.accepts = accepts
         self.runner = runner
 
-    async def answer(self, body: bytes) -> Reply:
-        """The reply to the message in *body*."""
+    @property
+    def event_headers(self) -> Headers:
+        """The headers of an event stream."""
+        return (*self.cors, *EVENT_HEADERS)
+
+    async def answer(self, body: bytes, wire: Wire) -> Reply:
+        """The reply to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
         head = self.head
         try:
-            value = decode(body)
-            inbound = Inbound(self.endpoint.server, self.principal, self.runner, head.edge, head.headers, value)
-            answer = await choose(head.headers, value).serve(inbound)
+            value = decode(body) if head.method == "POST" else None
+            server, edge = self.endpoint.server, head.edge
+            inbound = Inbound(server, self.principal, self.runner, edge, head.headers, value, wire)
+            serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
+            answer = await serve(inbound)
         except ProtocolError as error:
-            return self._reply(error.http_status, encode_error(error.request_id, error))
-        return self._reply(answer.status, answer.body)
+            answer = Answer(error.http_status, encode_error(error.request_id, error))
+        except Exception:
+            reference = secrets.token_hex(4)
+            logger.exception("[%s] %s %s failed", reference, head.method, self.endpoint.server.path)
+            unknown = InternalError(f"Something went wrong on the server. Its log has the details under {reference}.")
+            answer = Answer(500, encode_error(None, unknown))
+        return self._reply(answer)
 
     def too_large(self) -> Reply:
         """The reply to a body that turned out longer than its Content-Length, or had none."""
         return _too_large().reply(self.cors)
 
-    def _reply(self, status: int, body: bytes) -> Reply:
+    def _reply(self, answer: Answer) -> Reply:
+        status, body = answer.status, answer.body
+        cors = (*self.cors, *answer.headers) if answer.headers else self.cors
+        if answer.stream is not None:
+            return Reply(status, (*cors, *EVENT_HEADERS), body, answer.stream)
         if not body:
-            return Reply(status, self.cors)
-        if self.as_events and status == 200:  # noqa: PLR2004
+            return Reply(status, cors)
+        if not self.accepts.json and status == 200:  # noqa: PLR2004
             # A client that wants nothing but events gets its one message as an event.
-            return Reply(
-                status,
-                (
-                    *self.cors,
-                    ("Content-Type", EVENTS),
-                    ("Cache-Control", "no-store"),
-                    ("X-Accel-Buffering", "no"),
-                ),
-                b"event: message\r\ndata: %b\r\n\r\n" % body,
-            )
-        return Reply(status, (*self.cors, _JSON_HEADER) if self.cors else _JSON_ONLY, body)
+            return Reply(status, (*cors, *EVENT_HEADERS), frame(Event(body)))
+        return Reply(status, (*cors, _JSON_HEADER) if cors else _JSON_ONLY, body)
 
 
 def check_size(content_length: str) -> None:
@@ -140,10 +171,11 @@ def _too_large() -> Refusal:
     return Refusal(413, f"The body is larger than {settings.MAX_BODY_BYTES} bytes.", [("Connection", "close")])
 
 
-def _accepts(headers: Mapping[str, str]) -> bool:
-    """Check the media types of a POST; tell whether the client takes events only.
+def accepts(headers: Mapping[str, str]) -> Accepts:
+    """Check the media types of a POST; tell what the client takes.
 
-    Real clients send ``Accept: */*``, only JSON, or nothing; the specification's pair is not insisted on.
+    Real clients send ``Accept: */*``, only JSON, or nothing; the specification's pair is not insisted on, but a
+    stream goes only to those who name it.
 
     Raises:
         Refusal: 415 or 406.
@@ -152,15 +184,15 @@ def _accepts(headers: Mapping[str, str]) -> bool:
     if content_type != JSON:
         given = content_type[:100] or "none"
         raise Refusal(415, f"Content-Type must be application/json, not {given}.")
-    accept = headers.get("accept")
-    if accept is None or JSON in accept or "*/*" in accept:
-        return False
+    accept = headers.get("accept", "*/*")
+    json, events = JSON in accept or "*/*" in accept, EVENTS in accept
+    if json:
+        return Accepts(json=True, events=events)
     types = {each.partition(";")[0].strip().lower() for each in accept.split(",")}
-    if types & {JSON, "application/*", ""}:
-        return False
-    if types & {EVENTS, "text/*"}:
-        return True
-    raise Refusal(406, "Accept must allow application/json or text/event-stream.")
+    json, events = bool(types & {JSON, "application/*", ""}), bool(types & {EVENTS, "text/*"})
+    if not json and not events:
+        raise Refusal(406, "Accept must allow application/json or text/event-stream.")
+    return Accepts(json, events)
 
 
 def _authenticator(given: Any) -> Authenticator:

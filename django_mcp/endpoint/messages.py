@@ -1,6 +1,6 @@
 """What the edges and the core hand each other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError
@@ -28,11 +28,16 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Reply(NamedTuple):
-    """A whole answer."""
+    """An answer.
+
+    Attributes:
+        stream: events to send after *body*, as they come.
+    """
 
     status: int
     headers: Headers = ()
     body: bytes = b""
+    stream: AsyncGenerator[Any, None] | None = None
 
 
 class Refusal(Exception):

@@ -3,22 +3,28 @@
 It is synchronous: under WSGI no event loop is needed, and under ASGI Django gives it a thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
 from django.db import connections, transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.gate import Endpoint
 from django_mcp.endpoint.messages import Head, Reply
+from django_mcp.endpoint.streams import BufferedWire
+
+View = TypeVar("View", bound=Callable[..., Any])
 
 
-def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponse]:
+def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponseBase]:
     """The view of a server's endpoint.
 
     It is exempt from three things that are right for pages and wrong here: CSRF protection, for no cookie is
@@ -28,24 +34,45 @@ def mcp_view(server: MCPServer) -> Callable[[HttpRequest], HttpResponse]:
     """
     endpoint = Endpoint(server)
 
-    def view(request: HttpRequest) -> HttpResponse:
-        return _response(run_inline(_serve(endpoint, request)))
+    def view(request: HttpRequest) -> HttpResponseBase:
+        return run_inline(_serve(endpoint, request, INLINE))
 
+    return _exempt(view)
+
+
+def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponseBase]]:
+    """The view of an endpoint for which there has to be an event loop; it is exempt from the same."""
+
+    async def view(request: HttpRequest) -> HttpResponseBase:
+        return await _serve(endpoint, request, shared_pool())
+
+    return _exempt(view)
+
+
+def _exempt(view: View) -> View:
     for alias in connections:
         transaction.non_atomic_requests(using=alias)(view)
     return csrf_exempt(login_not_required(view))
 
 
-async def _serve(endpoint: Endpoint, request: HttpRequest) -> Reply:
+async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
     headers = {name.lower(): value for name, value in request.headers.items()}
     head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request)
-    admitted = await endpoint.admit(head, INLINE)
+    admitted = await endpoint.admit(head, runner)
     if isinstance(admitted, Reply):
-        return admitted
+        return _response(admitted)
     body = request.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
-        return admitted.too_large()
-    return await admitted.answer(body)
+        return _response(admitted.too_large())
+    # Only under ASGI can Django go on with a response after the view has returned, without keeping its thread.
+    wire = BufferedWire(takes_events=admitted.accepts.events, can_hold=isinstance(request, ASGIRequest))
+    reply = await admitted.answer(body, wire)
+    if reply.stream is not None:
+        return StreamingHttpResponse(wire.body(reply), headers=dict(reply.headers))
+    if wire.opened:
+        frames = [part async for part in wire.body(reply)]
+        reply = Reply(200, admitted.event_headers, b"".join(frames))
+    return _response(reply)
 
 
 def _host(request: HttpRequest) -> str:

@@ -6,13 +6,27 @@ An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says w
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.eras.base import Answer, Era, Inbound
-from django_mcp.eras.legacy import LegacyEra
+from django_mcp.eras.base import KEEP_ALIVE, Answer, Era, Event, Inbound, Wire, failure
+from django_mcp.eras.legacy import LegacyEra, end_session, open_stream
 from django_mcp.eras.modern import ModernEra
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.protocol.envelope import meta_of
 
-__all__ = ["LEGACY", "MODERN", "Answer", "Era", "Inbound", "choose"]
+__all__ = [
+    "KEEP_ALIVE",
+    "LEGACY",
+    "MODERN",
+    "Answer",
+    "Era",
+    "Event",
+    "Inbound",
+    "Wire",
+    "choose",
+    "end_session",
+    "failure",
+    "open_stream",
+    "spoken",
+]
 
 MODERN = ModernEra()
 LEGACY = LegacyEra()
@@ -33,6 +47,26 @@ def choose(header: Mapping[str, str], body: Any) -> Era:
         return MODERN if _claims_modern(body) else LEGACY
     # A version nobody knows is refused in modern words, which are the ones that can name it.
     return LEGACY if version in versions.LEGACY else MODERN
+
+
+def spoken(body: Any, agreed: str | None) -> str:
+    """The version of a body that came without headers; ``choose`` takes it for the header.
+
+    A request with the newest version's ``_meta`` stands for itself, whatever was agreed on (2026-07-28, Versioning,
+    Backward Compatibility).
+
+    Args:
+        body: the JSON value.
+        agreed: the version that ``initialize`` was answered with, if there was one.
+    """
+    params = body.get("params") if type(body) is dict else None
+    meta = meta_of(params) if type(params) is dict else {}
+    version = meta.get(envelope.VERSION)
+    if isinstance(version, str):
+        return version
+    if agreed is None and (envelope.VERSION in meta or envelope.CLIENT_CAPABILITIES in meta):
+        return versions.MODERN[0]  # which says what is missing
+    return agreed or versions.LEGACY[0]
 
 
 def _claims_modern(body: Any) -> bool:

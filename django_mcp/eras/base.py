@@ -2,29 +2,79 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
-from django_mcp.core.methods import dispatch
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.protocol.errors import InternalError, RequestId
-from django_mcp.protocol.jsonrpc import Request, UnencodableResult, encode, encode_result
+from django_mcp.protocol.jsonrpc import JSONRPC, Request, UnencodableResult, encode, encode_error, encode_result
 from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
 
 
+class Event(NamedTuple):
+    """One event of a stream (HTML Living Standard, Server-sent events).
+
+    Attributes:
+        data: a JSON-RPC message; empty for an event that only primes the client to come back.
+        id: where to go on after this one; empty for streams that cannot be resumed.
+        retry: milliseconds after which to come back.
+        kind: the event's type.
+    """
+
+    data: bytes = b""
+    id: str = ""
+    retry: int | None = None
+    kind: str = "message"
+
+
+KEEP_ALIVE = Event(kind="")
+"""Stands for a comment line, which keeps proxies from closing an idle connection."""
+
+
+class Wire(Protocol):
+    """What the edge can do with the connection of a POST while its call runs.
+
+    Attributes:
+        takes_events: the client accepts an event stream as the answer.
+        can_hold: the connection can be kept open, to wait for what is still to come.
+        is_live: what is sent goes out while the call runs.
+        opened: the answer is an event stream, for something was sent.
+    """
+
+    takes_events: bool
+    can_hold: bool
+    is_live: bool
+
+    @property
+    def opened(self) -> bool:
+        """Whether something was sent."""
+
+    def send(self, event: Event) -> None:
+        """Send an event before the answer. May be called from any thread."""
+
+    def close(self) -> None:
+        """End the stream here and now."""
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call *gone* if the client goes away before the answer."""
+
+
 class Inbound(NamedTuple):
-    """One POST, authenticated and decoded.
+    """One request, authenticated and decoded.
 
     Attributes:
         headers: by lower-case name.
         body: the JSON value.
         runner: how the edge runs a site's code.
-        edge: gives a Django request for this POST.
+        edge: gives a Django request for it.
+        wire: the connection, while the call runs.
+        over_http: headers repeat the body, and a stream that was let go can be taken up again.
     """
 
     server: MCPServer
@@ -33,16 +83,24 @@ class Inbound(NamedTuple):
     edge: Callable[[], Any]
     headers: Mapping[str, str]
     body: Any
+    wire: Wire
+    over_http: bool = True
 
 
 class Answer(NamedTuple):
-    """What goes back: an HTTP status and one JSON text, or none.
+    """What goes back: an HTTP status and one JSON text, or none, or a stream.
 
-    Streams come beside this: an era that has more to say than one message will return an iterator of them.
+    Where the wire was opened, *body* is the stream's last message.
+
+    Attributes:
+        headers: further headers.
+        stream: events as they come, after those that were sent already; closed when the client goes.
     """
 
     status: int
     body: bytes = b""
+    headers: Sequence[tuple[str, str]] = ()
+    stream: AsyncGenerator[Event, None] | None = None
 
 
 ACCEPTED = Answer(202)
@@ -59,28 +117,31 @@ class Era(Protocol):
         """
 
 
-async def run(
-    inbound: Inbound,
-    request: Request,
-    client: Any,
-    capabilities: Mapping[str, Any],
-    version: str,
-    finish: Callable[[Result], dict[str, Any]],
-) -> bytes:
-    """Dispatch a request and encode its response.
+def capabilities(server: MCPServer, wire: Wire) -> dict[str, Any]:
+    """The ``ServerCapabilities``: what is registered, and notifications where a stream can be held open for them."""
+    declared: dict[str, Any] = {name: dict(value) for name, value in server.capabilities.items()}
+    if wire.can_hold:
+        for name in ("tools", "prompts", "resources"):
+            if name in declared:
+                declared[name]["listChanged"] = True
+        if "resources" in declared:
+            declared["resources"]["subscribe"] = True
+    return declared
+
+
+def context_for(
+    inbound: Inbound, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
+) -> Context:
+    """The context of a call.
 
     Args:
         inbound: the POST it came in.
         request: the request.
         client: what the client says it is, unread.
         capabilities: what the client declared.
-        version: under which the encoding of a result that many requests share is kept.
-        finish: puts the marks of *version* on a result.
-
-    Raises:
-        ProtocolError: and nothing else.
+        channel: leads back to it.
     """
-    context = Context(
+    return Context(
         inbound.server,
         inbound.principal,
         inbound.runner,
@@ -90,17 +151,52 @@ async def run(
         request.params,
         client,
         capabilities,
+        channel,
     )
-    result = await dispatch(context)
+
+
+def response(request_id: RequestId, result: Result, version: str, finish: Callable[[Result], dict[str, Any]]) -> bytes:
+    """The response that carries a result.
+
+    Args:
+        request_id: of the request.
+        result: of the method.
+        version: under which the encoding of a result that many requests share is kept.
+        finish: puts the marks of *version* on a result.
+
+    Raises:
+        InternalError: it cannot be encoded.
+    """
     try:
         kept = result.encoded
         if kept is None:
-            return encode_result(request.id, finish(result))
+            return encode_result(request_id, finish(result))
         if version not in kept:
             kept[version] = encode(finish(result))
-        return encode_result(request.id, kept[version])
+        return encode_result(request_id, kept[version])
     except UnencodableResult as error:
-        raise _unencodable(request.id, error) from None
+        raise _unencodable(request_id, error) from None
+
+
+def failure(request_id: RequestId | None, error: Exception) -> bytes:
+    """The response that stands for what nobody expected; the log has the exception."""
+    reference = secrets.token_hex(4)
+    logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
+    message = f"Something went wrong on the server. Its log has the details under {reference}."
+    return encode_error(request_id, InternalError(message))
+
+
+def notification(method: str, params: Mapping[str, Any]) -> bytes:
+    """A notification's JSON.
+
+    Raises:
+        TypeError: the parameters cannot be encoded.
+    """
+    try:
+        return encode({"jsonrpc": JSONRPC, "method": method, "params": params})
+    except UnencodableResult as error:
+        msg = f"{method} cannot be sent as JSON: {error}"
+        raise TypeError(msg) from None
 
 
 def _unencodable(request_id: RequestId, error: Exception) -> InternalError:

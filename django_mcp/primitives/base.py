@@ -21,6 +21,7 @@ class Primitive:
         definition: its entry in a list, as a JSON object.
         permission: a Django permission such as ``"library.change_book"`` the caller must have, or None.
         position: its place in lists; set at registration.
+        speaks: it can say or ask something while it runs, or be stopped where it waits.
     """
 
     kind = "primitive"
@@ -38,6 +39,7 @@ class Primitive:
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.function: Function = read_function(call, context_type)
+        self.speaks = self.function.is_async or self.function.context is not None
         self.name = name or self.function.name
         self.key = self.name
         self.description = inspect.cleandoc(description) if description else self.function.description

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import Arguments
 from django_mcp.protocol.content import Content, PromptMessage
 
@@ -13,14 +14,24 @@ class Prompt(Primitive):
 
     On the wire arguments are strings; the function's annotations turn them into what it wants. It returns a
     str (one message of the user), a ``PromptMessage``, a content block, or a list of these.
+
+    Args:
+        completions: functions that complete arguments.
+        other arguments: see ``Primitive``.
+
+    Attributes:
+        completers: for each argument that can be completed.
     """
 
     kind = "prompt"
 
-    def __init__(self, call: Callable[..., Any], **options: Any) -> None:
-        super().__init__(call, **options)
+    def __init__(
+        self, call: Callable[..., Any], *, context_type: type, completions: Completions | None = None, **options: Any
+    ) -> None:
+        super().__init__(call, context_type=context_type, **options)
         self.require_plain_name()
         self.arguments = Arguments(self.function.parameters, self.label)
+        self.completers = read_completers(self.arguments, completions, context_type, self.label)
         required = set(self.arguments.schema.get("required", ()))
         arguments = []
         for name, schema in self.arguments.schema["properties"].items():

@@ -9,6 +9,7 @@ from django.utils.encoding import iri_to_uri
 from pydantic_core import to_json
 
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.protocol.content import Annotations, ResourceContents, check_uri
 from django_mcp.protocol.uri_templates import URITemplate
@@ -26,7 +27,11 @@ class Resource(Primitive):
             returned.
         size: bytes, where known beforehand.
         annotations: hints for clients.
+        completions: functions that complete the variables of a template.
         other arguments: see ``Primitive``.
+
+    Attributes:
+        completers: for each variable that can be completed.
     """
 
     kind = "resource"
@@ -36,16 +41,19 @@ class Resource(Primitive):
         call: Callable[..., Any],
         uri: str,
         *,
+        context_type: type,
         mime_type: str | None = None,
         size: int | None = None,
         annotations: Annotations | None = None,
+        completions: Completions | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(call, **options)
+        super().__init__(call, context_type=context_type, **options)
         self.uri = self.key = uri
         self.mime_type = mime_type
         self.template = self._parse(uri)
         self.arguments = Arguments(self.function.parameters, self.label)
+        self.completers = read_completers(self.arguments, completions, context_type, self.label)
         self.definition["uriTemplate" if self.template.variables else "uri"] = uri
         if mime_type is not None:
             self.definition["mimeType"] = mime_type

@@ -1,9 +1,13 @@
 """Tools (2026-07-28, Tools)."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
+
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.mirrors import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.schema import Arguments
 
@@ -19,10 +23,15 @@ class Tool(Primitive):
     """A function a model may call.
 
     Args:
+        input_schema: what is published as ``inputSchema``, as it stands, in place of the one made from the signature;
+            arguments are checked by the signature all the same.
         atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
             default all that is not ``read_only``.
         read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
         other arguments: see ``Primitive``.
+
+    Attributes:
+        mirrors: the parameters that headers repeat.
     """
 
     kind = "tool"
@@ -31,6 +40,7 @@ class Tool(Primitive):
         self,
         call: Callable[..., Any],
         *,
+        input_schema: Mapping[str, Any] | None = None,
         read_only: bool | None = None,
         destructive: bool | None = None,
         idempotent: bool | None = None,
@@ -44,7 +54,9 @@ class Tool(Primitive):
         self.atomic = not read_only if atomic is None else atomic
         self.arguments = Arguments(self.function.parameters, self.label)
         self.output = Output(self.function.returns, self.label)
-        self.definition["inputSchema"] = self.arguments.schema
+        schema = without_null_defaults(self.arguments.schema) if input_schema is None else self._written(input_schema)
+        self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)
+        self.definition["inputSchema"] = schema
         if self.output.schema is not None:
             self.definition["outputSchema"] = self.output.schema
         hints = {
@@ -55,3 +67,20 @@ class Tool(Primitive):
         }
         if given := {key: value for key, value in hints.items() if value is not None}:
             self.definition["annotations"] = given
+
+    def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of a schema somebody wrote, after a look at what would lose the tool to every client."""
+        if schema.get("type") != "object":
+            msg = f'{self.label}: input_schema must have "type": "object" at its top.'
+            raise ImproperlyConfigured(msg)
+        try:
+            return json.loads(json.dumps(schema, allow_nan=False))  # type: ignore[no-any-return]
+        except (TypeError, ValueError) as error:
+            msg = f"{self.label}: input_schema must be JSON: {error}."
+            raise ImproperlyConfigured(msg) from error
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether calling it again with the same arguments changes nothing more, as far as it says itself."""
+        hints = self.definition.get("annotations", {})
+        return bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))

@@ -10,6 +10,8 @@ VERSION = PREFIX + "protocolVersion"
 CLIENT_INFO = PREFIX + "clientInfo"
 CLIENT_CAPABILITIES = PREFIX + "clientCapabilities"
 SERVER_INFO = PREFIX + "serverInfo"
+LOG_LEVEL = PREFIX + "logLevel"
+SUBSCRIPTION = PREFIX + "subscriptionId"
 
 
 class ClientInfo(NamedTuple):
@@ -37,11 +39,12 @@ def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Envelope(NamedTuple):
-    """The per-request protocol fields. ``client`` is unread: see ``ClientInfo.read``."""
+    """The per-request protocol fields. ``client`` and ``log_level`` are unread."""
 
     version: str
     client: Any
     capabilities: Mapping[str, Any]
+    log_level: Any = None
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> "Envelope":
@@ -58,4 +61,4 @@ class Envelope(NamedTuple):
             raise InvalidParams(f'"params._meta" must have {VERSION!r}, a string.')
         if not isinstance(capabilities, dict):
             raise InvalidParams(f'"params._meta" must have {CLIENT_CAPABILITIES!r}, an object.')
-        return cls(version, meta.get(CLIENT_INFO), capabilities)
+        return cls(version, meta.get(CLIENT_INFO), capabilities, meta.get(LOG_LEVEL))

@@ -4,7 +4,9 @@ Header mappings here have lower-case names.
 """
 
 import base64
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from django_mcp.protocol.errors import HeaderMismatch
@@ -13,26 +15,39 @@ VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
 NAME = "mcp-name"
 SESSION = "mcp-session-id"
+LAST_EVENT = "last-event-id"
 
 NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method -> the parameter that ``Mcp-Name`` repeats."""
 
 _OPEN, _CLOSE = "=?base64?", "?="
+_PLAIN = re.compile(r"[\t\x20-\x7e]*")
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_GREATEST = 2**53 - 1
 
 
 def decode_value(raw: str) -> str:
     """A header's value with the ``=?base64?…?=`` form undone (Value Encoding).
 
     Raises:
-        HeaderMismatch: the form is there but what it holds is not Base64 of UTF-8.
+        HeaderMismatch: the form is there but what it holds is not Base64 of UTF-8; or it is not there, and the value
+            has characters that need it.
     """
     value = raw.strip(" \t")
     if not (value.startswith(_OPEN) and value.endswith(_CLOSE) and len(value) >= len(_OPEN) + len(_CLOSE)):
+        if not _PLAIN.fullmatch(value):
+            message = f"Header value {raw[:200]!r} must be visible ASCII, or =?base64?…?= with the Base64 of its UTF-8."
+            raise HeaderMismatch(message)
         return value
+    held = value[len(_OPEN) : -len(_CLOSE)]
     try:
-        return base64.b64decode(value[len(_OPEN) : -len(_CLOSE)], validate=True).decode()
+        decoded = base64.b64decode(held, validate=True)
+        # Two spellings of the same bytes would let two readers see two values (RFC 4648, section 3.5).
+        if base64.b64encode(decoded).decode() == held:
+            return decoded.decode()
     except ValueError:
-        raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.") from None
+        pass
+    raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.")
 
 
 def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:
@@ -47,6 +62,56 @@ def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, 
     if named_by is not None and isinstance(params.get(named_by), str):
         raw = headers.get(NAME)
         _compare("Mcp-Name", None if raw is None else decode_value(raw), params[named_by], f"params.{named_by}")
+
+
+def check_parameters(
+    headers: Mapping[str, str], mirrors: Iterable[tuple[str, tuple[str, ...]]], arguments: Mapping[str, Any]
+) -> None:
+    """Compare the ``Mcp-Param-…`` headers of a tool with its arguments (Server Behavior for Custom Headers).
+
+    A header without its argument is refused like one that differs: whoever routes by the header would see something
+    else than the tool does. An argument that no header can hold is left to who checks arguments.
+
+    Args:
+        headers: of the request.
+        mirrors: header, and where in the arguments: ``("Mcp-Param-Region", ("region",))``.
+        arguments: ``params.arguments``.
+
+    Raises:
+        HeaderMismatch: one is missing, malformed, or says something else than the body.
+    """
+    for header, path in mirrors:
+        raw = headers.get(header.lower())
+        given = None if raw is None else decode_value(raw)
+        value = _value_at(arguments, path)
+        member = ".".join(("arguments", *path))
+        if value is None:
+            if given is not None:
+                message = f"Header mismatch: {header} is {given[:200]!r}, but the body has no {member!r}. Leave it out."
+                raise HeaderMismatch(message)
+        elif not isinstance(value, bool) and isinstance(value, int | float) and abs(value) > _GREATEST:
+            raise HeaderMismatch(f"{member!r} is beyond ±(2^53-1), the range of numbers that {header} can repeat.")
+        elif given is not None or isinstance(value, str | int | float):
+            expected = _spelled(value)
+            _compare(header, expected if _same_number(given, value) else given, expected, member)
+
+
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
+    return arguments
+
+
+def _spelled(value: Any) -> str:
+    """A value as a header has it (Value Encoding, Type conversion)."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _same_number(given: str | None, value: Any) -> bool:
+    """Whether both are numbers and equal: 42 and 42.0 are (Server Validation)."""
+    if given is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return _DECIMAL.fullmatch(given) is not None and Decimal(given) == Decimal(str(value))
 
 
 def _compare(header: str, given: str | None, expected: str, member: str) -> None:

@@ -88,7 +88,9 @@ def test_no_result_has_the_marks_of_the_newest_version(old: Client) -> None:
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_the_handshake_names_the_server_as_the_version_does(make_server: Any, edge: str, version: str) -> None:
+def test_the_handshake_names_the_server_as_the_version_does(
+    make_server: Any, edge: str, version: str, open_database: None
+) -> None:
     server = make_server(
         "named", title="Named", website_url="https://example.com/", icons=[Icon("https://example.com/i.png")]
     )

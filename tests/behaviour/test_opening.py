@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp import MCPServer, prompt, resource, tool
+from django_mcp import Context, MCPServer, prompt, resource, tool
 from tests.clients import META, MODERN, Client
 
 ALL = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -14,6 +14,15 @@ LEGACY_VERSIONS = ALL[1:]
 
 def hello(version: Any = "2025-11-25") -> dict[str, Any]:
     return {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
+
+
+def told(client: Client) -> dict[str, bool]:
+    """What a list declares where a stream can be held open, to tell of its changes on."""
+    return {} if client.edge == "view" else {"listChanged": True}
+
+
+def speak(ctx: Context) -> str:
+    return "x"
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +36,7 @@ def one_tool(server: MCPServer) -> None:
 def test_discovery_tells_versions_capabilities_and_who_answers(modern: Client) -> None:
     result = modern.request("server/discover").result
     assert result["supportedVersions"] == ALL
-    assert result["capabilities"] == {"tools": {}}
+    assert result["capabilities"] == {"tools": told(modern)}
     assert result["_meta"][META + "serverInfo"]["name"] == "test"
     assert result["cacheScope"] == "public"
 
@@ -43,10 +52,14 @@ def test_capabilities_name_just_what_is_registered(server: MCPServer, client: Cl
             return client.request("server/discover").result["capabilities"]
         return client.request("initialize", hello()).result["capabilities"]
 
-    assert capabilities() == {"tools": {}}
+    changes = told(client)
+    watched = {"subscribe": True} if changes else {}
+    assert capabilities() == {"tools": changes}
     resource("test://{x}", server=server)(lambda x: x)
     prompt(server=server, name="p")(lambda: "x")
-    assert capabilities() == {"tools": {}, "resources": {}, "prompts": {}}
+    assert capabilities() == {"tools": changes, "resources": {**changes, **watched}, "prompts": changes}
+    tool(server=server, name="speaks")(speak)
+    assert capabilities().keys() == {"tools", "resources", "prompts", "logging"}
 
 
 def test_discovery_under_a_legacy_header_is_answered_too(legacy: Client) -> None:

@@ -32,6 +32,8 @@ def read(client: Client, uri: str) -> Any:
 class TestLists:
     def test_there_are_the_tools(self, client):
         assert [entry["name"] for entry in client.list("tools/list")] == [
+            "book_hotel",
+            "find_best_flight",
             "search_flights",
             "check_weather",
             "weather_current",
@@ -49,15 +51,16 @@ class TestLists:
             for name, schema in entry["inputSchema"]["properties"].items():
                 assert schema.get("description"), f"{entry['name']}({name})"
 
-    def test_only_the_calendar_is_written_to(self, client):
+    def test_only_bookings_and_the_calendar_are_written(self, client):
         writing = [e["name"] for e in client.list("tools/list") if not e["annotations"]["readOnlyHint"]]
 
-        assert writing == ["create_calendar_event"]
+        assert writing == ["book_hotel", "create_calendar_event"]
 
     def test_there_are_the_templates(self, client):
         assert {entry["uriTemplate"] for entry in client.list("resources/templates/list")} == {
             "calendar://events/{year}",
             "travel://activities/{city}/{category}",
+            "travel://hotels/{city}",
             "travel://flights/{origin}/{destination}",
             "weather://forecast/{city}/{date}",
             "trips://history/{trip}",
@@ -228,6 +231,12 @@ class TestResources:
 
         assert "Picasso Museum" in names
 
+    def test_barcelona_has_hotels(self, client):
+        offers = read(client, "travel://hotels/barcelona")
+
+        assert len(offers) == 8
+        assert all(offer["price"] > 0 and offer["name"] for offer in offers)
+
     def test_the_next_flights_are_twenty(self, client):
         with mock.patch.object(timezone, "now", return_value=NOON):
             assert len(read(client, "travel://flights/paris/barcelona")) == 20
@@ -260,6 +269,7 @@ class TestResources:
             "travel://activities/atlantis/museums",
             "travel://activities/barcelona/volcanoes",
             "travel://flights/paris/atlantis",
+            "travel://hotels/atlantis",
             "travel://preferences/atlantis",
             "travel://documents/nothing",
             "travel://documents/%00",

@@ -27,12 +27,26 @@ MAY: dict[str, set[str]] = {
         "django_mcp.conf",
         "django_mcp.core",
     },
+    "live": {
+        "django",
+        "asgiref",
+        "channels",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+    },
     "eras": {
         *PYDANTIC,
         "django",
         "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
         "django_mcp.core",
         "django_mcp.models",
+        "django_mcp.live",
         "django_mcp.eras",
     },
     "auth": {"django", "django_mcp.core.principal", "django_mcp.models", "django_mcp.auth"},
@@ -46,7 +60,9 @@ MAY: dict[str, set[str]] = {
         "django_mcp.eras",
         "django_mcp.auth",
         "django_mcp.models",
+        "django_mcp.live",
         "django_mcp.endpoint",
+        "sse_starlette",
     },
 }
 
@@ -55,6 +71,7 @@ MUST_NOT: dict[str, set[str]] = {
     "protocol": {"asyncio", "logging", "threading", "http", "socket"},
     "primitives": {"django.http", "django.urls", "django.views", "django.middleware", "asyncio"},
     "core": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
+    "live": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
     "eras": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
 }
 

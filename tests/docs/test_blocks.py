@@ -40,7 +40,7 @@ def code_of(name: str, language: str = "python") -> list[str]:
 
 def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     """A new page with Python in it has to be added below, and a new command above."""
-    tested = {"README.md", "primitives.md", "settings.md"}
+    tested = {"README.md", "asking.md", "primitives.md", "settings.md", "telling.md", "transports.md"}
     for page in PAGES:
         for block in blocks(page):
             if block.language == "python":
@@ -148,9 +148,10 @@ def call(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
 def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> None:
     files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py", "mcp.py": "library/mcp.py"}
     files["asgi.py"] = "mysite/asgi.py"
+    files["mcp.py, further down"] = "library/mcp.py"
     site.append("mysite/urls.py", "from django.urls import include")
     for code in code_of("README.md"):
-        name = re.match(r"# (\w+\.py)", code)[1]
+        name = re.match(r"# (\w+\.py(, further down)?)", code)[1]
         site.append(files.pop(name), code)
     assert not files, "the README no longer shows these"
     site.migrate()
@@ -166,8 +167,9 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     assert found["result"]["content"][0]["text"] == '["Emma"]'
     assert nothing["result"]["content"][0]["text"] == "[]"
     assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
-    (listed,) = listed["result"]["tools"]
-    assert listed["annotations"] == {"readOnlyHint": True}
+    find, discard = listed["result"]["tools"]
+    assert find["annotations"] == {"readOnlyHint": True}
+    assert (discard["name"], list(discard["inputSchema"]["properties"])) == ("discard_book", ["title"])
     lines = [line for code in code_of("README.md")[:3] for line in code.splitlines() if line and line[0] != "#"]
     assert len(lines) <= 10, "the README promises ten lines"
 
@@ -182,9 +184,14 @@ def prepare(site: Site, page: str) -> None:
     site.run("-c", TWO_BOOKS)
 
 
+def review(name: str, value: str) -> dict[str, Any]:
+    return {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": name, "value": value}}
+
+
 def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
     prepare(site, "primitives.md")
-    search, wrong, due, rename, rules, book, no_book, cover, prompt, listed = site.requests(
+    chosen = {"context": {"arguments": {"author": "Jane Austen"}}}
+    search, wrong, due, rename, rules, book, no_book, cover, prompt, listed, author, title, tone = site.requests(
         call("search_books", words="a", order="pages"),
         call("search_books", words="a", limit=500),
         call("due_date"),
@@ -195,6 +202,9 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
         ("resources/read", {"uri": "library://covers/1?size=90"}),
         ("prompts/get", {"name": "reading-list", "arguments": {"subject": "bees", "books": "2"}}),
         ("tools/list", {}),
+        ("completion/complete", review("author", "jane")),
+        ("completion/complete", {**review("title", ""), **chosen}),
+        ("completion/complete", review("tone", "s")),
     )
     assert search["result"]["content"][0]["text"] == "2 books: Persuasion, Emma"
     assert "less than or equal to 50" in wrong["result"]["content"][0]["text"]
@@ -206,6 +216,9 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
     assert 'width="90"' in cover["result"]["contents"][0]["text"]
     assert "2 books about bees" in prompt["result"]["messages"][0]["content"]["text"]
     assert {tool["name"] for tool in listed["result"]["tools"]} == {"search_books", "due_date"}
+    assert author["result"]["completion"]["values"] == ["Jane Austen"]
+    assert title["result"]["completion"]["values"] == ["Emma", "Persuasion"]
+    assert tone["result"]["completion"]["values"] == ["sharp"]
 
 
 def test_the_page_on_settings_does_what_it_says(site: Site) -> None:

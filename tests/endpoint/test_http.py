@@ -31,12 +31,34 @@ def test_other_urls_are_the_sites_own(legacy: Client, path: str) -> None:
     assert legacy.post(PING, path=path).status == 404
 
 
-@pytest.mark.parametrize("verb", ["GET", "DELETE", "PUT", "PATCH", "HEAD"])
+@pytest.mark.parametrize("verb", ["PUT", "PATCH", "HEAD", "TRACE"])
 @pytest.mark.parametrize("protocol", [None, "2025-11-25", "2026-07-28"])
-def test_only_post_is_served(legacy: Client, verb: str, protocol: str | None) -> None:
+def test_other_methods_are_not_served(legacy: Client, verb: str, protocol: str | None) -> None:
     answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
     assert answer.status == 405
-    assert answer.headers["allow"] == "POST, OPTIONS"
+    assert answer.headers["allow"] == "POST, GET, DELETE, OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("verb", "protocol", "status"),
+    [
+        ("GET", None, 405),
+        ("GET", "2025-11-25", 405),
+        ("GET", "2026-07-28", 405),
+        ("DELETE", None, 400),
+        ("DELETE", "2025-11-25", 400),
+        ("DELETE", "2026-07-28", 405),
+    ],
+)
+def test_without_a_session_there_is_nothing_but_post(
+    legacy: Client, verb: str, protocol: str | None, status: int
+) -> None:
+    answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
+    assert answer.status == status
+    if status == 405:
+        assert answer.headers["allow"] == "POST, OPTIONS"
+    else:
+        assert "Mcp-Session-Id" in answer.error["message"]
 
 
 @pytest.mark.parametrize(

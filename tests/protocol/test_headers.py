@@ -1,6 +1,7 @@
 """Request headers that mirror the body."""
 
 import base64
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.protocol.errors import HeaderMismatch
-from django_mcp.protocol.headers import check_mirrors, decode_value
+from django_mcp.protocol.headers import check_mirrors, check_parameters, decode_value
 
 
 def wrapped(text: str) -> str:
@@ -48,6 +49,9 @@ def test_any_text_comes_back_from_the_form_for_any_text(text: str) -> None:
         "=?base64?SGVsbG8?=",
         "=?base64?SGVsbG8==?=",
         "=?base64?SGVsbG8=x?=",
+        "=?base64?SGVsbG9=?=",
+        "=?base64?SGVsbG8=SGVsbG8=?=",
+        "=?base64?SGVsbG8=\n?=",
         "=?base64?S?=",
         "=?base64?=?=",
         "=?base64?SGVs!!!bG8=?=",
@@ -79,6 +83,14 @@ def test_the_form_with_something_else_than_base64_of_utf8_is_a_mismatch(raw: str
 )
 def test_what_only_resembles_the_form_is_taken_literally(raw: str) -> None:
     assert decode_value(raw) == raw
+
+
+@pytest.mark.parametrize(
+    "raw", ["São", "é", "a\x00b", "a\x1fb", "a\x7fb", "a\nb", "a\rb", "\xa0a", "=?base64?SGVsbG8=\xe9"]
+)
+def test_a_character_that_no_plain_header_can_hold_is_a_mismatch(raw: str) -> None:
+    with pytest.raises(HeaderMismatch, match="must be visible ASCII"):
+        decode_value(raw)
 
 
 NAMED = [("tools/call", "name", "search"), ("prompts/get", "name", "plan"), ("resources/read", "uri", "x:y")]
@@ -134,3 +146,135 @@ def test_a_mismatch_does_not_repeat_long_values_in_full() -> None:
     with pytest.raises(HeaderMismatch) as caught:
         check_mirrors({"mcp-method": "tools/call", "mcp-name": "x" * 9000}, "tools/call", {"name": "y" * 9000})
     assert len(caught.value.message) < 600
+
+
+REGION = [("Mcp-Param-Region", ("region",))]
+
+
+def check_region(value: Any, header: str | None) -> None:
+    headers = {"mcp-param-other": "x"} | ({} if header is None else {"mcp-param-region": header})
+    check_parameters(headers, REGION, {"region": value, "more": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [
+        ("us-west1", "us-west1"),
+        ("us-west1", " us-west1\t"),
+        ("Hello", "=?base64?SGVsbG8=?="),
+        ("SGVsbG8=", "SGVsbG8="),
+        ("=?base64?SGVsbG8=", "=?base64?SGVsbG8="),
+        ("São Paulo", wrapped("São Paulo")),
+        ("=?base64?SGVsbG8=?=", wrapped("=?base64?SGVsbG8=?=")),
+        ("", ""),
+        ("", wrapped("")),
+        ("true", "true"),
+        ("42", "42"),
+        (42, "42"),
+        (42, "42.0"),
+        (42, "=?base64?NDI=?="),
+        (42.0, "42"),
+        (42.0, "42.000"),
+        (-7, "-7"),
+        (0, "0"),
+        (0, "-0"),
+        (7, "007"),
+        (1.5, "1.5"),
+        (2**53 - 1, str(2**53 - 1)),
+        (1 - 2**53, str(1 - 2**53)),
+        (True, "true"),
+        (False, "false"),
+        (None, None),
+    ],
+)
+def test_a_header_that_repeats_its_parameter_passes(value: Any, header: str | None) -> None:
+    check_region(value, header)
+
+
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [
+        ("us-west1", "us-west2"),
+        ("us-west1", "US-WEST1"),
+        ("us-west1", ""),
+        ("us-west1", "us-west1, us-west1"),
+        ("", "x"),
+        ("42", "42.0"),
+        ("=?base64?SGVsbG8=?=", "=?base64?SGVsbG8=?="),
+        (42, "43"),
+        (42, "42.5"),
+        (42, "4.2e1"),
+        (42, "0x2a"),
+        (42, "4_2"),
+        (42, "+42"),
+        (42, "42."),
+        (42, "４２"),
+        (42, wrapped("４２")),
+        (42, "true"),
+        (1, "true"),
+        (True, "1"),
+        (True, "True"),
+        (False, "0"),
+        (False, ""),
+        (2**53 - 1, str(2**53)),
+        ("eu", "é"),
+        ("é", "é"),
+        ("Hello", "=?base64?SGVsbG8?="),
+        ("Hello", "=?base64?SGVs!!!bG8=?="),
+        (["eu"], "eu"),
+        ({"a": 1}, "eu"),
+    ],
+)
+def test_a_header_that_says_something_else_than_its_parameter_is_a_mismatch(value: Any, header: str) -> None:
+    with pytest.raises(HeaderMismatch):
+        check_region(value, header)
+
+
+@pytest.mark.parametrize("value", ["us-west1", "", 42, 42.0, 0, True, False])
+def test_a_parameter_without_its_header_is_a_mismatch_that_names_both(value: Any) -> None:
+    with pytest.raises(HeaderMismatch, match=r"Mcp-Param-Region is missing.*'arguments\.region'"):
+        check_region(value, None)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"region": None}, {"more": 1}])
+def test_a_header_without_its_parameter_is_a_mismatch(arguments: dict[str, Any]) -> None:
+    check_parameters({}, REGION, arguments)
+    with pytest.raises(HeaderMismatch, match=r"'eu', but the body has no 'arguments\.region'"):
+        check_parameters({"mcp-param-region": "eu"}, REGION, arguments)
+
+
+@pytest.mark.parametrize("value", [["eu"], {"a": 1}])
+def test_a_parameter_no_header_can_hold_is_left_to_who_checks_arguments(value: Any) -> None:
+    check_region(value, None)
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**53), 10**5000, 2.0**60], ids=["2^53", "-2^53", "10^5000", "2.0^60"])
+def test_a_number_that_readers_of_headers_could_round_is_a_mismatch(value: Any) -> None:
+    for header in (None, "9007199254740992"):
+        with pytest.raises(HeaderMismatch, match=r"'arguments\.region' is beyond"):
+            check_region(value, header)
+
+
+def test_a_parameter_within_an_object_is_read_there() -> None:
+    mirrors = [("Mcp-Param-City", ("place", "city"))]
+    check_parameters({"mcp-param-city": "Rome"}, mirrors, {"place": {"city": "Rome"}, "city": "Oslo"})
+    for arguments in ({"city": "Rome"}, {"place": "Rome"}, {"place": ["Rome"]}, {"place": {"city": {"city": "Rome"}}}):
+        with pytest.raises(HeaderMismatch):
+            check_parameters({"mcp-param-city": "Rome"}, mirrors, arguments)
+    for arguments in ({}, {"place": None}, {"place": "Rome"}, {"place": {"city": None}}):
+        check_parameters({}, mirrors, arguments)
+
+
+@given(st.text(max_size=40) | st.integers(1 - 2**53, 2**53 - 1) | st.booleans())
+def test_any_value_in_base64_passes_and_another_does_not(value: str | int | bool) -> None:
+    spelled = str(value).lower() if isinstance(value, bool) else str(value)
+    check_region(value, wrapped(spelled))
+    with pytest.raises(HeaderMismatch):
+        check_region(value, wrapped(f"{spelled}1"))
+
+
+@given(st.text(max_size=40))
+def test_no_header_whatsoever_makes_anything_else_than_a_mismatch(raw: str) -> None:
+    for value in ("eu", 42, True, 1.5, None, []):
+        with suppress(HeaderMismatch):
+            check_region(value, raw)

@@ -1,12 +1,14 @@
-"""Servers are started once in a session, when first asked for, and end with it."""
+"""Servers are started once in a session, when first asked for, and end with it; clients are installed once."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.real_clients.agency import Agency
-from tests.real_clients.sites import COMMANDS, Site, accepts, manage
+from tests.real_clients.node import Clients, NoClientsError, find_node, install
+from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, Project, Site, accepts, manage
 
 
 @pytest.fixture(scope="session")
@@ -25,16 +27,28 @@ def agency(database: Path) -> Agency:
 
 
 @pytest.fixture(scope="session")
-def running(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Site]]:
-    """Gives the server of a kind. At the end each is stopped, and has to have ended."""
-    sites: dict[str, Site] = {}
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the tables of the project of fixtures."""
+    path = tmp_path_factory.mktemp("fixtures") / "fixtures.sqlite3"
+    manage(path, "migrate", "--verbosity", "0", project=FIXTURES)
+    return path
 
-    def get(kind: str) -> Site:
-        if kind not in sites:
-            site = Site(kind, database, tmp_path_factory.mktemp(kind) / "output.txt")
+
+Running = Callable[[str, Project], Site]
+
+
+@pytest.fixture(scope="session")
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Gives the server of a kind for a project. At the end each is stopped, and has to have ended."""
+    sites: dict[tuple[str, Project], Site] = {}
+
+    def get(kind: str, project: Project) -> Site:
+        if (kind, project) not in sites:
+            database = request.getfixturevalue("database" if project is DEMO else "empty_database")
+            site = Site(kind, database, tmp_path_factory.mktemp(kind) / "output.txt", project)
             site.start()
-            sites[kind] = site
-        return sites[kind]
+            sites[kind, project] = site
+        return sites[kind, project]
 
     yield get
     for site in sites.values():
@@ -47,9 +61,19 @@ def running(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(params=sorted(COMMANDS))
-def site(request: pytest.FixtureRequest, running: Callable[[str], Site]) -> Iterator[Site]:
-    """Each kind of server. What it wrote during a test is shown if the test fails."""
-    site = running(request.param)
+def site(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
+    """The demo under each kind of server."""
+    yield from watched(running(request.param, DEMO))
+
+
+@pytest.fixture(params=["daphne", "uvicorn"])
+def interactive(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
+    """The project of fixtures under servers that keep streams open."""
+    yield from watched(running(request.param, FIXTURES))
+
+
+def watched(site: Site) -> Iterator[Site]:
+    """The site; what it wrote during a test is shown if the test fails."""
     before = len(site.output())
     yield site
     written = site.output()[before:]
@@ -57,3 +81,28 @@ def site(request: pytest.FixtureRequest, running: Callable[[str], Site]) -> Iter
     assert site.process is not None
     assert site.process.poll() is None, f"{site.kind} ended by itself"
     assert "Traceback" not in written
+
+
+MISSING = pytest.StashKey[str]()
+"""Why there are no JavaScript clients."""
+
+
+@pytest.fixture(scope="session")
+def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Clients:
+    """The JavaScript clients. Without them the tests are skipped, and the end of the run says why; CI fails."""
+    cache = request.config.cache
+    folder = cache.mkdir("javascript-clients") if cache else tmp_path_factory.mktemp("javascript-clients")
+    try:
+        node = find_node()
+        return Clients(node, install(node, folder), tmp_path_factory.mktemp("home"))
+    except NoClientsError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error), pytrace=False)
+        request.config.stash[MISSING] = str(error)
+        pytest.skip(str(error))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say loudly what was not driven."""
+    if reason := config.stash.get(MISSING, None):
+        terminalreporter.write_line(f"*** JavaScript clients: NOT DRIVEN. {reason} ***", red=True)

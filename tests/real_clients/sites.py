@@ -1,4 +1,4 @@
-"""The demo project as its own process, under each kind of server."""
+"""A project as its own process, under each kind of server."""
 
 import os
 import socket
@@ -18,31 +18,44 @@ PATIENCE = 60.0
 ATTEMPTS = 5
 """How many ports are tried; another process may take one between finding it free and using it."""
 
-COMMANDS: Mapping[str, Callable[[int], Sequence[str]]] = {
-    "daphne": lambda port: ["daphne", "-b", HOST, "-p", str(port), "demo_project.asgi:application"],
-    "gunicorn": lambda port: ["gunicorn", "-b", f"{HOST}:{port}", "demo_project.wsgi:application"],
-    "uvicorn": lambda port: ["uvicorn", "--host", HOST, "--port", str(port), "demo_project.asgi:application"],
+
+@dataclass(frozen=True)
+class Project:
+    """A Django project, and the environment variable by which it finds its SQLite file."""
+
+    package: str
+    database_variable: str
+
+
+DEMO = Project("demo_project", "DEMO_DATABASE")
+FIXTURES = Project("tests.conformance", "CONFORMANCE_DATABASE")
+"""Its tools do one thing each that the protocol has: ask, report progress, write to the log, announce changes."""
+
+COMMANDS: Mapping[str, Callable[[int, str], Sequence[str]]] = {
+    "daphne": lambda port, package: ["daphne", "-b", HOST, "-p", str(port), f"{package}.asgi:application"],
+    "gunicorn": lambda port, package: ["gunicorn", "-b", f"{HOST}:{port}", f"{package}.wsgi:application"],
+    "uvicorn": lambda port, package: ["uvicorn", "--host", HOST, "--port", str(port), f"{package}.asgi:application"],
 }
 
 
-def environment(database: Path) -> dict[str, str]:
-    """The environment of the demo with its data in *database*."""
+def environment(database: Path, project: Project = DEMO) -> dict[str, str]:
+    """The environment of a project with its data in *database*."""
     inherited = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
     return {
         **inherited,
-        "DEMO_DATABASE": str(database),
-        "DJANGO_SETTINGS_MODULE": "demo_project.settings",
+        project.database_variable: str(database),
+        "DJANGO_SETTINGS_MODULE": f"{project.package}.settings",
         "DEBUG": "0",
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def manage(database: Path, *arguments: str) -> None:
+def manage(database: Path, *arguments: str, project: Project = DEMO) -> None:
     """Run ``manage.py``; its output is shown if it fails."""
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=PROJECT,
-        env=environment(database),
+        env=environment(database, project),
         capture_output=True,
         text=True,
         timeout=300,
@@ -67,6 +80,7 @@ class Site:
     kind: str
     database: Path
     log: Path
+    project: Project = DEMO
     port: int = 0
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
@@ -83,9 +97,9 @@ class Site:
             self.port = free_port()
             with self.log.open("wb") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", *COMMANDS[self.kind](self.port)],
+                    [sys.executable, "-m", *COMMANDS[self.kind](self.port, self.project.package)],
                     cwd=PROJECT,
-                    env=environment(self.database),
+                    env=environment(self.database, self.project),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

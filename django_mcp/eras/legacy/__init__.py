@@ -3,45 +3,30 @@
 This folder could be deleted as one, with the clients that need it.
 """
 
+import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from django_mcp.core.registry import MCPServer
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, run
+from django.db import Error as DatabaseError
+
+from django_mcp.core.channel import Channel
+from django_mcp.eras.base import ACCEPTED, Answer, Inbound, capabilities
+from django_mcp.eras.legacy import control, sessions
+from django_mcp.eras.legacy.connections import end_session, named_session, open_stream
+from django_mcp.eras.legacy.running import answered, failed, receive, serve_request
 from django_mcp.eras.legacy.shapes import shape
-from django_mcp.eras.modern import complete, discover
+from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
-from django_mcp.protocol.errors import (
-    InvalidParams,
-    InvalidRequest,
-    ProtocolError,
-    ResourceNotFound,
-)
-from django_mcp.protocol.jsonrpc import (
-    Message,
-    Request,
-    Response,
-    encode_error,
-    encode_result,
-    parse,
-)
+from django_mcp.protocol.errors import InvalidParams, InvalidRequest, ProtocolError
+from django_mcp.protocol.jsonrpc import Message, Notification, Request, Response, encode_error, encode_result, parse
+
+__all__ = ["LegacyEra", "end_session", "open_stream"]
+
+logger = logging.getLogger("django_mcp")
 
 MOST_MESSAGES = 50
 """The longest batch."""
-
-
-class SessionNotFound(ProtocolError):
-    """The session is unknown, expired, or somebody else's; the client has to ``initialize`` again."""
-
-    code = -32600
-    http_status = 404
-    broken_envelope = True
-
-
-class FormerResourceNotFound(ProtocolError):
-    """What ``ResourceNotFound`` was until 2025-11-25."""
-
-    code = -32002
 
 
 class LegacyEra:
@@ -49,69 +34,87 @@ class LegacyEra:
 
     async def serve(self, inbound: Inbound) -> Answer:
         """Answer one body: a message, or a batch in the one version that has them."""
-        version = inbound.headers.get(headers.VERSION, versions.ASSUMED).strip()
+        session = None
+        if headers.SESSION in inbound.headers and not _is_initialize(inbound.body):
+            session = await named_session(inbound)
+        assumed = versions.ASSUMED if session is None else session.version
+        version = inbound.headers.get(headers.VERSION, assumed).strip()
         if type(inbound.body) is list:
-            return await self._batch(inbound.body, version, inbound)
-        return await self._one(parse(inbound.body), version, inbound)
+            return await self._batch(inbound.body, version, session, inbound)
+        return await self._one(parse(inbound.body), version, session, inbound)
 
-    async def _batch(self, messages: Sequence[Any], version: str, inbound: Inbound) -> Answer:
+    async def _batch(self, messages: Sequence[Any], version: str, session: Session | None, inbound: Inbound) -> Answer:
         if version not in versions.BATCHING:
-            raise InvalidRequest(f"Protocol {version} has no batches. Send each message in a POST of its own.")
+            raise InvalidRequest(f"Protocol {version} has no batches. Send each message by itself.")
         if not 0 < len(messages) <= MOST_MESSAGES:
             raise InvalidRequest(f"A batch holds 1 to {MOST_MESSAGES} messages; this one holds {len(messages)}.")
         bodies: list[bytes] = []
         for each in messages:
             try:
                 message = parse(each)
-                if type(message) is Request and message.method == "initialize":
-                    raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
-                answer = await self._one(message, version, inbound)
+                if type(message) is Request:
+                    if message.method == "initialize":
+                        raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
+                    # Several calls share one answer, so none of them has a stream to speak on.
+                    answer = await answered(message, version, session, inbound, Channel())
+                else:
+                    answer = await self._one(message, version, session, inbound)
             except ProtocolError as error:
                 answer = Answer(200, encode_error(error.request_id, error))
             if answer.body:
                 bodies.append(answer.body)
         return Answer(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
-    async def _one(self, message: Message, version: str, inbound: Inbound) -> Answer:
+    async def _one(self, message: Message, version: str, session: Session | None, inbound: Inbound) -> Answer:
         if type(message) is Response:
-            raise InvalidRequest("Nothing was asked that this could answer.", request_id=message.id)
-        if type(message) is not Request:
+            return await receive(message, session, inbound)
+        if type(message) is Notification:
+            if message.method == "notifications/cancelled" and session is not None:
+                await inbound.runner.sync(partial(control.cancel, session, message.params))
             return ACCEPTED
-        if headers.SESSION in inbound.headers and message.method != "initialize":
-            raise SessionNotFound("There is no such session. Send 'initialize' again.", request_id=message.id)
+        assert isinstance(message, Request)  # noqa: S101
+        if message.method != "initialize":
+            return await serve_request(message, version, session, inbound)
         try:
-            return Answer(200, await self._result(message, version, inbound))
-        except ResourceNotFound as error:
-            return Answer(200, encode_error(message.id, FormerResourceNotFound(error.message, error.data)))
+            return await initialize(message, inbound)
         except ProtocolError as error:
-            status = error.http_status if error.broken_envelope else 200
-            return Answer(status, encode_error(message.id, error))
-
-    async def _result(self, request: Request, version: str, inbound: Inbound) -> bytes:
-        server = inbound.server
-        match request.method:
-            case "initialize":
-                return encode_result(request.id, initialize(server, request))
-            case "ping":
-                return encode_result(request.id, {})
-            case "server/discover":  # a connector that rewrites the header must still be able to discover us
-                return encode_result(request.id, complete(discover(server), server))
-        return await run(
-            inbound, request, None, {}, version, lambda result: shape(result.fields, request.method, version)
-        )
+            return failed(message, error)
 
 
-def initialize(server: MCPServer, request: Request) -> dict[str, Any]:
-    """The handshake: agree on a version, say what there is (2025-11-25, Lifecycle, Initialization)."""
+async def initialize(request: Request, inbound: Inbound) -> Answer:
+    """The handshake: agree on a version, say what there is, open a session (2025-11-25, Lifecycle, Initialization)."""
+    version, body = greet(request, inbound)
+    client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
+    opening = partial(sessions.open_session, inbound.server, inbound.principal, version, client, declared)
+    try:
+        session_id = await inbound.runner.sync(opening)
+    except DatabaseError as error:
+        # All that needs no session works without; and what needs one says so.
+        logger.error("no session could be opened: %s", error)  # noqa: TRY400 - the traceback says nothing more
+        session_id = None
+    return Answer(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
+
+
+def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
+    """The version to speak, and the response to ``initialize``.
+
+    Raises:
+        InvalidParams: the client names no version.
+    """
     requested = request.params.get("protocolVersion")
     if not isinstance(requested, str):
         raise InvalidParams('"params.protocolVersion" must be a string.')
     version = versions.negotiate(requested)
+    server = inbound.server
     fields: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": server.capabilities,
+        "capabilities": capabilities(server, inbound.wire),
         "serverInfo": server.implementation,
     }
     if server.instructions:
         fields["instructions"] = server.instructions
-    return shape(fields, "initialize", version)
+    return version, encode_result(request.id, shape(fields, "initialize", version))
+
+
+def _is_initialize(body: Any) -> bool:
+    return type(body) is dict and body.get("method") == "initialize"

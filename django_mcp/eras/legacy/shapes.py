@@ -47,6 +47,33 @@ def shape(fields: dict[str, Any], method: str, version: str) -> dict[str, Any]:
     return fields
 
 
+def question(request: Mapping[str, Any], request_id: str, version: str) -> dict[str, Any]:
+    """A request to the client as *version* knows it.
+
+    Args:
+        request: ``{"method": …, "params": …}``.
+        request_id: its JSON-RPC id.
+        version: of the protocol.
+    """
+    params = dict(request["params"])
+    if "requestedSchema" in params and version < "2025-11-25":
+        schema = params["requestedSchema"]
+        properties = {name: _choice(field) for name, field in schema["properties"].items()}
+        params["requestedSchema"] = {**schema, "properties": properties}
+    if params.get("mode") == "url" and version >= "2025-11-25":
+        params["elicitationId"] = request_id  # required there, gone in the next version
+    return {"method": request["method"], "params": params}
+
+
+def _choice(field: Mapping[str, Any]) -> dict[str, Any]:
+    """A field whose choices have titles, as it was written before ``oneOf``."""
+    if "oneOf" not in field:
+        return dict(field)
+    choices = field["oneOf"]
+    names = {"enum": [each["const"] for each in choices], "enumNames": [each["title"] for each in choices]}
+    return {**_without(field, frozenset({"oneOf"})), **names}
+
+
 def _without(fields: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in unknown}
 

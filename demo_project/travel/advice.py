@@ -1,0 +1,44 @@
+"""Having a model choose among flights: the question it gets, and what can be made of its answer."""
+
+import re
+from collections.abc import Sequence
+
+from demo_project.travel.results import Flight
+
+ROLE = "You are a travel expert who helps people to find the flight that suits them."
+MOST_FLIGHTS = 40
+"""What a model is asked to compare."""
+MOST_WORDS = 1000
+"""Characters of a reason that are passed on."""
+
+
+def code_of(flight: Flight) -> str:
+    """Tells a flight from all others that are compared with it: ``CRL104-0715``, in business ``CRL104-0715B``."""
+    return f"{flight.number}-{flight.departs:%m%d}{'B' if flight.cabin == 'business' else ''}"
+
+
+def question(flights: Sequence[Flight], wishes: str) -> str:
+    """What the model is asked."""
+    offers = "\n".join(f"{code_of(each)}: {each}" for each in flights)
+    return (
+        f"Choose the best of these {len(flights)} flights for a traveller.\n\n{offers}\n\n"
+        f"What the traveller wishes: {wishes or 'a fair price at a reasonable hour'}.\n\n"
+        "Answer in two lines and nothing else:\n"
+        "FLIGHT: the code at the beginning of its line\n"
+        "REASON: one or two sentences for the traveller"
+    )
+
+
+def choice(answer: str, flights: Sequence[Flight]) -> tuple[Flight | None, str]:
+    """The flight an answer names, or None, and the reason it gives.
+
+    Models do not always keep to two lines. What counts is the first code after ``FLIGHT:``, or else the only one
+    that occurs anywhere.
+    """
+    by_code = {code_of(each): each for each in flights}
+    pattern = rf"\b({'|'.join(map(re.escape, by_code))})\b"
+    named = re.search(rf"FLIGHT\W*{pattern}", answer, re.IGNORECASE)
+    codes = {named[1].upper()} if named else {each.upper() for each in re.findall(pattern, answer, re.IGNORECASE)}
+    chosen = by_code[codes.pop()] if len(codes) == 1 else None
+    reason = re.search(r"REASON\W*(\w.*)", answer, re.IGNORECASE | re.DOTALL)
+    return chosen, (reason[1] if reason else answer).strip()[:MOST_WORDS]

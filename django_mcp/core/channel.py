@@ -1,0 +1,83 @@
+"""The way back to the client while a call runs.
+
+A ``Context`` speaks through a ``Channel``; what becomes of the words is the era's business. This module's channel
+leads nowhere, which is what a call has that nobody can be told about: one in a batch, say.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django_mcp.core.dialogue import Dialogue
+from django_mcp.protocol.errors import MissingClientCapability
+
+if TYPE_CHECKING:
+    from django_mcp.core.concurrency import Runner
+    from django_mcp.core.questions import Question
+    from django_mcp.primitives.mirrors import Mirror
+
+T = TypeVar("T")
+
+LEVELS: Sequence[str] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Least severe first (RFC 5424, section 6.2.1)."""
+
+
+class Cancelled(BaseException):
+    """Nobody waits for the result any more; raised in the tool where it next uses its context.
+
+    No ``Exception``, so that an ``except Exception`` in a tool lets it through and the transaction is rolled back.
+    """
+
+
+class Channel:
+    """Takes what a call has to say to its client, and says nothing.
+
+    Attributes:
+        cancelled: the client went away, or withdrew its request.
+        log_level: the least severe level the client wants to read; None for no log at all.
+    """
+
+    log_level: str | None = None
+    cancelled = False
+    _dialogue: Dialogue | None = None
+
+    @property
+    def dialogue(self) -> Dialogue:
+        """What was asked and answered; made when first needed, for most calls ask nothing."""
+        if self._dialogue is None:
+            self._dialogue = Dialogue()
+        return self._dialogue
+
+    @dialogue.setter
+    def dialogue(self, dialogue: Dialogue) -> None:
+        """Of earlier rounds."""
+        self._dialogue = dialogue
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification that belongs to this call. May be called from any thread."""
+
+    def let_go(self) -> None:
+        """Close the connection, where the client knows how to come back for the result."""
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """The function's result, now or as kept from an earlier round. Blocks."""
+        raise NotImplementedError
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:
+        """``once`` for a coroutine function."""
+        raise NotImplementedError
+
+    def lacks(self, question: "Question[Any]") -> Exception:
+        """What to raise where the client did not declare what a question needs."""
+        return MissingClientCapability(question.refusal, question.required)
+
+    def check_mirrors(self, mirrors: "Sequence[Mirror]", arguments: Mapping[str, Any]) -> None:
+        """Compare the arguments with headers that repeat them, where the protocol has such headers.
+
+        Raises:
+            HeaderMismatch: they differ.
+        """
+
+
+def is_wanted(level: str, least: str | None) -> bool:
+    """Whether a client that wants *least* and above wants *level*."""
+    return least is not None and LEVELS.index(level) >= LEVELS.index(least)

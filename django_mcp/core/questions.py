@@ -1,0 +1,317 @@
+"""What a tool, prompt or resource can ask its client: a form, a page to visit, a model's words, the roots."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from django_mcp.primitives.elicitation import FormError, form_schema
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri
+from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.jsonrpc import encode
+from django_mcp.protocol.sampling import read_content
+
+T = TypeVar("T")
+
+Action = Literal["accept", "decline", "cancel"]
+
+
+class Question(Generic[T]):
+    """A request to the client.
+
+    Attributes:
+        key: names the question among those of its call; by default made from its words, so that an answer never
+            serves another question than the one the person saw.
+        method: the JSON-RPC method.
+        needs: the client capability, like ``"elicitation.url"``.
+    """
+
+    method: ClassVar[str]
+    needs: str
+    key: str | None
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """The request's parameters."""
+        raise NotImplementedError
+
+    def read(self, answer: Mapping[str, Any]) -> T:
+        """The value of an answer.
+
+        Raises:
+            FormError: it does not fit what was asked; the question may be put again.
+            InvalidParams: it is no answer to this kind of question.
+        """
+        raise NotImplementedError
+
+    def again(self, problems: Sequence[str]) -> dict[str, Any]:
+        """The parameters with which to ask once more, after an answer that did not fit."""
+        del problems
+        return self.params
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that is asked."""
+        return hashlib.sha256(encode([self.method, self.essence])).hexdigest()[:16]
+
+    @property
+    def essence(self) -> Any:
+        """What makes it this question and no other."""
+        return self.params
+
+    @property
+    def required(self) -> dict[str, dict[str, Any]]:
+        """``needs`` as a ``ClientCapabilities`` object."""
+        whole, _, part = self.needs.partition(".")
+        return {whole: {part: {}} if part else {}}
+
+    @property
+    def refusal(self) -> str:
+        """The words for a client that did not declare it."""
+        return f"This needs a client that supports {self.needs!r}; yours did not declare it."
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited(Generic[T]):
+    """What a person did with an elicitation.
+
+    Attributes:
+        action: ``"accept"``, ``"decline"`` (they said no) or ``"cancel"`` (they closed it without a choice).
+        data: what they filled in, checked: an instance of the pydantic model, a Django form's ``cleaned_data``, or a
+            dict; None unless accepted.
+    """
+
+    action: Action
+    data: T | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether they said yes."""
+        return self.action == "accept"
+
+
+class Elicitation(Question[Elicited[Any]]):
+    """A form for the person at the client (2026-07-28, Elicitation, Form Mode).
+
+    Never for secrets: what is filled in passes through the client. ``URLElicitation`` is for those.
+
+    Args:
+        message: why they are asked.
+        schema: a pydantic model or Django form class with flat fields, or a JSON Schema of the allowed shape.
+        key: see ``Question``.
+    """
+
+    method = "elicitation/create"
+    needs = "elicitation"
+
+    def __init__(self, message: str, schema: Any, *, key: str | None = None) -> None:
+        self.message = message
+        self.form = form_schema(schema)
+        self.key = key
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """Without ``mode``, which older clients do not know and newer ones take for ``form``."""
+        return {"message": self.message, "requestedSchema": self.form.schema}
+
+    @property
+    def essence(self) -> Any:
+        """The words and the fields; not what they are filled with beforehand, which may be the time of day."""
+        properties = self.form.schema["properties"]
+        fields = {name: {**field, "default": None} for name, field in properties.items()}
+        return [self.message, fields]
+
+    def read(self, answer: Mapping[str, Any]) -> Elicited[Any]:
+        """What they did, with what they filled in."""
+        action = _action(answer)
+        if action != "accept":
+            return Elicited(action)
+        content = answer.get("content")
+        if not isinstance(content, dict):
+            raise FormError(["The form came back without its content."])
+        return Elicited(action, self.form.validate(content))
+
+    def again(self, problems: Sequence[str]) -> dict[str, Any]:
+        """The same form, with what was wrong."""
+        return {**self.params, "message": f"{self.message}\n\n{' '.join(problems)}"}
+
+
+class URLElicitation(Question[Elicited[None]]):
+    """A page the person is to visit (2026-07-28, Elicitation, URL Mode).
+
+    ``accept`` means that they agreed to open it, not that they are done there. The page must make sure that whoever
+    opens it is the user who was asked, and the URL must not log anybody in.
+
+    Args:
+        message: why they should.
+        url: of the page.
+        key: see ``Question``.
+    """
+
+    method = "elicitation/create"
+    needs = "elicitation.url"
+
+    def __init__(self, message: str, url: str, *, key: str | None = None) -> None:
+        self.message = message
+        self.url = check_uri(url)
+        self.key = key
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """``mode`` is ``url``."""
+        return {"mode": "url", "message": self.message, "url": self.url}
+
+    def read(self, answer: Mapping[str, Any]) -> Elicited[None]:
+        """What they did."""
+        return Elicited(_action(answer))
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the client's model said.
+
+    Attributes:
+        content: blocks: text, images, sound, or the tools it wants to use.
+        model: its name.
+        stop_reason: like ``"endTurn"``, ``"maxTokens"`` or ``"toolUse"``.
+    """
+
+    content: Sequence[Content]
+    model: str = ""
+    stop_reason: str | None = None
+    role: Literal["user", "assistant"] = "assistant"
+
+    @property
+    def text(self) -> str:
+        """All text blocks."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+
+class Sampling(Question[Sampled]):
+    """A request to the client's model (2026-07-28, Sampling).
+
+    Args:
+        messages: a str, a content block, a ``PromptMessage``, an earlier ``Sampled``, a ``SamplingMessage`` as a
+            mapping, or a list of these.
+        max_tokens: the most the model may write.
+        system_prompt, temperature, stop_sequences, model_preferences: as the specification has them; the client
+            may change or ignore them.
+        tools: ``Tool`` definitions as mappings; needs a client with ``sampling.tools``.
+        tool_choice: ``{"mode": "auto" | "required" | "none"}``.
+        key: see ``Question``.
+    """
+
+    method = "sampling/createMessage"
+
+    def __init__(
+        self,
+        messages: Any,
+        *,
+        max_tokens: int = 1000,
+        system_prompt: str | None = None,
+        temperature: float | None = None,
+        stop_sequences: Sequence[str] = (),
+        model_preferences: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        tool_choice: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.messages = messages if isinstance(messages, list | tuple) else [messages]
+        self.key = key
+        self.needs = "sampling.tools" if tools or tool_choice else "sampling"
+        self.options = {
+            "maxTokens": max_tokens,
+            "systemPrompt": system_prompt,
+            "temperature": temperature,
+            "stopSequences": list(stop_sequences) or None,
+            "modelPreferences": model_preferences,
+            "tools": [dict(each) for each in tools] or None,
+            "toolChoice": tool_choice,
+        }
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """Options that were not given are left out."""
+        given = {key: value for key, value in self.options.items() if value is not None}
+        return {"messages": [_message(each) for each in self.messages], **given}
+
+    def read(self, answer: Mapping[str, Any]) -> Sampled:
+        """The model's message."""
+        blocks = answer.get("content")
+        blocks = blocks if isinstance(blocks, list) else [blocks]
+        try:
+            content = tuple(read_content(block) for block in blocks)
+        except ValueError as error:
+            raise InvalidParams(f"The answer to sampling/createMessage has unreadable content: {error}") from None
+        model, stop, role = answer.get("model"), answer.get("stopReason"), answer.get("role")
+        return Sampled(
+            content,
+            model if isinstance(model, str) else "",
+            stop if isinstance(stop, str) else None,
+            "user" if role == "user" else "assistant",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder or the like within which the client's user wants work to be done."""
+
+    uri: str
+    name: str = ""
+
+
+class Roots(Question[list[Root]]):
+    """The client's roots (2026-07-28, Roots)."""
+
+    method = "roots/list"
+    needs = "roots"
+
+    def __init__(self, *, key: str | None = None) -> None:
+        self.key = key
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def read(self, answer: Mapping[str, Any]) -> list[Root]:
+        """The roots."""
+        roots = answer.get("roots")
+        if not isinstance(roots, list) or not all(isinstance(each, dict) for each in roots):
+            raise InvalidParams('The answer to roots/list must have "roots", an array of objects.')
+        return [Root(str(each.get("uri", "")), str(each.get("name") or "")) for each in roots]
+
+
+def raw(key: str, answer: Any) -> Mapping[str, Any]:
+    """The client's result for a question.
+
+    Raises:
+        InvalidParams: it is no object.
+        ToolError: the client answered with an error.
+    """
+    if not isinstance(answer, dict):
+        raise InvalidParams(f"The answer to {key!r} must be an object, the result of the request it answers.")
+    error = answer.get("error")
+    if isinstance(error, dict) and "message" in error:
+        raise ToolError(f"The client could not answer: {str(error['message'])[:500]}")
+    return answer
+
+
+def _action(answer: Mapping[str, Any]) -> Action:
+    match answer.get("action"):
+        case "accept" | "decline" | "cancel" as action:
+            return action  # type: ignore[no-any-return]
+    raise InvalidParams('The answer to elicitation/create must have "action": "accept", "decline" or "cancel".')
+
+
+def _message(given: Any) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, Sampled):
+        blocks = [block.to_wire() for block in given.content]
+        return {"role": given.role, "content": blocks[0] if len(blocks) == 1 else blocks}
+    if isinstance(given, PromptMessage):
+        return given.to_wire()
+    return PromptMessage(given).to_wire()

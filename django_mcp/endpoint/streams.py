@@ -1,0 +1,221 @@
+"""Event streams on their way out: framing, and the connection of a POST while its call runs."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from sse_starlette import ServerSentEvent
+
+from django_mcp.endpoint.messages import Headers, Reply
+from django_mcp.eras import KEEP_ALIVE, Event
+
+if TYPE_CHECKING:
+    from django_mcp.endpoint.gate import Admission
+
+PATIENCE_SECONDS = 0.05
+"""How long a call runs before somebody watches whether its client is still there; most are done by then."""
+MOST_WAITING = 1000
+"""Events kept for a client that does not read; then notifications are dropped, answers never."""
+
+EVENT_HEADERS: Headers = (
+    ("Content-Type", "text/event-stream"),
+    ("Cache-Control", "no-store"),
+    ("X-Accel-Buffering", "no"),
+)
+
+
+def frame(event: Event) -> bytes:
+    """An event's bytes."""
+    if event is KEEP_ALIVE:
+        return b":\r\n\r\n"
+    # An event without data is one all the same; a mere delay is none.
+    data = event.data.decode() if event.data or event.id else None
+    kind = event.kind if event.data else None
+    return ServerSentEvent(data=data, event=kind, id=event.id or None, retry=event.retry).encode()
+
+
+class BufferedWire:
+    """Where nothing can go out before the call is done: what is sent is kept, and goes out with the answer."""
+
+    is_live = False
+
+    def __init__(self, *, takes_events: bool, can_hold: bool) -> None:
+        self.takes_events = takes_events
+        self.can_hold = can_hold
+        self.frames: list[bytes] = []
+
+    @property
+    def opened(self) -> bool:
+        """Whether the answer is a stream."""
+        return bool(self.frames)
+
+    def send(self, event: Event) -> None:
+        """Keep it."""
+        self.frames.append(frame(event))
+
+    def close(self) -> None:
+        """The whole answer goes out at the end anyway."""
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Nobody can tell."""
+
+    async def body(self, reply: Reply) -> AsyncIterator[bytes]:
+        """The stream."""
+        for each in self.frames:
+            yield each
+        if reply.body:
+            yield frame(Event(reply.body))
+        if reply.stream is not None:
+            async with aclosing(reply.stream) as stream:
+                async for event in stream:
+                    yield frame(event)
+
+
+class LiveWire:
+    """An ASGI connection. The first event turns the answer into a stream."""
+
+    can_hold = True
+    is_live = True
+
+    __slots__ = (
+        "_admitted",
+        "_frames",
+        "_gone",
+        "_loop",
+        "_receive",
+        "_send",
+        "_started",
+        "_thread",
+        "_watching",
+        "_writing",
+        "opened",
+        "takes_events",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+        admitted: "Admission",
+    ) -> None:
+        self.takes_events = admitted.accepts.events
+        self.opened = False
+        self._receive = receive
+        self._send = send
+        self._admitted = admitted
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._frames: deque[bytes] = deque()
+        self._gone = self._started = False
+        self.timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def send(self, event: Event) -> None:
+        """Send an event now, from whatever thread."""
+        self.opened = True
+        if threading.get_ident() == self._thread:
+            self._put(frame(event))
+        else:
+            self._loop.call_soon_threadsafe(self._put, frame(event))
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """Call *gone* when the client goes away, if the call takes longer than most."""
+
+        def start() -> None:
+            self._watching = self._loop.create_task(self._until_gone(gone))
+
+        self.timer = self._loop.call_later(PATIENCE_SECONDS, start)
+
+    def unwatch(self) -> None:
+        """The call is done; what happens to the connection from now on does not concern it."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    def close(self) -> None:
+        """End the stream; what is sent from now on goes nowhere."""
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.close)
+        elif not self._gone:
+            self._put(b"")
+            self._gone = True
+
+    async def finish(self, reply: Reply) -> None:
+        """Send the rest of the stream: the answer, and events as they come until the client goes away."""
+        self.opened = True
+        if reply.body and not self._gone:
+            self._frames.append(frame(Event(reply.body)))
+        if reply.stream is not None:
+            await self._follow(reply.stream)
+        self._start_writing()
+        if self._writing is not None:
+            await self._writing
+        if not self._gone:
+            self._gone = True
+            await self._send({"type": "http.response.body", "body": b""})
+
+    async def _follow(self, stream: Any) -> None:
+        reader = asyncio.current_task()
+        assert reader is not None  # noqa: S101
+        left = False
+
+        def gone() -> None:
+            nonlocal left
+            left = self._gone = True
+            reader.cancel()
+
+        self.unwatch()
+        watching = asyncio.create_task(self._until_gone(gone))
+        try:
+            async with aclosing(stream):
+                async for event in stream:
+                    self._put(frame(event))
+        except asyncio.CancelledError:
+            if not left:
+                raise
+            reader.uncancel()
+        finally:
+            watching.cancel()
+
+    async def _until_gone(self, gone: Callable[[], None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        gone()
+
+    def _put(self, data: bytes) -> None:
+        if self._gone or len(self._frames) > MOST_WAITING:
+            return
+        self._frames.append(data)
+        self._start_writing()
+
+    def _start_writing(self) -> None:
+        if self._writing is None and (self._frames or not self._started):
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            if not self._started:
+                self._started = True
+                headers = [
+                    (name.lower().encode("latin-1"), value.encode("latin-1"))
+                    for name, value in self._admitted.event_headers
+                ]
+                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            while self._frames:
+                data = b"".join(self._frames)
+                last = not self._frames[-1]
+                self._frames.clear()
+                await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+        except OSError:  # some servers tell so that the client is gone
+            self._gone = True
+            self._frames.clear()
+        finally:
+            self._writing = None

@@ -1,0 +1,108 @@
+"""Calls whose answer is a resumable stream, and the questions they wait for. All of it in the database.
+
+Nothing waits in memory: a question is saved with its call, and the POST that brings the last answer runs the next
+round, in whatever worker it arrives.
+"""
+
+import datetime
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.core.dialogue import Dialogue
+from django_mcp.eras.legacy.shapes import question
+from django_mcp.live import log
+from django_mcp.models import Call, PendingRequest, Session
+from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode
+
+END = ""
+"""The entry after which a stream has no more."""
+
+
+def topic(call: Call) -> str:
+    """Under which a call's stream is logged."""
+    return f"stream:{call.key}"
+
+
+def begin(session: Session, request: Request) -> Call:
+    """Note a call, for its stream begins."""
+    return Call.objects.create(
+        key=secrets.token_urlsafe(12),
+        session=session,
+        request={"id": request.id, "method": request.method, "params": request.params},
+        expires=timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS),
+    )
+
+
+def say(call: Call, messages: Sequence[bytes]) -> list[int]:
+    """Add messages to its stream; their ids."""
+    return log.append([(topic(call), message.decode()) for message in messages])
+
+
+def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
+    """Save questions with their call, and put them into its stream; ids and messages."""
+    pending = [PendingRequest(call=call, request_id=secrets.token_urlsafe(12), key=key) for key in requests]
+    messages = []
+    for each in pending:
+        asked = question(requests[each.key], each.request_id, version)
+        messages.append(encode({"jsonrpc": JSONRPC, "id": each.request_id, **asked}))
+    with transaction.atomic():
+        call.questions.all().delete()
+        PendingRequest.objects.bulk_create(pending)
+        # The next round speaks under the same progress token, and progress must grow (2025-11-25, Progress).
+        saved = {**dialogue.to_json(), "progress": dialogue.progress}
+        Call.objects.filter(pk=call.pk).update(dialogue=saved, status=Call.Status.ASKING)
+        return list(zip(say(call, messages), messages, strict=True))
+
+
+def end(call: Call, messages: Sequence[bytes]) -> list[int]:
+    """Add the last messages to its stream; their ids. What was asked and not answered is forgotten."""
+    with transaction.atomic():
+        call.questions.all().delete()
+        Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
+        return log.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
+
+
+def receive(session: Session, response: Response) -> Call | None:
+    """Save an answer. The call it completes, to be run by whoever gets it; it is given to one only.
+
+    An answer that comes twice, late, or to a question never asked changes nothing.
+    """
+    answer = {"error": response.error} if response.error is not None else {"result": response.result}
+    pending = PendingRequest.objects.filter(request_id=str(response.id), call__session=session)
+    if not pending.filter(answer__isnull=True).update(answer=answer):
+        return None
+    call = pending.select_related("call").get().call
+    open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
+    asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
+    return call if asking.update(status=Call.Status.RUNNING) else None
+
+
+def resume(call: Call) -> tuple[Request, Dialogue]:
+    """What a call needs for its next round."""
+    call.refresh_from_db()
+    dialogue = Dialogue(**call.dialogue)
+    answers = {each.key: each.answer or {} for each in call.questions.all()}
+    dialogue.answer({key: answer.get("result", answer) for key, answer in answers.items()})
+    return Request(**call.request), dialogue
+
+
+def withdraw(session: Session, request_id: Any) -> None:
+    """End a call that waits for its client, for the client does not want it any more."""
+    waiting = session.calls.filter(status=Call.Status.ASKING, request__id=request_id)
+    for call in waiting:
+        end(call, [])
+
+
+def find(session: Session, event_id: str) -> tuple[Call, int] | None:
+    """The stream of an event id, and the position after which to go on."""
+    key, _, position = event_id.rpartition(".")
+    if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
+        return None
+    call = session.calls.filter(key=key).first()
+    return None if call is None else (call, int(position))

@@ -1,0 +1,185 @@
+"""How a call speaks to a client that opened a session: on a stream that is logged, so that it can be resumed.
+
+A call that says nothing before its answer writes no log. The first word opens the stream: from then on what is said
+goes through a queue to the log, and from there to the connection, if it is still there.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import Runner
+from django_mcp.core.questions import Question
+from django_mcp.eras.base import Answer, Event, Inbound, notification
+from django_mcp.eras.legacy import calls
+from django_mcp.live import steps
+from django_mcp.live.patience import patiently
+from django_mcp.models import Call, Session
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.jsonrpc import Request
+
+T = TypeVar("T")
+
+RETRY_MS = 500
+"""After how long a client that was let go is to come back."""
+PRIMING_SINCE = "2025-11-25"
+"""Older clients take an event without data for a broken message."""
+
+
+class LegacyChannel(Channel):
+    """See the module.
+
+    Args:
+        inbound: the POST that runs the call.
+        session: of the client, or None.
+        request: the call's request.
+        version: of the protocol.
+        call: where its stream is open already: a later round. Nothing goes to *inbound*'s connection then.
+    """
+
+    def __init__(
+        self, inbound: Inbound, session: Session | None, request: Request, version: str, call: Call | None = None
+    ) -> None:
+        self.log_level = session.log_level if session else None
+        self.inbound = inbound
+        self.session = session
+        self.request = request
+        self.version = version
+        self.call = call
+        self._wire = inbound.wire if call is None else None
+        self._messages: deque[bytes] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._letting_go = False
+        self._loop = asyncio.get_running_loop() if inbound.wire.can_hold and inbound.wire.is_live else None
+        self.task: asyncio.Task[Any] | None = None
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a question would reach the client, and its answer this call."""
+        return self.session is not None and (self.call is not None or self.inbound.wire.takes_events)
+
+    @property
+    def opened(self) -> bool:
+        """Whether something was said."""
+        return self.call is not None or bool(self._messages) or self._writing is not None or self._letting_go
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send it: at once where there is nothing to resume, else through the log."""
+        if self.call is None and not self.inbound.wire.takes_events:
+            return
+        message = notification(method, params)
+        if self.session is None:
+            self.inbound.wire.send(Event(message))
+            return
+        self._messages.append(message)
+        self._wake()
+
+    def let_go(self) -> None:
+        """Close the connection; the client comes back with the id of the last event it saw."""
+        resumable = self.inbound.over_http and self.version >= PRIMING_SINCE
+        if self.session is not None and resumable and self._loop is not None:
+            self._letting_go = True
+            self._wake()
+
+    def cancel(self) -> None:
+        """Stop: a coroutine where it waits, a function where it next uses its context."""
+        if not self.cancelled and self.task is not None:  # once: the end of the stream is not to be stopped too
+            self.task.cancel()
+        self.cancelled = True
+
+    def withdraw(self) -> None:
+        """``cancel``, from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.cancel)
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """See ``live.steps``."""
+        return steps.once(self.dialogue.id, key, function)
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+        """See ``live.steps``."""
+        return await steps.aonce(self.dialogue.id, key, function, runner)
+
+    def lacks(self, question: Question[Any]) -> Exception:
+        """These versions have no error for it; the model can read a tool's."""
+        return ToolError(question.refusal)
+
+    # The end of a round
+
+    async def ask(self, requests: Mapping[str, Any]) -> int:
+        """Send questions; the position after the last."""
+        async with self._turn:
+            call = await self._say_all()
+            asked = await self._saved(partial(calls.ask, call, self.dialogue, requests, self.version))
+            self._send(call, asked)
+        return asked[-1][0]
+
+    async def end(self, messages: list[bytes]) -> None:
+        """Send the last messages and end the stream."""
+        async with self._turn:
+            call = await self._say_all()
+            ids = await self._saved(partial(calls.end, call, messages))
+            self._send(call, list(zip(ids, messages, strict=True)))
+
+    async def finish(self, body: bytes) -> Answer:
+        """The rest of the answer to a request that said something before."""
+        if self.inbound.wire.is_live:
+            await self.end([body])
+            return Answer(200)
+        for message in self._messages:  # all goes out at once, so there is nothing to resume
+            self.inbound.wire.send(Event(message))
+        return Answer(200, body)
+
+    # The way through the log
+
+    def _wake(self) -> None:
+        """Have what waits written, on the loop."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._start)
+
+    def _start(self) -> None:
+        if self._writing is None and (self._messages or self._letting_go):
+            self._writing = self._loop.create_task(self._write())  # type: ignore[union-attr]
+
+    async def _write(self) -> None:
+        try:
+            async with self._turn:
+                await self._say_all()
+            if self._letting_go and self._wire is not None:
+                self._wire.send(Event(retry=RETRY_MS))
+                self._wire.close()
+                self._wire = None
+        finally:
+            self._writing = None
+
+    async def _say_all(self) -> Call:
+        """Write what waits, in this task's turn: two that write at once would open two streams, or lose the order."""
+        call = await self._open()
+        while waiting := len(self._messages):
+            messages = [self._messages[position] for position in range(waiting)]
+            ids = await self._saved(partial(calls.say, call, messages))
+            for _ in messages:  # only now: what could not be written is still to be said
+                self._messages.popleft()
+            self._send(call, list(zip(ids, messages, strict=True)))
+        return call
+
+    async def _open(self) -> Call:
+        if self.call is None:
+            assert self.session is not None  # noqa: S101
+            self.call = await self._saved(partial(calls.begin, self.session, self.request))
+            if self._wire is not None and self.version >= PRIMING_SINCE:
+                self._wire.send(Event(id=f"{self.call.key}.0", retry=RETRY_MS))
+        return self.call
+
+    async def _saved(self, write: Callable[[], T]) -> T:
+        """What was said is kept for when the database is back; the call itself may have done what it was to do."""
+        return await patiently(self.inbound.runner, write)
+
+    def _send(self, call: Call, messages: list[tuple[int, bytes]]) -> None:
+        if self._wire is not None:
+            for position, message in messages:
+                self._wire.send(Event(message, id=f"{call.key}.{position}"))

@@ -1,0 +1,216 @@
+"""HTTP+SSE, the transport of 2024-11-05: one stream for all that the server says, and a POST for each message.
+
+A POST may come to another worker than the one that holds the stream. So what there is to say is logged under a topic
+of the session, and the stream reads it there: messages as they are, and between them words of our own, of which the
+most important, ``call <key>``, says that a call has begun to speak. What it says is in a stream that is logged anyway
+(``calls``), and which from then on is part of this one.
+"""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from functools import partial
+
+from django.db import Error as DatabaseError
+from django.utils.encoding import escape_uri_path
+
+from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
+from django_mcp.eras.legacy import LegacyEra, greet, sessions
+from django_mcp.eras.legacy.connections import NotServed, Unavailable, named_session
+from django_mcp.eras.legacy.joined import Joined
+from django_mcp.eras.legacy.running import failed
+from django_mcp.eras.legacy.sessions import SessionNotFound
+from django_mcp.eras.legacy.streams import changes_for, tail
+from django_mcp.live import log
+from django_mcp.live.follower import Subscription, follow
+from django_mcp.live.patience import patiently
+from django_mcp.models import Event as StreamEvent
+from django_mcp.models import Session
+from django_mcp.protocol import headers, versions
+from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
+
+logger = logging.getLogger("django_mcp")
+
+STREAM, MESSAGES = "/sse", "/messages"
+"""URL paths below that of the endpoint."""
+BEFORE_HANDSHAKE = versions.LEGACY[-1]
+CALL, INITIALIZED = "call", "initialized"
+"""Words between the messages; no message begins with a letter."""
+
+ERA = LegacyEra()
+
+
+def topic(session: Session) -> str:
+    """Under which is logged what goes into a session's one stream."""
+    return f"sse:{session.pk}"
+
+
+async def open_events(inbound: Inbound) -> Answer:
+    """A GET: a session, and the stream that lasts as long.
+
+    Raises:
+        Unavailable: there is no database to keep the session in.
+    """
+    if not inbound.wire.can_hold:
+        return _needs_asgi()
+    try:
+        session_id, session = await inbound.runner.sync(partial(_open, inbound))
+    except DatabaseError as error:
+        logger.error("no session could be opened: %s", error)  # noqa: TRY400 - the traceback says nothing more
+        raise Unavailable("No session can be opened at the moment. Try again.") from None
+    path = str(inbound.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
+    address = f"{escape_uri_path(path)}?session_id={session_id}"
+    inbound = inbound._replace(headers={headers.SESSION: session_id})
+    return Answer(200, stream=_events(address, session, inbound))
+
+
+async def receive_message(inbound: Inbound) -> Answer:
+    """A POST: its answer goes into the stream of the session that the URL names.
+
+    Raises:
+        SessionNotFound: there is none such for this caller.
+        InvalidRequest: it is no message.
+    """
+    if not inbound.wire.can_hold:
+        return _needs_asgi()
+    inbound = inbound._replace(headers={headers.SESSION: inbound.edge().GET.get("session_id", "")})
+    session = await named_session(inbound)
+    message = None if type(inbound.body) is list else parse(inbound.body)
+    detached(_serve(message, session, inbound._replace(wire=StreamWire(session), over_http=False)))
+    return ACCEPTED
+
+
+class StreamWire:
+    """Leads from a POST to its session's stream, wherever that is held."""
+
+    takes_events = can_hold = is_live = True
+
+    def __init__(self, session: Session) -> None:
+        self.opened = False
+        self._session = session
+
+    def send(self, event: Event) -> None:
+        """Say once which call the event is of. The event itself is logged already, as part of that call."""
+        key = event.id.rpartition(".")[0]
+        if key and not self.opened:
+            self.opened = True
+            detached(_say(self._session, f"{CALL} {key}"))
+
+    def close(self) -> None:
+        """The stream is not this call's to close."""
+
+    def watch(self, gone: object) -> None:
+        """Cancellations come as messages."""
+
+
+def _needs_asgi() -> Answer:
+    error = NotServed("HTTP+SSE needs an ASGI server, which can keep a stream open. Use Streamable HTTP.")
+    return Answer(error.http_status, encode_error(None, error), [("Allow", "OPTIONS")])
+
+
+def _open(inbound: Inbound) -> tuple[str, Session]:
+    server, principal = inbound.server, inbound.principal
+    session_id = sessions.open_session(server, principal, BEFORE_HANDSHAKE, None, None)
+    if session_id is None:
+        raise Unavailable("HTTP+SSE needs a database, which this site has not. Use Streamable HTTP.")
+    return session_id, sessions.find_session(session_id, server, principal)
+
+
+def _end(session: Session) -> None:
+    StreamEvent.objects.filter(topic=topic(session)).delete()
+    sessions.end_session(session)
+
+
+async def _say(session: Session, *entries: str) -> None:
+    await patiently(shared_pool(), partial(log.append, [(topic(session), entry) for entry in entries]))
+
+
+# A message and what comes of it
+
+
+async def _serve(message: Message | None, session: Session, inbound: Inbound) -> None:
+    """Serve a message, or None for a batch. Nothing but a request and a batch is answered."""
+    answer = await _answer(message, session, inbound)
+    if answer.stream is not None:
+        await answer.stream.aclose()  # whoever holds the session's stream reads it
+    if answer.body and not isinstance(message, Notification) and (message is None or isinstance(message, Request)):
+        await _say(session, answer.body.decode())
+    elif isinstance(message, Notification) and message.method == "notifications/initialized":
+        await _say(session, INITIALIZED)
+
+
+async def _answer(message: Message | None, session: Session, inbound: Inbound) -> Answer:
+    request = message if isinstance(message, Request) else None
+    try:
+        if request is not None and request.method == "initialize":
+            return await _initialize(request, session, inbound)
+        return await ERA.serve(inbound)
+    except ProtocolError as error:
+        return Answer(error.http_status, encode_error(error.request_id, error))
+    except Exception as error:  # noqa: BLE001 - which is logged
+        return Answer(500, failure(None if request is None else request.id, error))
+
+
+async def _initialize(request: Request, session: Session, inbound: Inbound) -> Answer:
+    try:
+        version, body = greet(request, inbound)
+    except ProtocolError as error:
+        return failed(request, error)
+    client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
+    update = partial(
+        Session.objects.filter(pk=session.pk).update,
+        version=version,
+        client=client if isinstance(client, dict) else {},
+        capabilities=declared if isinstance(declared, dict) else {},
+    )
+    await inbound.runner.sync(update)
+    return Answer(200, body)
+
+
+# The stream
+
+
+async def _events(address: str, session: Session, inbound: Inbound) -> AsyncGenerator[Event, None]:
+    subscription = await follow(topic(session))
+    joined = Joined()
+    try:
+        yield Event(address.encode(), kind="endpoint")
+        joined.add(_said(session, inbound, subscription, joined), ends=True)
+        async with aclosing(joined.events()) as events:
+            async for event in events:
+                yield event
+    finally:
+        subscription.close()
+        await joined.close()
+        with suppress(DatabaseError):  # it expires then
+            await shared_pool().sync(partial(_end, session))
+
+
+async def _said(
+    session: Session, inbound: Inbound, subscription: Subscription, joined: Joined
+) -> AsyncGenerator[Event, None]:
+    """What is logged for the session; with *joined* what other streams have for it."""
+    run = partial(patiently, shared_pool())
+    hears = False
+    async with aclosing(subscription.entries()) as entries:
+        async for found in entries:
+            if found is None:
+                yield KEEP_ALIVE
+                try:
+                    await named_session(inbound)  # so that it does not expire
+                except SessionNotFound:
+                    return
+                except Unavailable:
+                    continue
+            elif not found.data[0].isalpha():
+                yield Event(found.data.encode())
+            elif found.data == INITIALIZED and not hears:
+                hears = True
+                await run(session.refresh_from_db)
+                joined.add(changes_for(session, inbound.server, None))
+            elif found.data.startswith(CALL):
+                call = await run(session.calls.filter(key=found.data.removeprefix(f"{CALL} ")).first)
+                if call is not None:
+                    joined.add(tail(call, 0))

@@ -1,0 +1,152 @@
+"""Running a request of a client that may have a session: to its answer, or to the questions it has first."""
+
+import asyncio
+import logging
+from functools import partial
+
+from django_mcp.core.channel import Cancelled, Channel
+from django_mcp.core.concurrency import detached
+from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for, response
+from django_mcp.eras.legacy import calls, control
+from django_mcp.eras.legacy.channel import RETRY_MS, LegacyChannel
+from django_mcp.eras.legacy.shapes import shape
+from django_mcp.eras.legacy.streams import tail
+from django_mcp.eras.modern import complete, discover
+from django_mcp.live.patience import patiently
+from django_mcp.models import Call, Session
+from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
+from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_result
+
+logger = logging.getLogger("django_mcp")
+
+
+class FormerResourceNotFound(ProtocolError):
+    """What ``ResourceNotFound`` was until 2025-11-25."""
+
+    code = -32002
+
+
+async def serve_request(request: Request, version: str, session: Session | None, inbound: Inbound) -> Answer:
+    """The answer to a request."""
+    channel = LegacyChannel(inbound, session, request, version)
+    if session is None or not inbound.wire.is_live or not may_speak(inbound.server, request.method, request.params):
+        return await answered(request, version, session, inbound, channel)
+    # What is under way must not end with the connection: a client that lost it did not withdraw its request.
+    channel.task = detached(answered(request, version, session, inbound, channel))
+    watching = _watch_later(session, channel)
+    try:
+        return await asyncio.shield(channel.task)
+    except asyncio.CancelledError:
+        if not channel.cancelled:
+            raise
+        return await _withdrawn(channel)
+    finally:
+        watching.cancel()
+
+
+async def answered(
+    request: Request, version: str, session: Session | None, inbound: Inbound, channel: Channel
+) -> Answer:
+    """Run a request and answer it: plainly, or on the stream that was opened meanwhile."""
+    speaks = channel if isinstance(channel, LegacyChannel) else None
+    try:
+        body = await _result(request, version, session, inbound, channel)
+    except InputRequired as needed:
+        assert speaks is not None  # noqa: S101 - others have no capabilities, so nothing is asked
+        return await _asked(needed, speaks, inbound)
+    except Cancelled:
+        return ACCEPTED if speaks is None else await _withdrawn(speaks)
+    except ProtocolError as error:
+        answer = failed(request, error)
+        if speaks is None or not speaks.opened:
+            return answer
+        body = answer.body
+    if speaks is None or not speaks.opened:
+        return Answer(200, body)
+    return await speaks.finish(body)
+
+
+async def receive(answer: Response, session: Session | None, inbound: Inbound) -> Answer:
+    """Take an answer to a question; the last one that a call waits for lets it go on.
+
+    Raises:
+        InvalidRequest: there is no session in which it could have been asked.
+    """
+    if session is None:
+        raise InvalidRequest("Nothing was asked that this could answer.", request_id=answer.id)
+    call = await inbound.runner.sync(partial(calls.receive, session, answer))
+    if call is not None:
+        await inbound.runner.later(partial(_next_round, call, session, inbound))
+    return ACCEPTED
+
+
+def failed(request: Request, error: ProtocolError) -> Answer:
+    """The answer to a request that failed."""
+    if isinstance(error, ResourceNotFound):
+        error = FormerResourceNotFound(error.message, error.data)
+    return Answer(error.http_status if error.broken_envelope else 200, encode_error(request.id, error))
+
+
+async def _result(request: Request, version: str, session: Session | None, inbound: Inbound, channel: Channel) -> bytes:
+    match request.method:
+        case "ping":
+            return encode_result(request.id, {})
+        case "server/discover":  # a connector that rewrites the header must still be able to discover us
+            return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
+    handler = control.HANDLERS.get(request.method)
+    if handler is not None:
+        context = context_for(inbound, request, None, {}, channel)
+        return encode_result(request.id, await handler(context, session))
+    declared = session.capabilities if session and isinstance(channel, LegacyChannel) and channel.can_ask else {}
+    context = context_for(inbound, request, session.client if session else None, declared, channel)
+    result = await dispatch(context)
+    return response(request.id, result, version, lambda result: shape(result.fields, request.method, version))
+
+
+async def _asked(needed: InputRequired, channel: LegacyChannel, inbound: Inbound) -> Answer:
+    """The stream of a call that has questions: it stays open where it can, and can be taken up again where not."""
+    position = await channel.ask(needed.requests)
+    assert channel.call is not None  # noqa: S101
+    if inbound.wire.can_hold:
+        return Answer(200, stream=tail(channel.call, position))
+    inbound.wire.send(Event(retry=RETRY_MS))
+    return Answer(200)
+
+
+async def _withdrawn(channel: LegacyChannel) -> Answer:
+    """No answer goes to a request that was cancelled; a stream that was opened for it ends."""
+    if channel.opened:
+        await channel.end([])
+        return Answer(200)
+    return ACCEPTED
+
+
+async def _next_round(call: Call, session: Session, inbound: Inbound) -> None:
+    """Run a call again, with the answers so far. What comes of it goes into its stream."""
+    request, dialogue = await patiently(inbound.runner, partial(calls.resume, call))
+    channel = LegacyChannel(inbound, session, request, session.version, call)
+    channel.dialogue = dialogue
+    if inbound.wire.is_live:
+        channel.task = asyncio.current_task()
+        _watch_later(session, channel)
+    try:
+        body = await _result(request, session.version, session, inbound, channel)
+    except InputRequired as needed:
+        await channel.ask(needed.requests)
+    except (Cancelled, asyncio.CancelledError):
+        await channel.end([])
+    except ProtocolError as error:
+        await channel.end([failed(request, error).body])
+    except Exception:
+        logger.exception("a round of %s could not be run", request.method)
+        broken = InternalError("Something went wrong on the server. Make the call again.")
+        await channel.end([failed(request, broken).body])
+    else:
+        await channel.end([body])
+
+
+def _watch_later(session: Session, channel: LegacyChannel) -> asyncio.TimerHandle:
+    control.expect(session, channel)
+    return asyncio.get_running_loop().call_later(control.PATIENCE_SECONDS, control.watch, session, channel)

@@ -1,0 +1,98 @@
+"""Sessions, in the database, so that any worker can serve any request (2025-11-25, Transports, Session Management).
+
+Many clients ``initialize`` on each connect and never come back, so a session that was not used yet lives shortly.
+"""
+
+import datetime
+import hashlib
+import secrets
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+from django_mcp.live import log
+from django_mcp.live.clearing import clear
+from django_mcp.models import Event, Session
+from django_mcp.protocol.errors import ProtocolError, RequestId
+
+UNUSED_SECONDS = 600
+"""How long a session lives that was opened and never used."""
+CLEAR_EVERY = 100
+"""After how many new sessions expired ones are deleted, for sites that never run ``mcp_clear``."""
+CLEAR_MOST = 500
+
+
+class SessionNotFound(ProtocolError):
+    """The session is unknown, expired, or somebody else's; the client has to ``initialize`` again."""
+
+    code = -32600
+    http_status = 404
+    broken_envelope = True
+
+    def __init__(self, request_id: RequestId | None = None) -> None:
+        super().__init__("There is no such session. Send 'initialize' again.", request_id=request_id)
+
+
+def open_session(server: MCPServer, principal: Principal, version: str, client: Any, capabilities: Any) -> str | None:
+    """A new session's id: visible ASCII, 256 random bits. None for a site without a database."""
+    if connection.vendor == "unknown":
+        return None
+    session_id = secrets.token_urlsafe(32)
+    session = Session.objects.create(
+        key=_hash(session_id),
+        server=server.name,
+        principal_kind=principal.kind,
+        principal_id=principal.id,
+        version=version,
+        client=client if isinstance(client, dict) else {},
+        capabilities=capabilities if isinstance(capabilities, dict) else {},
+        expires=_in(min(UNUSED_SECONDS, settings.SESSION_SECONDS)),
+    )
+    if session.pk % CLEAR_EVERY == 0:
+        clear(CLEAR_MOST)
+    return session_id
+
+
+def find_session(session_id: str, server: MCPServer, principal: Principal) -> Session:
+    """The session, whose life begins anew.
+
+    Raises:
+        SessionNotFound: it is unknown, expired, of another endpoint or another caller: all in the same words.
+    """
+    session = Session.objects.filter(
+        key=_hash(session_id),
+        server=server.name,
+        principal_kind=principal.kind,
+        principal_id=principal.id,
+        expires__gt=timezone.now(),
+    ).first()
+    if session is None:
+        raise SessionNotFound
+    # Not written with each request: only when a tenth of its life is over.
+    if session.expires < _in(settings.SESSION_SECONDS * 9 // 10):
+        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_SECONDS))
+    return session
+
+
+def end_session(session: Session) -> None:
+    """Delete it, with its calls, and end its streams."""
+    Event.objects.filter(topic__in=[f"stream:{key}" for key in session.calls.values_list("key", flat=True)]).delete()
+    log.append([(topic(session), '{"ended": true}')])
+    session.delete()
+
+
+def topic(session: Session) -> str:
+    """Under which is logged what concerns a session as a whole."""
+    return f"session:{session.pk}"
+
+
+def _hash(session_id: str) -> str:
+    return hashlib.sha256(session_id.encode()).hexdigest()
+
+
+def _in(seconds: float) -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=seconds)

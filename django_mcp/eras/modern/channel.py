@@ -1,0 +1,57 @@
+"""How a call speaks to a client of the stateless protocol: on the stream that answers its request."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from django_mcp.core.channel import LEVELS, Channel
+from django_mcp.core.concurrency import Runner
+from django_mcp.eras.base import Event, Inbound, notification
+from django_mcp.live import steps
+from django_mcp.primitives.mirrors import Mirror
+from django_mcp.protocol import headers
+from django_mcp.protocol.errors import InvalidParams
+
+T = TypeVar("T")
+
+
+class ModernChannel(Channel):
+    """Notifications go out before the answer; a closed connection stops the call."""
+
+    _task: asyncio.Task[Any] | None = None
+
+    def __init__(self, inbound: Inbound, log_level: Any) -> None:
+        if log_level is not None and log_level not in LEVELS:
+            raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
+        self.log_level = log_level
+        self.inbound = inbound
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send it, where the client takes streams."""
+        if self.inbound.wire.takes_events:
+            self.inbound.wire.send(Event(notification(method, params)))
+
+    def follow_client(self) -> None:
+        """Stop the call when the client closes its connection (Streamable HTTP, Cancellation)."""
+        if self.inbound.wire.is_live:
+            self._task = asyncio.current_task()
+            self.inbound.wire.watch(self.cancel)
+
+    def cancel(self) -> None:
+        """Stop: a coroutine where it waits, a function where it next uses its context."""
+        self.cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """See ``live.steps``."""
+        return steps.once(self.dialogue.id, key, function)
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+        """See ``live.steps``."""
+        return await steps.aonce(self.dialogue.id, key, function, runner)
+
+    def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
+        """The arguments, against ``Mcp-Param-*``."""
+        if self.inbound.over_http:
+            headers.check_parameters(self.inbound.headers, [(each.header, each.path) for each in mirrors], arguments)

@@ -1,0 +1,1 @@
+"""What crosses processes: the log in the database, the bell that says it grew, and what is done once only."""

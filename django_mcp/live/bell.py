@@ -1,0 +1,151 @@
+"""The bell: tells every process that the log grew. It carries nothing, so nothing is lost when it does not ring.
+
+Followers in this process are told directly. Others hear it through the Channels layer, where that is one that
+processes share; without one they look into the log every ``POLL_SECONDS``.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from asgiref.sync import async_to_sync
+from channels.layers import InMemoryChannelLayer, get_channel_layer
+
+logger = logging.getLogger("django_mcp")
+
+GROUP = "django_mcp.bell"
+MESSAGE = {"type": "ring"}
+
+
+class Listener:
+    """Something on an event loop that wants to know.
+
+    Args:
+        loop: on which *heard* is called.
+        heard: called for each ring, and when the log should be looked into anyway.
+
+    Attributes:
+        works: rings of other processes are heard.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, heard: Callable[[], None]) -> None:
+        self.loop = loop
+        self.heard = heard
+        self.works = False
+        self._task: asyncio.Task[None] | None = None
+        # One name for as long as the loop lives: a layer remembers members of a group for a day, and sends to each.
+        self._channel: str | None = None
+
+    def start(self) -> None:
+        """Listen from now on."""
+        _listeners.add(self)
+        if shared_layer() is not None:
+            self._task = self.loop.create_task(self._listen())
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        _listeners.discard(self)
+        self.works = False
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Wait for rings of other processes. While the layer is away ``works`` is False, and the log is polled.
+
+        An error while waiting need not mean that: clients of Redis have one for silence, too. One while joining does.
+        """
+        while True:
+            layer = shared_layer()
+            try:
+                await self._join(layer)
+            except Exception as error:  # noqa: BLE001 - each layer has errors of its own
+                _outage.begins(error)
+                if self.works:
+                    self.works = False
+                    self.heard()  # so that from now on it is looked into more often
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            _outage.ends()
+            self.works = True
+            self.heard()  # something may have been written meanwhile
+            joined = time.monotonic()
+            with suppress(Exception):
+                async with asyncio.timeout(RENEW_SECONDS):  # membership in a group expires
+                    while True:
+                        await layer.receive(self._channel)
+                        self.heard()
+            if time.monotonic() - joined < RETRY_SECONDS:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _join(self, layer: Any) -> None:
+        if self._channel is None:
+            self._channel = await layer.new_channel()
+        await layer.group_add(GROUP, self._channel)
+
+
+class _Outage:
+    """Tells of it once, not with each ring."""
+
+    def __init__(self) -> None:
+        self.told = False
+
+    def begins(self, error: Exception) -> None:
+        if not self.told:
+            logger.warning("the channel layer cannot be reached, processes look into the log instead: %s", error)
+        self.told = True
+
+    def ends(self) -> None:
+        if self.told:
+            logger.info("the channel layer is back")
+        self.told = False
+
+
+_outage = _Outage()
+RENEW_SECONDS = 3600
+RETRY_SECONDS = 1
+_listeners: WeakSet[Listener] = WeakSet()
+
+
+def shared_layer() -> Any:
+    """The default channel layer where processes share it, else None."""
+    layer = get_channel_layer()
+    return None if layer is None or isinstance(layer, InMemoryChannelLayer) else layer
+
+
+def ring() -> None:
+    """Tell everybody that the log grew. From any thread; never raises."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    for listener in list(_listeners):
+        try:
+            listener.loop.call_soon_threadsafe(listener.heard)
+            loops.append(listener.loop)
+        except RuntimeError:  # its loop is closed
+            _listeners.discard(listener)
+    layer = shared_layer()
+    if layer is None:
+        return
+    try:
+        if loops:  # connections of a layer belong to a loop, and this one has them
+            asyncio.run_coroutine_threadsafe(_send(layer), loops[0])
+        else:
+            async_to_sync(_send)(layer)
+    except Exception:
+        logger.debug("the bell did not ring", exc_info=True)
+
+
+async def _send(layer: Any) -> None:
+    """Ring, and once more where that fails: after an outage the layer's connections are broken and do not know it."""
+    for last in (False, True):
+        try:
+            await layer.group_send(GROUP, MESSAGE)
+        except Exception as error:  # noqa: BLE001 - each layer has errors of its own
+            if last:
+                _outage.begins(error)
+        else:
+            _outage.ends()
+            return

@@ -1,0 +1,216 @@
+"""One reader of the log for all open streams of a process.
+
+However many streams there are, the log is read by one query: when the bell rings, or every ``POLL_SECONDS`` where
+no shared channel layer rings it. Without open streams nothing is read.
+"""
+
+import asyncio
+import logging
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from django.db import Error as DatabaseError
+
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import shared_pool
+from django_mcp.live import log
+from django_mcp.live.bell import Listener
+from django_mcp.live.log import Entry
+
+logger = logging.getLogger("django_mcp")
+
+LOOK_UP_SECONDS = 1.0
+"""How often to look whether the server is stopping: it waits for streams, and they would wait for ever."""
+SAFETY_SECONDS = 15.0
+"""How often the log is read although the bell works, in case it missed a ring."""
+MOST_SEEN = 2 * (log.LOOK_BACK + log.MOST)
+"""Ids remembered, so that what is read twice is handed out once."""
+MOST_WAITING = 1000
+"""Entries kept for a stream whose client does not read; after that it is ended, and the client may resume."""
+
+
+class Subscription:
+    """The entries of some topics, for one stream."""
+
+    __slots__ = ("_ended", "_follower", "_waiter", "_waiting", "topics")
+
+    def __init__(self, follower: "Follower", topics: Iterable[str]) -> None:
+        self.topics = frozenset(topics)
+        self._follower = follower
+        self._waiting: deque[Entry | None] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+
+    async def entries(self) -> AsyncGenerator[Entry | None, None]:
+        """Entries as they come; None when it is time for a keep-alive. Ends when the server goes down."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            if self._ended:
+                return
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def put(self, entry: Entry | None) -> None:
+        """Hand it an entry."""
+        if entry is None and self._waiting:
+            return
+        self._waiting.append(entry)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.clear()
+            self._ended = True
+        self._wake()
+
+    def end(self) -> None:
+        """No more entries after those that wait."""
+        self._ended = True
+        self._wake()
+
+    def close(self) -> None:
+        """The stream wants no more."""
+        self._follower.leave(self)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Follower:
+    """Reads the log for the streams of one event loop. Use ``follow``."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._rung = asyncio.Event()
+        self._listener = Listener(loop, self._rung.set)
+        self._topics: dict[str, set[Subscription]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._position: int | None = None
+        self._seen: dict[int, None] = {}
+        self._spoke = time.monotonic()
+        self._failing = False
+
+    async def join(self, topics: Iterable[str]) -> Subscription:
+        """A subscription to what is written from now on."""
+        subscription = Subscription(self, topics)
+        newest = await self._newest() if self._task is None else None
+        for topic in subscription.topics:
+            self._topics.setdefault(topic, set()).add(subscription)
+        if self._task is None:
+            self._position = newest
+            self._listener.start()
+            self._task = self._loop.create_task(self._run())
+        return subscription
+
+    async def _newest(self) -> int | None:
+        """Where to begin; None while the database is away, which is no reason to turn a stream down."""
+        try:
+            return await shared_pool().sync(log.newest)
+        except DatabaseError as error:
+            self._fails(error)
+            return None
+
+    def leave(self, subscription: Subscription) -> None:
+        """Forget it; the last one ends the reading."""
+        for topic in subscription.topics:
+            subscribers = self._topics.get(topic, set())
+            subscribers.discard(subscription)
+            if not subscribers:
+                self._topics.pop(topic, None)
+        if not self._topics:
+            self._rung.set()
+
+    def end(self) -> None:
+        """End all streams: the server goes down."""
+        for subscription in set().union(*self._topics.values()):
+            subscription.end()
+
+    async def _run(self) -> None:
+        try:
+            while self._topics:
+                await self._wait()
+                if self._topics:
+                    await self._read()
+                    self._keep_alive()
+        finally:
+            self._task = None
+            await self._listener.stop()
+
+    async def _wait(self) -> None:
+        """Until there may be something to read, or streams are to be kept alive."""
+        pause = SAFETY_SECONDS if self._listener.works else settings.POLL_SECONDS
+        until = time.monotonic() + min(pause, settings.KEEP_ALIVE_SECONDS)
+        while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
+            if server_stops():
+                self.end()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, LOOK_UP_SECONDS)):
+                    await self._rung.wait()
+        self._rung.clear()
+
+    async def _read(self) -> None:
+        """Hand out what is new. A database that is away is asked again later."""
+        run = shared_pool().sync
+        try:
+            position = await run(log.newest) if self._position is None else self._position
+            entries = await run(partial(log.since, position, list(self._topics)))
+        except DatabaseError as error:
+            self._fails(error)
+            await asyncio.sleep(settings.POLL_SECONDS)
+            return
+        self._position = position
+        self._failing = False
+        for entry in entries:
+            if entry.id not in self._seen:
+                self._seen[entry.id] = None
+                self._position = max(self._position, entry.id)
+                for subscription in list(self._topics.get(entry.topic, ())):
+                    subscription.put(entry)
+        while len(self._seen) > MOST_SEEN:
+            self._seen.pop(next(iter(self._seen)))
+        if sum(entry.id > position for entry in entries) >= log.MOST:  # there may be more
+            self._rung.set()
+
+    def _fails(self, error: Exception) -> None:
+        if not self._failing:
+            logger.warning("the log of streams cannot be read, trying again: %s", error)
+        self._failing = True
+
+    def _keep_alive(self) -> None:
+        now = time.monotonic()
+        if now - self._spoke >= settings.KEEP_ALIVE_SECONDS:
+            self._spoke = now
+            for subscription in set().union(*self._topics.values()):
+                subscription.put(None)
+
+
+def server_stops() -> bool:
+    """Whether this process was told to stop, as far as its ASGI server can be asked.
+
+    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer.
+    """
+    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    return bool(getattr(server, "should_exit", False))
+
+
+_followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
+
+
+async def follow(*topics: str) -> Subscription:
+    """A subscription to what is written under *topics* from now on, on this event loop."""
+    loop = asyncio.get_running_loop()
+    follower = _followers.get(loop)
+    if follower is None:
+        follower = _followers[loop] = Follower(loop)
+    return await follower.join(topics)
+
+
+def end_streams() -> None:
+    """End the streams of all loops, each with the words its protocol has for that."""
+    for loop, follower in list(_followers.items()):
+        with suppress(RuntimeError):  # a loop that is closed has no streams
+            loop.call_soon_threadsafe(follower.end)

@@ -1,0 +1,34 @@
+"""Waiting for a database that is away: what was said is not unsaid because of it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import InterfaceError, OperationalError
+
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import INLINE, Runner
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 60.0
+"""For how long it is asked again."""
+
+
+async def patiently(runner: Runner, function: Callable[[], T]) -> T:
+    """The result of a function that reads or writes the log, asked for again while the database does not answer.
+
+    Where nothing can wait, there is one attempt.
+
+    Raises:
+        OperationalError, InterfaceError: the database did not come back in time.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await runner.sync(function)
+        except (OperationalError, InterfaceError):
+            if runner is INLINE or time.monotonic() > until:
+                raise
+        await asyncio.sleep(settings.POLL_SECONDS)

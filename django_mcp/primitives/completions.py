@@ -1,0 +1,159 @@
+"""Completion: what somebody may be typing as an argument of a prompt or template (2026-07-28, Completion)."""
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence, Sized
+from contextlib import aclosing
+from itertools import islice
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db.models import QuerySet
+from pydantic_core import to_json
+
+from django_mcp.primitives.functions import Parameter, read_function
+from django_mcp.primitives.schema import Arguments
+
+MOST_VALUES = 100
+"""The most values of one answer (2026-07-28, Completion, Completion Results)."""
+
+Completions = Mapping[str, Callable[..., Any]]
+"""For each argument the function that completes it."""
+
+
+class Completer:
+    """A function from what was typed to the values that may be meant.
+
+    Args:
+        call: takes the typed text; may also take a parameter annotated as the context, and one named ``arguments``,
+            the values chosen for other arguments. Parameters with a default keep it.
+        context_type: the annotation of the context.
+        label: names it in errors.
+
+    Attributes:
+        call: what to call.
+        is_async: whether it gives a coroutine.
+
+    Raises:
+        ImproperlyConfigured: it cannot be called like that.
+    """
+
+    def __init__(self, call: Callable[..., Any], context_type: type, label: str) -> None:
+        if not callable(call):
+            msg = f"{label} must be a function of the typed text that returns strings, not {type(call).__name__}."
+            raise ImproperlyConfigured(msg)
+        function = read_function(call, context_type)
+        self._value = _value_parameter(function.parameters, label)
+        self._takes_arguments = any(parameter.name == "arguments" for parameter in function.parameters)
+        self._context = function.context
+        self.is_async = function.is_async
+        self.call = call
+        if inspect.isasyncgenfunction(call):
+            self.is_async, self.call = True, _gathered(call)
+
+    def keywords(self, context: Any, value: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """What to call it with."""
+        keywords: dict[str, Any] = {self._value: value}
+        if self._takes_arguments:
+            keywords["arguments"] = arguments
+        if self._context is not None:
+            keywords[self._context] = context
+        return keywords
+
+
+def read_completers(
+    arguments: Arguments, completions: Completions | None, context_type: type, label: str
+) -> dict[str, Completer]:
+    """The completers of a primitive: the given ones, and those of arguments whose annotation lists their values.
+
+    Args:
+        arguments: of the primitive.
+        completions: functions, by the names of arguments.
+        context_type: the annotation of the context.
+        label: names the primitive in errors.
+
+    Raises:
+        ImproperlyConfigured: there is no argument of such a name, or a function cannot complete.
+    """
+    properties, given = arguments.schema["properties"], completions or {}
+    if unknown := [name for name in given if name not in properties]:
+        known = ", ".join(map(repr, properties)) or "none"
+        msg = f"{label}: completions for {', '.join(map(repr, unknown))}, but its arguments are: {known}."
+        raise ImproperlyConfigured(msg)
+    completers: dict[str, Completer] = {}
+    for name, schema in properties.items():
+        if name in given:
+            completers[name] = Completer(given[name], context_type, f"{label}: completions[{name!r}]")
+        elif choices := _choices(schema, arguments.schema.get("$defs", {})):
+            completers[name] = Completer(_among(choices), context_type, label)
+    return completers
+
+
+def completion(found: Any) -> dict[str, Any]:
+    """The ``completion`` object for what a completer returned; of a lazy queryset just the rows it takes are read.
+
+    Raises:
+        TypeError: it is no iterable of strings.
+    """
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        msg = f"a completer returns an iterable of strings, not {type(found).__name__}"
+        raise TypeError(msg)
+    values = list(found[: MOST_VALUES + 1] if isinstance(found, QuerySet) else islice(found, MOST_VALUES + 1))
+    for value in values:
+        if not isinstance(value, str):
+            msg = f"a completer returns strings; {value!r} is none"
+            raise TypeError(msg)
+    has_more = len(values) > MOST_VALUES
+    fields: dict[str, Any] = {"values": values[:MOST_VALUES], "hasMore": has_more}
+    total = _total(found) if has_more else len(values)
+    return fields if total is None else {**fields, "total": total}
+
+
+def _total(found: Iterable[Any]) -> int | None:
+    """How many there are, where that is known without reading them."""
+    if isinstance(found, QuerySet):
+        return found.count()
+    return len(found) if isinstance(found, Sized) else None
+
+
+def _value_parameter(parameters: Sequence[Parameter], label: str) -> str:
+    others = [parameter for parameter in parameters if parameter.name != "arguments"]
+    required = [parameter for parameter in others if parameter.required]
+    if not others or len(required) > 1:
+        names = ", ".join(parameter.name for parameter in parameters) or "nothing"
+        msg = f"{label} must take the typed text, and beside it at most 'arguments' and a Context; it takes {names}."
+        raise ImproperlyConfigured(msg)
+    return (required or others)[0].name
+
+
+def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutine[Any, Any, Iterable[Any]]]:
+    """An async generator's first values; as an iterator, which does not say how many more there would be."""
+
+    async def gathered(**keywords: Any) -> Iterable[Any]:
+        found: list[Any] = []
+        async with aclosing(call(**keywords)) as values:  # type: ignore[type-var]
+            async for value in values:
+                found.append(value)
+                if len(found) > MOST_VALUES:
+                    break
+        return iter(found)
+
+    return gathered
+
+
+def _choices(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[str]:
+    """The values of a ``Literal``, an enum or a bool, as they are on the wire; of other types none."""
+    if "$ref" in schema:
+        return _choices(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:
+        return [choice for option in schema["anyOf"] for choice in _choices(option, definitions)]
+    values = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    if not values and schema.get("type") == "boolean":
+        values = [True, False]
+    return [value if isinstance(value, str) else to_json(value).decode() for value in values if value is not None]
+
+
+def _among(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    def complete(value: str) -> list[str]:
+        return [choice for choice in choices if choice.casefold().startswith(value.casefold())]
+
+    return complete

@@ -1,0 +1,238 @@
+"""What is done once in a call, however often the call is run."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.models import Step
+from tests.conversation import DECLINE, Conversation, Person, accept
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+YES = accept(confirm=True)
+
+
+def test_an_act_before_a_question_is_done_once_and_its_result_kept(
+    server: MCPServer, talk: Conversation, rows: Any
+) -> None:
+    runs: list[str] = []
+
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        runs.append("run")
+        number = ctx.once("order", lambda: rows("order") or {"number": len(runs)})
+        sure = ctx.confirm("Really?")
+        ctx.confirm("Really really?")
+        return f"{number} {sure}"
+
+    assert talk.call("order", answers=[YES, YES]).text == "{'number': 1} True"
+    assert runs == ["run"] * 3
+    assert rows.written() == ["order"]
+
+
+def test_an_async_act_is_done_once_too(server: MCPServer, talk: Conversation) -> None:
+    acts: list[int] = []
+
+    @tool(server=server)
+    async def order(ctx: Context) -> str:
+        async def act() -> list[int]:
+            await asyncio.sleep(0)
+            acts.append(1)
+            return [7, None]
+
+        result = await ctx.aonce("order", act)
+        return f"{result} {ctx.confirm('Really?')}"
+
+    assert talk.call("order", answers=[YES]).text == "[7, None] True"
+    assert acts == [1]
+
+
+def test_each_call_acts_for_itself(server: MCPServer, talk: Conversation) -> None:
+    acts: list[int] = []
+
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        return f"{ctx.once('order', lambda: acts.append(1) or len(acts))} {ctx.confirm('?')}"
+
+    assert [talk.call("order", answers=[YES]).text for _ in range(2)] == ["1 True", "2 True"]
+
+
+def test_acts_are_told_apart_by_their_keys(server: MCPServer, talk: Conversation) -> None:
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        done = [ctx.once(key, lambda key=key: key.upper()) for key in ("a", "b", "a")]
+        ctx.confirm("?")
+        return " ".join(done)
+
+    assert talk.call("order", answers=[YES]).text == "A B A"
+
+
+def test_an_act_stays_though_the_round_is_rolled_back(server: MCPServer, talk: Conversation, rows: Any) -> None:
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        rows("before")
+        ctx.once("order", lambda: rows("act"))
+        rows("after")
+        if not ctx.confirm("Really?"):
+            raise ToolError("Then not.")
+        return "done"
+
+    outcome = talk.call("order", answers=[DECLINE])
+    assert outcome.failed
+    # What was written before is committed with the act, in each round; what follows goes with its round.
+    assert rows.written() == ["before", "act", "before"]
+
+
+def test_an_act_that_fails_is_rolled_back_and_may_be_tried_again(
+    server: MCPServer, talk: Conversation, rows: Any
+) -> None:
+    fails = iter([True, False])
+
+    def act() -> str:
+        rows("act")
+        if next(fails):
+            raise LookupError("the supplier does not answer")
+        return "acted"
+
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        try:
+            return ctx.once("order", act)
+        except LookupError:
+            return f"{ctx.once('order', act)} at the second try"
+
+    assert talk.call("order").text == "acted at the second try"
+    assert rows.written() == ["act"]
+
+
+def test_a_failed_async_act_may_be_tried_again(server: MCPServer, talk: Conversation) -> None:
+    fails = iter([True, False])
+
+    @tool(server=server)
+    async def order(ctx: Context) -> str:
+        async def act() -> str:
+            if next(fails):
+                raise LookupError("the supplier does not answer")
+            return "acted"
+
+        try:
+            return await ctx.aonce("order", act)
+        except LookupError:
+            return await ctx.aonce("order", act)
+
+    assert talk.call("order").text == "acted"
+
+
+def test_an_act_whose_outcome_was_lost_is_not_done_again(server: MCPServer, talk: Conversation) -> None:
+    acts: list[int] = []
+
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        ctx.once("order", lambda: acts.append(1))
+        return str(ctx.confirm("?"))
+
+    def lose(question: Any) -> Any:
+        assert Step.objects.filter(key="once:order").update(done=False) == 1
+        return YES
+
+    outcome = talk.call("order", answers=lose)
+    assert outcome.failed
+    assert "'order' was begun before and its outcome is not known" in outcome.text
+    assert acts == [1]
+
+
+def test_an_act_within_a_transaction_of_the_tool_is_refused(server: MCPServer, talk: Conversation, rows: Any) -> None:
+    errors: list[str] = []
+
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        with transaction.atomic():
+            try:
+                ctx.once("order", lambda: rows("act"))
+            except RuntimeError as error:
+                errors.append(str(error))
+        return "done"
+
+    assert talk.call("order").text == "done"
+    assert "cannot be called inside transaction.atomic()" in errors[0]
+    assert rows.written() == []
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"atomic": False}])
+def test_tools_without_a_transaction_act_once_too(
+    server: MCPServer, talk: Conversation, rows: Any, options: dict[str, Any]
+) -> None:
+    @tool(server=server, **options)
+    def order(ctx: Context) -> str:
+        ctx.once("order", lambda: rows("act"))
+        return str(ctx.confirm("?"))
+
+    assert talk.call("order", answers=[YES]).text == "True"
+    assert rows.written() == ["act"]
+
+
+def test_a_result_no_json_can_hold_undoes_the_act(server: MCPServer, talk: Conversation, rows: Any) -> None:
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        ctx.once("order", lambda: rows("act") or object())
+        return "done"
+
+    assert talk.call("order").failed
+    assert rows.written() == []
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_once_on_the_event_loop_says_what_to_use(server: MCPServer, talk: Conversation) -> None:
+    errors: list[Exception] = []
+
+    @tool(server=server)
+    async def order(ctx: Context) -> str:
+        try:
+            ctx.once("order", lambda: 1)
+        except Exception as error:  # noqa: BLE001
+            errors.append(error)
+        return "done"
+
+    assert talk.call("order").text == "done"
+    assert isinstance(errors[0], RuntimeError), errors
+
+
+# The newest version: whoever has a state could send it twice.
+
+
+def state_of_a_call(server: MCPServer, talk: Conversation, **options: Any) -> dict[str, Any]:
+    @tool(server=server, **options)
+    def pay(ctx: Context) -> str:
+        return f"paid {ctx.confirm('Pay?')}"
+
+    (message,) = talk.begin_call("pay")
+    return {"name": "pay", "arguments": {}, **talk.input(message["result"], Person([YES]))}
+
+
+def test_a_state_of_a_call_that_changes_something_is_good_for_one_round(
+    server: MCPServer, modern_talk: Conversation
+) -> None:
+    params = state_of_a_call(server, modern_talk)
+    assert modern_talk.request("tools/call", params).text == "paid True"
+    again = modern_talk.request("tools/call", params)
+    assert (again.status, again.error["code"]) == (400, -32602)
+    assert "used already" in again.error["message"]
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"idempotent": True}])
+def test_a_state_of_a_call_that_does_no_harm_may_be_used_again(
+    server: MCPServer, modern_talk: Conversation, options: dict[str, Any]
+) -> None:
+    params = state_of_a_call(server, modern_talk, **options)
+    for _ in range(2):
+        assert modern_talk.request("tools/call", params).text == "paid True"
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_of_two_that_use_a_state_at_the_same_time_one_is_served(server: MCPServer, modern_talk: Conversation) -> None:
+    params = state_of_a_call(server, modern_talk)
+    calls = [modern_talk.begin("tools/call", params) for _ in range(6)]
+    answers = [call.next() for call in calls]
+    assert sorted("result" in answer for answer in answers) == [False] * 5 + [True]

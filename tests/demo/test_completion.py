@@ -1,0 +1,111 @@
+"""What the agency offers while somebody fills in a prompt or a resource template."""
+
+from typing import Any
+
+import pytest
+
+from demo_project.travel.models import City, Document, Trip
+from django_mcp import server as agency
+from tests.clients import LEGACY, MODERN, Client
+
+pytestmark = pytest.mark.usefixtures("travel")
+
+PLAN = {"type": "ref/prompt", "name": "plan-vacation"}
+FLIGHTS = "travel://flights/{origin}/{destination}"
+
+
+@pytest.fixture(params=[MODERN, LEGACY])
+def client(request: pytest.FixtureRequest) -> Client:
+    return Client(agency, request.param, "view")
+
+
+def complete(client: Client, ref: Any, name: str, value: str, **chosen: str) -> dict[str, Any]:
+    if isinstance(ref, str):
+        ref = {"type": "ref/resource", "uri": ref}
+    params = {"ref": ref, "argument": {"name": name, "value": value}, "context": {"arguments": chosen}}
+    return client.request("completion/complete", params).result["completion"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "name"),
+    [
+        (PLAN, "destination"),
+        ("travel://activities/{city}/{category}", "city"),
+        (FLIGHTS, "origin"),
+        (FLIGHTS, "destination"),
+        ("weather://forecast/{city}/{date}", "city"),
+    ],
+)
+def test_par_may_become_paris_or_park_city_wherever_a_city_is_asked_for(client, ref, name):
+    assert complete(client, ref, name, "Par") == {"values": ["Paris", "Park City"], "total": 2, "hasMore": False}
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("bcn", ["Barcelona", "BCN"]),
+        (" BC", ["Barcelona", "BCN"]),
+        ("são p", ["São Paulo"]),
+        ("fran", ["San Francisco"]),
+        ("東京", []),
+        ("\0", []),
+        ("\0par", ["Paris", "Park City"]),
+        ("' OR 1=1 --", []),
+        ("x" * 5000, []),
+    ],
+)
+def test_cities_are_offered_by_name_and_by_code(client, typed, values):
+    assert complete(client, PLAN, "destination", typed)["values"] == values
+
+
+def test_each_offer_is_a_city_that_exists(client):
+    for value in complete(client, PLAN, "destination", "b")["values"]:
+        assert City.objects.called(value).count() == 1
+
+
+def test_nothing_typed_offers_all_cities(client):
+    offered = complete(client, PLAN, "destination", "")
+
+    assert offered["total"] == City.objects.count()
+    assert "Barcelona" in offered["values"]
+
+
+def test_a_destination_is_one_with_flights_from_the_origin(client):
+    offered = complete(client, FLIGHTS, "destination", "", origin="BCN")["values"]
+    reached = City.objects.filter(arrivals__origin__slug="barcelona").distinct()
+
+    assert offered == [city.name for city in reached]
+    assert 0 < len(offered) < City.objects.count()
+    assert "Barcelona" not in offered
+
+
+@pytest.mark.parametrize("origin", ["Atlantis", "", "\0"])
+def test_an_origin_that_is_none_leaves_all_destinations(client, origin):
+    assert complete(client, FLIGHTS, "destination", "", origin=origin)["total"] == City.objects.count()
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "typed", "values"),
+    [
+        ("travel://activities/{city}/{category}", "category", "m", ["museums"]),
+        ("travel://preferences/{region}", "region", "Lat", ["latin-america"]),
+        ("trips://history/{trip}", "trip", "5-Barcelona", ["2025-barcelona"]),
+        ("calendar://events/{year}", "year", "2", []),
+    ],
+)
+def test_other_variables_are_completed_where_their_values_are_known(client, template, name, typed, values):
+    assert complete(client, template, name, typed)["values"] == values
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "slugs"),
+    [("trips://history/{trip}", "trip", Trip.objects), ("travel://documents/{slug}", "slug", Document.objects)],
+)
+def test_all_trips_and_documents_can_be_found_by_their_slugs(client, template, name, slugs):
+    offered = complete(client, template, name, "")
+
+    assert offered["total"] == slugs.count()
+    assert offered["hasMore"] is (slugs.count() > 100)
+    for slug in offered["values"][:5]:
+        uri = template.replace(f"{{{name}}}", slug)
+        assert "result" in client.request("resources/read", {"uri": uri}).json

@@ -1,0 +1,181 @@
+"""The pages on asking, telling and transports do what they say, in a site made for it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.test_blocks import Site, code_of, prepare
+
+TALK = """
+import json, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+from mysite.wsgi import application
+from django.test import Client
+
+def post(name, arguments, capabilities, headers, more):
+    meta = {"protocolVersion": "2026-07-28", "clientCapabilities": capabilities, "logLevel": "info"}
+    meta = {"io.modelcontextprotocol/" + key: value for key, value in meta.items()}
+    params = {"name": name, "arguments": arguments, "_meta": {**meta, "progressToken": "t"}, **more}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    own = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name}
+    own["accept"] = "application/json, text/event-stream"
+    response = Client().post("/mcp", body, content_type="application/json", headers={**own, **headers})
+    text = response.content.decode()
+    return [json.loads(line[6:]) for line in text.splitlines() if line[:6] == "data: "] or [json.loads(text)]
+
+def talk(name, arguments, answers, capabilities, headers):
+    told, asked, more = [], [], {}
+    while True:
+        *before, last = post(name, arguments, capabilities, headers, more)
+        told += before
+        result = last.get("result", {})
+        if result.get("resultType") != "input_required":
+            text = result["content"][0]["text"] if "content" in result else last["error"]["message"]
+            return {"told": told, "asked": asked, "text": text}
+        asked += result["inputRequests"].values()
+        responses = {key: answers.pop(0) for key in result["inputRequests"]}
+        more = {"inputResponses": responses, "requestState": result["requestState"]}
+
+print(json.dumps([talk(*each) for each in CALLS]))
+"""
+BOOKS = """
+import json, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from library.models import Book
+print(json.dumps(list(Book.objects.order_by("pk").values_list("title", flat=True))))
+"""
+EVENTS = """
+import json, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django_mcp.models import Event
+print(json.dumps([json.loads(data) for data in Event.objects.order_by("pk").values_list("data", flat=True)]))
+"""
+EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+DECLINE, CANCEL = {"action": "decline"}, {"action": "cancel"}
+Call = tuple[str, dict[str, Any], list[Any], dict[str, Any], dict[str, str]]
+
+
+def accept(**content: Any) -> dict[str, Any]:
+    return {"action": "accept", "content": content}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": {"type": "text", "text": text}, "model": "m"}
+
+
+def call(name: str, /, *answers: Any, can: Any = None, headers: Any = None, **arguments: Any) -> Call:
+    return name, arguments, list(answers), EVERYTHING if can is None else can, headers or {}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def talk(site: Site, *calls: Call) -> list[dict[str, Any]]:
+    return json.loads(site.run("-c", TALK.replace("CALLS", repr(calls))))
+
+
+def test_the_tool_of_the_readme_asks_before_it_acts(site: Site) -> None:
+    prepare(site, "settings.md")
+    site.append("library/mcp.py", "\n\n".join(code for code in code_of("README.md") if code.startswith("# mcp.py")))
+    no, closed, yes = talk(
+        site,
+        *(call("discard_book", answer, title="Emma") for answer in (DECLINE, CANCEL, accept(confirm=True))),
+    )
+    assert no["asked"][0]["params"]["message"] == "Throw away “Emma” for good?"
+    assert [each["text"] for each in (no, closed, yes)] == ["It stays.", "It stays.", "It is gone."]
+    assert json.loads(site.run("-c", BOOKS)) == ["Persuasion"]
+
+
+def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
+    prepare(site, "asking.md")
+    what = {"title": "Emma", "author": "Jane Austen"}
+    ordered, twice, declined, cancelled, wrong, lent, kept, gone, paid, unpaid = talk(
+        site,
+        call("order_book", accept(confirm=True), **what),
+        call("order_book", accept(confirm=True, copies=2), **what),
+        call("order_book", DECLINE, **what),
+        call("order_book", CANCEL, **what),
+        call("order_book", *[accept(confirm=True, copies=21)] * 3, **what),
+        call("lend", accept(book="2", reader="Ada", days=7)),
+        call("discard_books", DECLINE, author="Jane Austen"),
+        call("discard_books", accept(confirm=True), author="Jane Austen"),
+        call("pay_fee", {"action": "accept"}),
+        call("pay_fee", CANCEL),
+    )
+    assert ordered["text"] == "Ordered, 1 of it."
+    assert ordered["asked"][0]["params"]["message"] == "Order “Emma” by Jane Austen for €20?"
+    assert ordered["asked"][0]["params"]["requestedSchema"]["required"] == ["confirm"]
+    assert twice["text"] == "Ordered, 2 of it."
+    assert "does not want it" in declined["text"]
+    assert "may be asked again" in cancelled["text"]
+    assert len(wrong["asked"]) == 3
+    assert "do not fit" in wrong["text"]
+    assert lent["text"] == "Ada has Persuasion for 7 days."
+    assert [each["title"] for each in lent["asked"][0]["params"]["requestedSchema"]["properties"]["book"]["oneOf"]]
+    assert kept["text"] == "They stay."
+    assert kept["asked"][0]["params"]["message"] == "Throw away 5 books by Jane Austen?"
+    assert gone["text"] == "They are gone."
+    assert paid["asked"][0]["params"]["url"] == "http://testserver/admin/"
+    assert "call again when it is paid" in paid["text"]
+    assert unpaid["text"] == "The fee is not paid."
+    assert json.loads(site.run("-c", BOOKS)) == []
+
+
+def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(site: Site) -> None:
+    prepare(site, "asking.md")
+    welcome = [accept(name="Ada"), said("Welcome!"), {"roots": [{"uri": "file:///a"}]}]
+    chosen, talkative, alone, welcomed, card, refused, missing = talk(
+        site,
+        call("recommend", said("You should read **Emma**."), mood="merry"),
+        call("recommend", said("All are lovely."), mood="merry"),
+        call("recommend", can={}, mood="merry"),
+        call("welcome", *welcome),
+        call("new_card", accept(confirm=True), name="Ada"),
+        call("give_away", can={}, title="Emma"),
+        call("order_book", can={}, title="Emma", author="Jane Austen"),
+    )
+    assert chosen["text"] == "Emma"
+    assert talkative["text"] == "The model named none of the books: All are lovely."
+    assert alone["text"] == "Your client's model cannot be asked. Choose yourself: Emma, Persuasion"
+    assert welcomed["text"] == "Welcome! (Ada, 1 roots)"
+    assert card["text"] == "Ada has card 3."
+    assert json.loads(site.run("-c", BOOKS)) == ["Emma", "Persuasion", "Card of Ada"], "a card was made in each round"
+    assert "the user's own yes" in refused["text"]
+    assert missing["text"] == "This needs a client that supports 'elicitation'; yours did not declare it."
+
+
+def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
+    prepare(site, "telling.md")
+    counted, found, renamed = talk(
+        site, call("count_pages"), call("find_word", word="emm"), call("rename", pk=1, title="Mansfield Park")
+    )
+    progress = [each["params"] for each in counted["told"] if each["method"] == "notifications/progress"]
+    assert [(each["progress"], each["total"], each["message"]) for each in progress] == [
+        (1, 2, "Read Emma"),
+        (2, 2, "Read Persuasion"),
+    ]
+    assert counted["told"][-1]["params"] == {"level": "info", "data": {"books": 2, "pages": 723}}
+    assert counted["text"] == "723"
+    assert found["text"] == '["Emma"]'
+    assert renamed["text"] == "It is called Mansfield Park now."
+    uris = [each["params"]["uri"] for each in json.loads(site.run("-c", EVENTS))]
+    assert uris[-1] == "library://books/1"
+
+
+def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
+    layers, marked = code_of("transports.md")
+    prepare(site, "transports.md")
+    site.append("mysite/settings.py", layers)
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    right, wrong = (
+        call("opening_hours", headers={"mcp-param-branch": branch}, branch="North") for branch in ("North", "South")
+    )
+    opened, refused = talk(site, right, wrong)
+    assert re.search(r"Header\(\"Branch\"\)", marked)
+    assert opened["text"] == "North: 9 to 17."
+    assert "mcp-param-branch" in refused["text"].lower()

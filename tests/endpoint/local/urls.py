@@ -1,0 +1,5 @@
+"""The endpoints as Django views."""
+
+from django.urls import include, path
+
+urlpatterns = [path("", include("django_mcp.urls"))]

@@ -1,0 +1,121 @@
+"""What is done once: who may, what is kept of it, and what becomes of what failed."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from django_mcp import ToolError
+from django_mcp.core.concurrency import INLINE, Pool
+from django_mcp.live import steps
+from django_mcp.models import Step
+
+
+@pytest.fixture
+def tried() -> list[str]:
+    return []
+
+
+@pytest.mark.django_db
+def test_a_step_is_taken_once() -> None:
+    assert steps.take("call", "key") is True
+    assert steps.take("call", "key") is False
+    assert steps.take("call", "other key") is True
+    assert steps.take("other call", "key") is True
+
+
+@pytest.mark.django_db
+def test_a_step_that_was_taken_leaves_the_transaction_usable() -> None:
+    with transaction.atomic():
+        steps.take("call", "key")
+        assert steps.take("call", "key") is False
+        assert Step.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_take_a_step_at_once_one_does() -> None:
+    start, won = threading.Barrier(6), []
+
+    def run() -> None:
+        start.wait()
+        won.append(steps.take("call", "key"))
+        connection.close()
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False] * 5 + [True]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("value", [None, 0, "x", [1, {"a": None}], {"n": 1.5}])
+def test_a_result_is_kept(tried: list[str], value: Any) -> None:
+    def act() -> Any:
+        tried.append("act")
+        return value
+
+    assert [steps.once("call", "pay", act) for _ in range(3)] == [value] * 3
+    assert tried == ["act"]
+
+
+@pytest.mark.django_db
+def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> None:
+    def act() -> str:
+        tried.append("act")
+        steps.take("written by the act", "key")
+        if len(tried) == 1:
+            raise LookupError("no")
+        return "done"
+
+    with pytest.raises(LookupError):
+        steps.once("call", "pay", act)
+    assert Step.objects.count() == 0
+    assert steps.once("call", "pay", act) == "done"
+
+
+@pytest.mark.django_db
+def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
+    steps.take("call", "once:pay")
+    with pytest.raises(ToolError, match="'pay' was begun before and its outcome is not known"):
+        steps.once("call", "pay", lambda: pytest.fail("done again"))
+
+
+@pytest.mark.django_db
+def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
+    settings.DJANGO_MCP = {"INPUT_SECONDS": 100}
+    steps.take("call", "key")
+    left = Step.objects.get().expires - timezone.now()
+    assert 190 < left.total_seconds() <= 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("runner", ["pool", "inline"])
+def test_a_coroutine_acts_once_wherever_it_runs(tried: list[str], runner: str) -> None:
+    async def act() -> str:
+        tried.append("act")
+        if len(tried) == 1:
+            raise LookupError("no")
+        return "done"
+
+    async def main(runs_in: Any) -> list[str]:
+        with pytest.raises(LookupError):
+            await steps.aonce("call", "pay", act, runs_in)
+        return [await steps.aonce("call", "pay", act, runs_in) for _ in range(2)]
+
+    pool = Pool(1)
+    try:
+        assert asyncio.run(main(pool if runner == "pool" else INLINE)) == ["done", "done"]
+    finally:
+        pool.close()
+    assert tried == ["act", "act"]
+
+
+def test_a_site_without_a_database_takes_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "vendor", "unknown")
+    assert steps.take("call", "key") is True
+    assert steps.take("call", "key") is True

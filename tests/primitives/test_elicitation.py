@@ -1,0 +1,768 @@
+"""Forms for the person at the client, and what becomes of their answers."""
+
+import datetime
+import enum
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pytest
+from django import forms
+from django.contrib.auth.models import Group
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.db.models import IntegerChoices, TextChoices
+from django.utils import translation
+from django.utils.translation import gettext_lazy
+from jsonschema import Draft202012Validator
+from mcp_types import _v2025_11_25, _v2026_07_28
+from pydantic import AnyUrl, BaseModel, ConfigDict, Field, SecretBytes, SecretStr, TypeAdapter, field_validator
+from pydantic import model_validator as checks_whole
+
+from django_mcp.primitives.elicitation import FormError, FormSchema, form_schema
+
+VERSIONS = (_v2025_11_25, _v2026_07_28)
+
+
+def schema_of(given: Any) -> dict[str, Any]:
+    """The requested schema, which every version's own types take and no version's types take anything away from."""
+    schema = FormSchema(given).schema
+    Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+    for types in VERSIONS:
+        types.ElicitRequestFormParams.model_validate({"message": "?", "requestedSchema": schema})
+        for name, each in schema["properties"].items():
+            read = TypeAdapter(types.PrimitiveSchemaDefinition).validate_python(each, strict=True)
+            assert read.model_dump(by_alias=True, exclude_unset=True) == each, f"{name} in {types.__name__}"
+    return schema
+
+
+def properties_of(given: Any) -> dict[str, Any]:
+    return schema_of(given)["properties"]
+
+
+def asking(annotation: Any, *default: Any) -> type[BaseModel]:
+    """A model with one field ``value``."""
+    members = {"__annotations__": {"value": annotation}, "__module__": __name__}
+    return type("Asking", (BaseModel,), members | ({"value": default[0]} if default else {}))
+
+
+def asking_field(field: forms.Field) -> type[forms.Form]:
+    """A Django form with one field ``value``."""
+    return type("AskingField", (forms.Form,), {"value": field})
+
+
+def written(value: Mapping[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """A schema with one property ``value``."""
+    return {"type": "object", "properties": {"value": value}, "required": ["value"] if required else []}
+
+
+def problems_of(given: Any, content: Any) -> list[str]:
+    with pytest.raises(FormError) as caught:
+        FormSchema(given).validate(content)
+    assert str(caught.value) == " ".join(caught.value.problems)
+    return caught.value.problems
+
+
+class Status(enum.Enum):
+    ACTIVE = "active"
+    INACTIVE = "inactive"
+    PENDING = "pending"
+
+
+class Board(TextChoices):
+    NONE = "none", "Room only"
+    HALF = "half", "Half board"
+
+
+class Floor(IntegerChoices):
+    GROUND = 0
+    FIRST = 1
+
+
+class Defaults(BaseModel):
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+BOARDS = [{"const": "none", "title": "Room only"}, {"const": "half", "title": "Half board"}]
+
+
+def test_defaults_of_a_model_are_in_the_schema_and_nothing_is_required() -> None:
+    assert schema_of(Defaults) == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "default": "John Doe"},
+            "age": {"type": "integer", "default": 30},
+            "score": {"type": "number", "default": 95.5},
+            "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+            "verified": {"type": "boolean", "default": True},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (str, {"type": "string"}),
+        (Annotated[str, Field(min_length=2, max_length=5)], {"type": "string", "minLength": 2, "maxLength": 5}),
+        (Annotated[str, Field(title="Name", description="Of the guest.")], "worded"),
+        (Annotated[str, Field(pattern="^a")], {"type": "string"}),
+        (Annotated[str, Field(json_schema_extra={"format": "email"})], {"type": "string", "format": "email"}),
+        (datetime.date, {"type": "string", "format": "date"}),
+        (datetime.datetime, {"type": "string", "format": "date-time"}),
+        (datetime.time, {"type": "string"}),
+        (AnyUrl, {"type": "string", "format": "uri", "minLength": 1}),
+        (int, {"type": "integer"}),
+        (Annotated[int, Field(ge=1, le=9)], {"type": "integer", "minimum": 1, "maximum": 9}),
+        (Annotated[int, Field(gt=1, lt=9)], {"type": "integer", "minimum": 2, "maximum": 8}),
+        (Annotated[int, Field(gt=1, ge=5, multiple_of=5)], {"type": "integer", "minimum": 5}),
+        (Annotated[float, Field(gt=0.5, lt=1)], {"type": "number", "minimum": 0.5, "maximum": 1}),
+        (Decimal, {"type": "number"}),
+        (Annotated[Decimal, Field(ge=0, decimal_places=2)], {"type": "number", "minimum": 0}),
+        (bool, {"type": "boolean"}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal["only"], {"type": "string", "enum": ["only"]}),
+        (Status, {"type": "string", "enum": ["active", "inactive", "pending"]}),
+        (Board, {"type": "string", "oneOf": BOARDS}),
+        (list[Literal["a", "b"]], {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}),
+        (list[Literal["only"]], {"type": "array", "items": {"type": "string", "enum": ["only"]}}),
+        (set[Board], {"type": "array", "items": {"anyOf": BOARDS}}),
+        (frozenset[Literal["a"]], {"type": "array", "items": {"type": "string", "enum": ["a"]}}),
+        (
+            Annotated[list[Status], Field(min_length=1, max_length=2)],
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 2,
+                "items": {"type": "string", "enum": ["active", "inactive", "pending"]},
+            },
+        ),
+    ],
+)
+def test_an_annotation_becomes_a_question_in_the_few_shapes_there_are(annotation: Any, schema: Any) -> None:
+    if schema == "worded":
+        schema = {"type": "string", "title": "Name", "description": "Of the guest."}
+    assert schema_of(asking(annotation)) == written(schema)
+
+
+def test_a_model_can_ask_for_each_kind_of_choice_there_is() -> None:
+    class Choices(BaseModel):
+        plain: Literal["a", "b"]
+        titled: Board
+        older: Annotated[Literal["a", "b"], Field(json_schema_extra={"enumNames": ["A", "B"]})]
+        several: list[Literal["a", "b"]]
+        several_titled: list[Board]
+
+    assert properties_of(Choices) == {
+        "plain": {"type": "string", "enum": ["a", "b"]},
+        "titled": {"type": "string", "oneOf": BOARDS},
+        "older": {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
+        "several": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+        "several_titled": {"type": "array", "items": {"anyOf": BOARDS}},
+    }
+
+
+def test_the_docstring_of_an_enum_describes_the_field_and_its_name_does_not() -> None:
+    class Cabin(enum.StrEnum):
+        """Where you sit."""
+
+        FRONT = "front"
+
+    assert properties_of(asking(Cabin))["value"] == {
+        "type": "string",
+        "enum": ["front"],
+        "description": "Where you sit.",
+    }
+    assert properties_of(asking(Annotated[Cabin, Field(title="Seat")]))["value"]["title"] == "Seat"
+    assert properties_of(asking(list[Cabin]))["value"]["items"] == {"type": "string", "enum": ["front"]}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "shown"),
+    [
+        (Status, Status.PENDING, "pending"),
+        (Board, Board.HALF, "half"),
+        (Optional[Board], Board.HALF, "half"),  # noqa: UP045 - people write it
+        (list[Board], [Board.HALF], ["half"]),
+        (set[Status], {Status.PENDING, Status.ACTIVE}, ["active", "pending"]),
+        (datetime.date, datetime.date(2026, 7, 28), "2026-07-28"),
+        (Decimal, Decimal("9.50"), 9.5),
+        (bool, False, False),
+        (int, 0, 0),
+        (str, "", ""),
+    ],
+)
+def test_a_default_is_shown_as_the_client_would_send_it(annotation: Any, default: Any, shown: Any) -> None:
+    given = asking(annotation, default)
+    assert properties_of(given)["value"]["default"] == shown
+    assert FormSchema(given).validate({}).value == default
+
+
+@pytest.mark.parametrize("annotation", [int | None, Optional[int], Union[None, int]])  # noqa: UP007, UP045
+@pytest.mark.parametrize("default", [(), (None,)])
+def test_what_may_be_none_need_not_be_filled_in_and_the_schema_knows_no_null(annotation: Any, default: Any) -> None:
+    given = asking(annotation, *default)
+    assert schema_of(given) == {"type": "object", "properties": {"value": {"type": "integer"}}}
+    assert FormSchema(given).validate({}).value is None
+    assert FormSchema(given).validate({"value": None}).value is None
+    assert FormSchema(given).validate({"value": 3}).value == 3
+
+
+def test_limits_and_words_of_what_may_be_none_stay() -> None:
+    given = asking(Annotated[int | None, Field(ge=1, title="Seats", description="How many.")], None)
+    assert properties_of(given) == {
+        "value": {"type": "integer", "minimum": 1, "title": "Seats", "description": "How many."}
+    }
+
+
+def test_null_is_no_answer_and_leaves_the_default() -> None:
+    assert FormSchema(Defaults).validate({"age": None, "name": None}) == Defaults()
+
+
+def test_a_model_is_filled_in_by_its_aliases() -> None:
+    class Aliased(BaseModel):
+        first_name: str = Field(alias="firstName")
+
+    assert schema_of(Aliased)["required"] == ["firstName"]
+    assert FormSchema(Aliased).validate({"firstName": "Ada"}).first_name == "Ada"
+
+
+def test_a_strict_model_takes_what_json_has_for_dates_and_sets() -> None:
+    class Strict(BaseModel):
+        model_config = ConfigDict(strict=True, extra="forbid")
+        day: datetime.date
+        boards: set[Board]
+
+    value = FormSchema(Strict).validate({"day": "2026-07-28", "boards": ["half"], "unasked": 1})
+    assert value == Strict(day=datetime.date(2026, 7, 28), boards={Board.HALF})
+
+
+class Booking(BaseModel):
+    seats: int = Field(le=9)
+    boards: list[Board] = []
+    since: int = 0
+    until: int = 1
+
+    @field_validator("until")
+    @classmethod
+    def even(cls, value: int) -> int:
+        if value == 13:
+            raise ValueError("not on that day")
+        return value
+
+    @checks_whole(mode="after")
+    def in_order(self) -> "Booking":
+        if self.since > self.until:
+            raise ValueError("The end is before the start.")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("content", "problems"),
+    [
+        ({"seats": 10}, ["seats: Input should be less than or equal to 9."]),
+        ({}, ["seats: Field required."]),
+        ({"seats": "many"}, ["seats: Input should be a valid integer, unable to parse string as an integer."]),
+        ({"seats": 1, "boards": ["half", "full"]}, ["boards.1: Input should be 'none' or 'half'."]),
+        ({"seats": 1, "until": 13}, ["until: not on that day."]),
+        ({"seats": 1, "since": 3}, ["The end is before the start."]),
+        ({"seats": 10, "since": []}, 2),
+    ],
+)
+def test_each_problem_with_a_models_answer_is_a_sentence_that_names_the_field(content: Any, problems: Any) -> None:
+    found = problems_of(Booking, content)
+    assert len(found) == problems if isinstance(problems, int) else found == problems
+
+
+class Address(BaseModel):
+    city: str
+
+
+class Node(BaseModel):
+    children: list["Node"] = []
+
+
+class Loop(BaseModel):
+    next: Optional["Loop"] = None
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Address,
+        Address | None,
+        list[Address],
+        list[str],
+        list[int],
+        list,
+        list[list[Literal["a"]]],
+        list[Literal["a", 1]],
+        dict[str, int],
+        int | str,
+        Any,
+        object,
+        None,
+        Literal[1, 2],
+        Literal["a", 1],
+        Floor,
+        Callable[[], int],
+        tuple[int, str],
+    ],
+    ids=str,
+)
+def test_what_no_form_can_ask_names_the_field_and_says_what_can_be_asked(annotation: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"Asking.*value.*(?s:.*)A form asks for text"):
+        FormSchema(asking(annotation))
+
+
+@pytest.mark.parametrize("model", [Node, Loop])
+def test_a_model_that_contains_itself_is_refused(model: type[BaseModel]) -> None:
+    with pytest.raises(ImproperlyConfigured, match="A form asks for text"):
+        FormSchema(model)
+
+
+def test_a_model_that_is_not_finished_is_refused() -> None:
+    class Unfinished(BaseModel):
+        value: "Missing"  # noqa: F821
+
+    with pytest.raises(ImproperlyConfigured, match=r"Unfinished.*(?s:.*)not fully defined"):
+        FormSchema(Unfinished)
+
+
+def test_a_default_that_is_none_of_the_choices_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured, match="default that is not among its choices: c"):
+        FormSchema(asking(Literal["a", "b"], "c"))
+    with pytest.raises(ImproperlyConfigured, match="default that is not among its choices: c"):
+        FormSchema(asking(list[Literal["a", "b"]], ["c"]))
+
+
+SECRETS: dict[str, Any] = {
+    "SecretStr": asking(SecretStr),
+    "SecretBytes": asking(SecretBytes | None, None),
+    "PasswordInput": asking_field(forms.CharField(widget=forms.PasswordInput)),
+    "format": written({"type": "string", "format": "password"}),
+    **{
+        name: {"type": "object", "properties": {name: {"type": "string"}}}
+        for name in ("password", "newPassword", "api_key", "API-Key", "openai_api_key", "client secret", "access_token")
+    },
+    "cvc": {"type": "object", "properties": {"cvc": {"type": "integer"}}},
+    "form": type("Login", (forms.Form,), {"passphrase": forms.CharField()}),
+    "model": type("Login", (BaseModel,), {"__annotations__": {"card_number": str}, "__module__": __name__}),
+}
+
+
+@pytest.mark.parametrize("given", SECRETS.values(), ids=SECRETS)
+def test_a_form_never_asks_for_a_secret(given: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"looks like a secret.*ctx\.elicit_url"):
+        FormSchema(given)
+
+
+def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
+    class Fine(forms.Form):
+        forgot_password = forms.BooleanField(required=False)
+        credit_card = forms.ChoiceField(choices=[("1", "The one that ends in 42")])
+        tokens = forms.IntegerField()
+        password_hint = forms.CharField()
+
+    assert len(properties_of(Fine)) == 4
+
+    class AlsoFine(BaseModel):
+        credit_card: Literal["the one that ends in 42"]
+        api_key: Board
+
+    assert len(properties_of(AlsoFine)) == 2
+
+
+# Django forms
+
+
+@pytest.mark.parametrize(
+    ("field", "schema"),
+    [
+        (forms.CharField(), {"type": "string"}),
+        (forms.CharField(min_length=2, max_length=5), {"type": "string", "minLength": 2, "maxLength": 5}),
+        (forms.CharField(widget=forms.Textarea, initial="Hi"), {"type": "string", "default": "Hi"}),
+        (forms.SlugField(), {"type": "string"}),
+        (forms.UUIDField(), {"type": "string"}),
+        (forms.EmailField(max_length=99), {"type": "string", "maxLength": 99, "format": "email"}),
+        (forms.URLField(assume_scheme="https"), {"type": "string", "format": "uri"}),
+        (
+            forms.DateField(initial=datetime.date(2026, 7, 28)),
+            {"type": "string", "format": "date", "default": "2026-07-28"},
+        ),
+        (
+            forms.DateTimeField(initial=lambda: datetime.datetime(2026, 7, 28, 9, tzinfo=datetime.UTC)),
+            {"type": "string", "format": "date-time", "default": "2026-07-28T09:00:00+00:00"},
+        ),
+        (
+            forms.DateTimeField(initial=datetime.datetime(2026, 7, 28, 9)),  # noqa: DTZ001 - Django makes it aware
+            {"type": "string", "format": "date-time", "default": "2026-07-28T09:00:00+00:00"},
+        ),
+        (
+            forms.IntegerField(min_value=1, max_value=9, initial=0),
+            {"type": "integer", "minimum": 1, "maximum": 9, "default": 0},
+        ),
+        (forms.IntegerField(min_value=lambda: 4), {"type": "integer", "minimum": 4}),
+        (forms.FloatField(min_value=0.5, initial=1.5), {"type": "number", "minimum": 0.5, "default": 1.5}),
+        (
+            forms.DecimalField(max_value=Decimal("2.5"), initial=Decimal("1.5")),
+            {"type": "number", "maximum": 2.5, "default": 1.5},
+        ),
+        (forms.BooleanField(), {"type": "boolean"}),
+        (forms.BooleanField(initial=False), {"type": "boolean", "default": False}),
+        (forms.ChoiceField(choices=Board.choices), {"type": "string", "oneOf": BOARDS}),
+        (
+            forms.ChoiceField(choices=[("", "—"), *Board.choices], initial=Board.HALF),
+            {"type": "string", "oneOf": BOARDS, "default": "half"},
+        ),
+        (
+            forms.ChoiceField(choices=lambda: [("Cold", [Board.choices[0]]), ("Warm", [Board.choices[1]])]),
+            {"type": "string", "oneOf": BOARDS},
+        ),
+        (forms.ChoiceField(choices=Board.choices, initial="full"), {"type": "string", "oneOf": BOARDS}),
+        (
+            forms.TypedChoiceField(choices=Floor.choices, coerce=int, initial=0),
+            {
+                "type": "string",
+                "oneOf": [{"const": "0", "title": "Ground"}, {"const": "1", "title": "First"}],
+                "default": "0",
+            },
+        ),
+        (
+            forms.MultipleChoiceField(choices=Board.choices, initial=["half", "full"]),
+            {"type": "array", "items": {"anyOf": BOARDS}, "default": ["half"]},
+        ),
+        (
+            forms.TypedMultipleChoiceField(choices=Floor.choices, coerce=int),
+            {
+                "type": "array",
+                "items": {"anyOf": [{"const": "0", "title": "Ground"}, {"const": "1", "title": "First"}]},
+            },
+        ),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, forms.Field) else "",
+)
+def test_a_form_field_becomes_a_question_of_its_kind(field: forms.Field, schema: dict[str, Any]) -> None:
+    assert schema_of(asking_field(field)) == written({"title": "Value", **schema})
+
+
+def test_a_form_fields_words_are_shown_without_markup() -> None:
+    field = forms.CharField(label="Your name", help_text="As in your <b>passport</b>.", required=False)
+    assert schema_of(asking_field(field)) == {
+        "type": "object",
+        "properties": {"value": {"type": "string", "title": "Your name", "description": "As in your passport."}},
+    }
+
+
+def test_a_forms_words_are_in_the_language_of_the_moment() -> None:
+    given = form_schema(asking_field(forms.CharField(label=gettext_lazy("Yes"))))
+    for language, word in (("de", "Ja"), ("fr", "Oui"), ("en", "Yes")):
+        with translation.override(language):
+            assert given.schema["properties"]["value"]["title"] == word
+
+
+class Signup(forms.Form):
+    prefix = "signup"
+
+    name = forms.CharField(max_length=5)
+    day = forms.DateField(required=False)
+    moment = forms.DateTimeField(required=False)
+    seats = forms.IntegerField(max_value=9, required=False)
+    price = forms.DecimalField(required=False)
+    floors = forms.TypedMultipleChoiceField(choices=Floor.choices, coerce=int, required=False)
+    board = forms.ChoiceField(choices=Board.choices, required=False)
+    terms = forms.BooleanField()
+    news = forms.BooleanField(required=False)
+    source = forms.CharField(disabled=True, initial="client")
+
+    def clean(self) -> dict[str, Any]:
+        if self.cleaned_data.get("seats") == 7:
+            raise ValidationError("Seven is %(word)s.", params={"word": "taken"})
+        return self.cleaned_data
+
+
+def test_a_forms_answer_is_its_cleaned_data() -> None:
+    content = {
+        "name": "Ada",
+        "day": "2026-07-28",
+        "moment": "2026-07-28T10:00:00+02:00",
+        "seats": 3,
+        "price": 2.5,
+        "floors": ["0", "1"],
+        "board": "half",
+        "terms": True,
+        "news": False,
+        "unasked": 1,
+        "source": "forged",
+    }
+    assert FormSchema(Signup).validate(content) == {
+        "name": "Ada",
+        "day": datetime.date(2026, 7, 28),
+        "moment": datetime.datetime(2026, 7, 28, 8, tzinfo=datetime.UTC),
+        "seats": 3,
+        "price": Decimal("2.5"),
+        "floors": [0, 1],
+        "board": "half",
+        "terms": True,
+        "news": False,
+        "source": "client",
+    }
+
+
+def test_what_need_not_be_filled_in_may_be_absent_or_null() -> None:
+    value = FormSchema(Signup).validate({"name": "Ada", "terms": True, "day": None})
+    assert (value["day"], value["seats"], value["floors"], value["news"]) == (None, None, [], False)
+
+
+def test_disabled_fields_are_not_asked_for() -> None:
+    schema = schema_of(Signup)
+    assert "source" not in schema["properties"]
+    assert schema["required"] == ["name", "terms"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problems"),
+    [
+        ({}, ["name: This field is required."]),
+        ({"name": "Augusta"}, ["name: Ensure this value has at most 5 characters (it has 7)."]),
+        ({"seats": 10}, ["seats: Ensure this value is less than or equal to 9."]),
+        ({"seats": 7}, ["Seven is taken."]),
+        ({"day": "someday"}, ["day: Enter a valid date."]),
+        (
+            {"board": "full"},
+            ["board: Select a valid choice. full is not one of the available choices."],
+        ),
+        ({"floors": "0"}, ["floors: Enter a list of values."]),
+        ({"name": ["Ada"]}, ["name: Enter one value, not several."]),
+        ({"terms": {"x": 1}, "seats": [1]}, 2),
+        ({"terms": False}, ["terms: This must be true."]),
+        ({"terms": None}, ["terms: This must be true."]),
+    ],
+)
+def test_each_problem_with_a_forms_answer_is_a_sentence_that_names_the_field(content: Any, problems: Any) -> None:
+    found = problems_of(Signup, ({"name": "Ada", "terms": True} | content) if content else {"terms": True})
+    assert len(found) == problems if isinstance(problems, int) else found == problems
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        forms.FileField(),
+        forms.ImageField(),
+        forms.JSONField(),
+        forms.TimeField(),
+        forms.DurationField(),
+        forms.SplitDateTimeField(),
+        forms.Field(),
+    ],
+    ids=lambda field: type(field).__name__,
+)
+def test_a_form_field_of_another_kind_is_refused_by_name_and_kind(field: forms.Field) -> None:
+    with pytest.raises(ImproperlyConfigured, match=f"AskingField: 'value' is a {type(field).__name__}.*A form asks"):
+        FormSchema(asking_field(field))
+
+
+def test_a_form_that_cannot_be_made_without_arguments_is_refused() -> None:
+    class Wanting(forms.Form):
+        def __init__(self, user: Any, **options: Any) -> None:
+            super().__init__(**options)
+
+    with pytest.raises(ImproperlyConfigured, match=r"Wanting: the form must be made without arguments.*user"):
+        FormSchema(Wanting)
+
+
+def test_fields_that_a_form_adds_when_it_is_made_are_asked_for() -> None:
+    class Growing(forms.Form):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.fields["extra"] = forms.IntegerField()
+
+    assert schema_of(Growing)["required"] == ["extra"]
+    assert FormSchema(Growing).validate({"extra": 3}) == {"extra": 3}
+
+
+class Membership(forms.Form):
+    group = forms.ModelChoiceField(Group.objects.order_by("name"), required=False)
+    others = forms.ModelMultipleChoiceField(Group.objects.order_by("name"), required=False)
+    by_name = forms.ModelChoiceField(Group.objects.order_by("name"), to_field_name="name", required=False)
+
+
+@pytest.mark.django_db
+def test_rows_to_choose_from_are_read_each_time_the_form_is_shown() -> None:
+    form = form_schema(Membership)
+    readers = Group.objects.create(name="readers")
+    assert schema_options(form) == [{"const": str(readers.pk), "title": "readers"}]
+    writers = Group.objects.create(name="writers")
+    assert [option["title"] for option in schema_options(form)] == ["readers", "writers"]
+    assert form.schema["properties"]["by_name"]["oneOf"][0] == {"const": "readers", "title": "readers"}
+    answer = {"group": str(writers.pk), "others": [str(writers.pk)], "by_name": "readers"}
+    value = form.validate(answer)
+    assert (value["group"], list(value["others"]), value["by_name"]) == (writers, [writers], readers)
+    assert properties_of(Membership)["others"]["items"] == {"anyOf": schema_options(form)}
+
+
+@pytest.mark.django_db
+def test_a_row_as_initial_value_is_shown_by_its_key() -> None:
+    group = Group.objects.create(name="readers")
+    single = asking_field(forms.ModelChoiceField(Group.objects.all(), initial=group))
+    several = asking_field(forms.ModelMultipleChoiceField(Group.objects.all(), initial=[group]))
+    assert properties_of(single)["value"]["default"] == str(group.pk)
+    assert properties_of(several)["value"]["default"] == [str(group.pk)]
+
+
+def schema_options(form: FormSchema) -> list[dict[str, str]]:
+    return form.schema["properties"]["group"]["oneOf"]
+
+
+@pytest.mark.django_db
+def test_nothing_to_choose_from_is_said_when_the_form_is_to_be_shown() -> None:
+    form = FormSchema(Membership)
+    with pytest.raises(ImproperlyConfigured, match="'group' has nothing to choose from"):
+        _ = form.schema
+
+
+@pytest.mark.django_db
+def test_making_the_form_reads_no_rows(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        FormSchema(Membership)
+
+
+# Written out
+
+WRITTEN: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
+    "text": ({"type": "string", "minLength": 2, "maxLength": 3, "title": "T", "default": "ab"}, ["abc"], ["a", 5, []]),
+    "email": ({"type": "string", "format": "email"}, ["jo@example.com"], ["jo"]),
+    "uri": ({"type": "string", "format": "uri"}, ["https://example.com/", "urn:a:b"], ["example com", "/here"]),
+    "date": ({"type": "string", "format": "date"}, ["2026-07-28"], ["tomorrow", "2026-02-30"]),
+    "date-time": ({"type": "string", "format": "date-time"}, ["2026-07-28T09:00:00Z"], ["noon"]),
+    "number": ({"type": "number", "minimum": 0.5, "maximum": 2, "default": 1}, [1, 1.5], [0, 3, "x"]),
+    "integer": ({"type": "integer", "minimum": 1, "maximum": 2, "default": 1}, [1, 2], [0, 3, 1.5, "x"]),
+    "boolean": ({"type": "boolean", "default": False, "description": "D"}, [True, False], ["perhaps", []]),
+    "choice": ({"type": "string", "enum": ["a", "b"], "default": "a"}, ["a"], ["c", ["a"]]),
+    "titled": ({"type": "string", "oneOf": BOARDS, "default": "half"}, ["half"], ["Half board"]),
+    "older": ({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]}, ["b"], ["B"]),
+    "choices": (
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "minItems": 1, "maxItems": 2},
+        [["a"], ["a", "b"]],
+        [[], ["d"], ["a", "b", "c"], "a"],
+    ),
+    "titled choices": (
+        {"type": "array", "items": {"anyOf": BOARDS}, "default": ["half"]},
+        [[], ["none", "half"]],
+        [["full"]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), WRITTEN.values(), ids=WRITTEN)
+def test_a_written_schema_is_sent_as_it_stands_and_checks_answers(
+    schema: dict[str, Any], good: list[Any], bad: list[Any]
+) -> None:
+    given = written(schema)
+    assert schema_of(given) == given
+    for value in good:
+        assert FormSchema(given).validate({"value": value, "unasked": 1}) == {"value": value}
+    for value in bad:
+        assert all(problem.startswith("value") for problem in problems_of(given, {"value": value}))
+    assert problems_of(given, {"value": None}) == ["value: Field required."]
+    assert FormSchema(written(schema, required=False)).validate({}) == {}
+
+
+def test_a_wrong_format_is_shown_a_right_one() -> None:
+    given = written({"type": "string", "format": "date"})
+    assert problems_of(given, {"value": "tomorrow"}) == ["value: Input should be a date, such as 1999-12-31."]
+
+
+def test_any_name_may_be_asked_for() -> None:
+    given = {"type": "object", "properties": {"class": {"type": "string"}, "e-mail 2": {"type": "integer"}}}
+    assert FormSchema(given).validate({"class": "a", "e-mail 2": 2}) == {"class": "a", "e-mail 2": 2}
+
+
+def test_a_form_without_fields_asks_only_for_a_yes() -> None:
+    given = {"type": "object", "properties": {}, "$schema": "https://json-schema.org/draft/2020-12/schema"}
+    assert schema_of(given) == given
+    assert FormSchema(given).validate({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "string", "pattern": "a"}, "pattern: Extra inputs are not permitted. A text field has type"),
+        ({"type": "string", "format": "uuid"}, "format: Input should be 'email', 'uri', 'date' or 'date-time'"),
+        ({"type": "string", "default": 5}, "default"),
+        ({"type": "string", "minLength": "2"}, "minLength"),
+        ({"type": "string", "minLength": -1}, "minLength"),
+        ({"type": "integer", "default": True}, "default"),
+        ({"type": "number", "multipleOf": 5}, "multipleOf"),
+        ({"type": "boolean", "title": 5}, "title"),
+        ({"type": "string", "enum": []}, "enum"),
+        ({"type": "string", "enum": [1]}, "enum.0"),
+        ({"type": "string", "enum": ["a", "a"]}, "one choice twice"),
+        ({"type": "string", "enum": ["a"], "default": "b"}, "not among its choices: b"),
+        ({"type": "string", "enum": ["a"], "enumNames": ["A", "B"]}, "a name in enumNames for each"),
+        ({"type": "string", "oneOf": [{"const": "a"}]}, "oneOf.0.title: Field required"),
+        ({"type": "array", "items": {"anyOf": BOARDS, "type": "string"}}, "items.type"),
+        ({"type": "array", "items": {"anyOf": BOARDS}, "uniqueItems": True}, "uniqueItems"),
+        ({"type": "array", "items": {"type": "string"}}, "nothing a form can ask for"),
+        ({"type": "object", "properties": {}}, "nothing a form can ask for"),
+        ({"type": ["string", "null"]}, "nothing a form can ask for"),
+        ({"enum": ["a"]}, "nothing a form can ask for"),
+        ({}, "nothing a form can ask for"),
+        ("string", "nothing a form can ask for"),
+    ],
+)
+def test_a_written_schema_of_another_shape_is_refused_in_words(schema: Any, words: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as caught:
+        FormSchema(written(schema), "tool 'book'")
+    assert str(caught.value).startswith("tool 'book': 'value'")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, '"type": "object"'),
+        ({"type": "object"}, '"properties", an object'),
+        ({"type": "array", "properties": {}}, '"type": "object"'),
+        ({"type": "object", "properties": []}, '"properties", an object'),
+        ({"type": "object", "properties": {}, "additionalProperties": False}, "no additionalProperties"),
+        ({"type": "object", "properties": {}, "required": ["x"]}, "names that are in properties"),
+        ({"type": "object", "properties": {}, "required": "x"}, "names that are in properties"),
+        ({"type": "object", "properties": {}, "required": [["x"]]}, "names that are in properties"),
+        ({"type": "object", "properties": {"x": object()}}, "must be JSON"),
+        ({"type": "object", "properties": {"x": {"type": "number", "minimum": float("nan")}}}, "must be JSON"),
+        (str, "pydantic model class, a Django Form class or a JSON Schema"),
+        (Booking(seats=1), "pydantic model class, a Django Form class or a JSON Schema"),
+        (None, "pydantic model class, a Django Form class or a JSON Schema"),
+    ],
+)
+def test_what_is_no_form_is_refused_in_words(given: Any, words: str) -> None:
+    for make in (FormSchema, form_schema):
+        with pytest.raises(ImproperlyConfigured) as caught:
+            make(given)
+        assert words in str(caught.value)
+
+
+def test_changing_a_schema_after_it_was_given_changes_nothing() -> None:
+    given = written({"type": "string"})
+    form = FormSchema(given)
+    given["properties"]["value"]["type"] = "object"
+    assert form.schema == written({"type": "string"})
+
+
+@pytest.mark.parametrize("given", [Booking, Signup, written({"type": "string"})], ids=["model", "form", "written"])
+def test_a_form_is_made_once_however_often_the_tool_runs(given: Any) -> None:
+    again = dict(given) if isinstance(given, dict) else given
+    assert form_schema(given) is form_schema(again)
+
+
+def test_many_problems_and_long_words_are_cut() -> None:
+    long = written({"type": "string", "enum": [f"option {number}" for number in range(500)]})
+    assert len(problems_of(long, {"value": "x"})[0]) < 520
+    many = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(50)}}
+    many["required"] = list(many["properties"])
+    assert len(problems_of(many, {})) == 20
