@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,6 +51,10 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     shared_pool().close()
     with django_db_blocker.unblock():
         teardown_databases(made, verbosity=0)
+    # Connections of threads that are gone leave what SQLite keeps beside its file.
+    if name := settings.DATABASES["default"].get("TEST", {}).get("NAME"):
+        for beside in ("-wal", "-shm"):
+            Path(f"{name}{beside}").unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from django_mcp.protocol.results import Result
 logger = logging.getLogger("django_mcp")
 
 
-def tool_failure(error: Exception, context: Context) -> Result:
+def tool_failure(error: BaseException, context: Context) -> Result:
     """The answer to a tool call that raised: a result the model can read (2026-07-28, Tools, Error Handling).
 
     Raises:

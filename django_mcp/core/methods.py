@@ -144,6 +144,8 @@ async def dispatch(context: Context) -> Result:
     except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
         if (asked := merged(group)) is not None:
             raise asked from None
+        if context.method == "tools/call":
+            return tool_failure(group, context)
         raise request_failure(group, context) from None
     except Exception as error:  # noqa: BLE001 - request_failure is where it is decided
         raise request_failure(error, context) from None
