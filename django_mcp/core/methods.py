@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from django_mcp.core.channel import Cancelled
 from django_mcp.core.completion import complete
 from django_mcp.core.concurrency import in_transaction
 from django_mcp.core.context import Context
@@ -51,6 +52,8 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
         return tool.output.fields(await context.runner.coroutine(function.call, **keywords))
 
     def job() -> dict[str, Any]:
+        if context.channel.cancelled:  # while it waited for a thread
+            raise Cancelled
         # Shown in the same thread and transaction: a returned queryset is read there.
         return tool.output.fields(function.call(**keywords))
 

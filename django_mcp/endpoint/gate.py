@@ -3,8 +3,6 @@
 Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and only then the message.
 """
 
-import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,11 +18,9 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
 from django_mcp.endpoint.streams import EVENT_HEADERS, frame
-from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, open_stream
-from django_mcp.protocol.errors import InternalError, ProtocolError
-from django_mcp.protocol.jsonrpc import decode, encode_error
-
-logger = logging.getLogger("django_mcp")
+from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, failure, open_stream
+from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.jsonrpc import decode, encode_error, id_of
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -122,7 +118,7 @@ class Admission:
 
     async def answer(self, body: bytes, wire: Wire) -> Reply:
         """The reply to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
-        head = self.head
+        head, value = self.head, None
         try:
             value = decode(body) if head.method == "POST" else None
             server, edge = self.endpoint.server, head.edge
@@ -131,11 +127,8 @@ class Admission:
             answer = await serve(inbound)
         except ProtocolError as error:
             answer = Answer(error.http_status, encode_error(error.request_id, error))
-        except Exception:
-            reference = secrets.token_hex(4)
-            logger.exception("[%s] %s %s failed", reference, head.method, self.endpoint.server.path)
-            unknown = InternalError(f"Something went wrong on the server. Its log has the details under {reference}.")
-            answer = Answer(500, encode_error(None, unknown))
+        except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
+            answer = Answer(500, failure(id_of(value), error))
         return self._reply(answer)
 
     def too_large(self) -> Reply:

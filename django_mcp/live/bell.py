@@ -50,9 +50,10 @@ class Listener:
         """Listen no more."""
         _listeners.discard(self)
         self.works = False
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        listening, self._task = self._task, None
+        while listening is not None and not listening.done():
+            listening.cancel()  # more than once, for a Redis client that is just connecting swallows it
+            await asyncio.wait([listening], timeout=AGAIN_SECONDS)
 
     async def _listen(self) -> None:
         """Wait for rings of other processes. While the layer is away ``works`` is False, and the log is polled.
@@ -108,6 +109,7 @@ class _Outage:
 _outage = _Outage()
 RENEW_SECONDS = 3600
 RETRY_SECONDS = 1
+AGAIN_SECONDS = 0.1
 _listeners: WeakSet[Listener] = WeakSet()
 
 

@@ -104,6 +104,12 @@ def parse(value: Any) -> Message:
     return Request(request_id, method, params) if readable else Notification(method, params)  # type: ignore[arg-type]
 
 
+def id_of(value: Any) -> RequestId | None:
+    """The id of a message that need not be one; None where it has none, or no right one."""
+    request_id = value.get("id") if type(value) is dict else None
+    return request_id if type(request_id) is int or type(request_id) is str else None
+
+
 class UnencodableResult(ValueError):
     """A result that has no JSON form."""
 

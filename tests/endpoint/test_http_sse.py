@@ -155,6 +155,10 @@ def offered(server: MCPServer) -> None:
         return "done"
 
     @tool(server=server)
+    def count() -> int:
+        return 3
+
+    @tool(server=server)
     def who(ctx: Context) -> str:
         return f"{ctx.principal.id} {ctx.client.name}"
 
@@ -242,6 +246,8 @@ def test_other_versions_may_be_spoken_over_it(alone: Worker, version: str) -> No
     assert listener.initialize()["protocolVersion"] == version
     assert listener.call("report") == "reported"
     assert listener.call("let_go") == "here"
+    (tool,) = [each for each in listener.request("tools/list")["result"]["tools"] if each["name"] == "count"]
+    assert ("outputSchema" in tool) is (version >= "2025-06-18")
 
 
 def test_a_handshake_without_a_version_is_refused_on_the_stream(alone: Worker) -> None:
@@ -331,6 +337,19 @@ def test_it_hears_of_changes_on_the_same_stream(workers: list[Worker], server: M
     server.notify_resource_updated("test://other")
     server.notify_resource_updated("test://watched")
     assert listener.told("notifications/resources/updated")["params"]["uri"] == "test://watched"
+
+
+def test_a_subscription_made_before_the_end_of_the_handshake_counts(alone: Worker, server: MCPServer) -> None:
+    listener = Listener([alone])
+    assert listener.request("resources/subscribe", {"uri": "test://watched"})["result"] == {}
+    listener.notify("notifications/initialized")
+
+    def updated() -> bool:
+        server.notify_resource_updated("test://watched")
+        listener.call("hurry")
+        return any(each.get("method") == "notifications/resources/updated" for each in listener.heard)
+
+    eventually(updated, "no change was heard")
 
 
 # Sessions
@@ -499,7 +518,10 @@ def test_what_nobody_expected_is_answered_and_logged(
 
     monkeypatch.setattr(http_sse.ERA, "serve", fail, raising=False)
     with caplog.at_level(logging.ERROR, "django_mcp"):
+        listener.notify("notifications/nonsense")
         error = listener.request("tools/call", {"name": "hurry"})["error"]
+        listener.request("tools/call", {"name": "hurry"})
+    assert listener.heard == []
     assert "secret" not in error["message"]
     assert "RuntimeError: secret" in caplog.text
     reference = error["message"].rpartition(" ")[2].rstrip(".")

@@ -12,7 +12,7 @@ from django_mcp.eras.legacy.streams import open_get
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError
-from django_mcp.protocol.jsonrpc import encode_error
+from django_mcp.protocol.jsonrpc import encode_error, id_of
 
 logger = logging.getLogger("django_mcp")
 
@@ -43,9 +43,7 @@ async def named_session(inbound: Inbound) -> Session:
     try:
         return await inbound.runner.sync(partial(sessions.find_session, session_id, inbound.server, inbound.principal))
     except SessionNotFound:
-        request_id = inbound.body.get("id") if type(inbound.body) is dict else None
-        readable = type(request_id) is str or type(request_id) is int
-        raise SessionNotFound(request_id if readable else None) from None
+        raise SessionNotFound(id_of(inbound.body)) from None
     except DatabaseError as error:
         logger.error("sessions cannot be read: %s", error)  # noqa: TRY400 - the traceback says nothing more
         raise Unavailable("Sessions cannot be looked up at the moment. Try again.") from None

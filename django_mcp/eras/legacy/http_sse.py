@@ -78,7 +78,7 @@ async def receive_message(inbound: Inbound) -> Answer:
     inbound = inbound._replace(headers={headers.SESSION: inbound.edge().GET.get("session_id", "")})
     session = await named_session(inbound)
     message = None if type(inbound.body) is list else parse(inbound.body)
-    detached(_serve(message, session, inbound._replace(wire=StreamWire(session), over_http=False)))
+    detached(_serve(message, session, inbound._replace(wire=StreamWire(session))))
     return ACCEPTED
 
 
@@ -131,11 +131,12 @@ async def _say(session: Session, *entries: str) -> None:
 
 
 async def _serve(message: Message | None, session: Session, inbound: Inbound) -> None:
-    """Serve a message, or None for a batch. Nothing but a request and a batch is answered."""
+    """Serve a message, or None for a batch. Nothing but a request and a batch is answered.
+
+    Where the answer is a stream, whoever holds that of the session reads it, and knows already.
+    """
     answer = await _answer(message, session, inbound)
-    if answer.stream is not None:
-        await answer.stream.aclose()  # whoever holds the session's stream reads it
-    if answer.body and not isinstance(message, Notification) and (message is None or isinstance(message, Request)):
+    if answer.body and (message is None or isinstance(message, Request)):
         await _say(session, answer.body.decode())
     elif isinstance(message, Notification) and message.method == "notifications/initialized":
         await _say(session, INITIALIZED)

@@ -85,6 +85,11 @@ def end_session(session: Session) -> None:
     session.delete()
 
 
+def subscriptions_of(session: Session) -> list[str]:
+    """The URIs it is subscribed to by now; none where it has ended."""
+    return Session.objects.filter(pk=session.pk).values_list("subscriptions", flat=True).first() or []
+
+
 def topic(session: Session) -> str:
     """Under which is logged what concerns a session as a whole."""
     return f"session:{session.pk}"

@@ -67,8 +67,9 @@ async def changes_for(session: Session, server: MCPServer, position: int | None)
     subscription = await follow(*topics)
     run = partial(patiently, shared_pool())
     token = secrets.token_urlsafe(8)
-    uris = set(session.subscriptions)
     try:
+        # Read now: what is subscribed to from here on, the subscription above hears of.
+        uris = set(await run(partial(sessions.subscriptions_of, session)))
         if position is None:
             position = await run(log.newest)
             backlog = []
