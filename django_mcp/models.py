@@ -1,7 +1,35 @@
 """What has to outlive a request, and be seen by every worker. Each row says when it may go."""
 
+import json
+from typing import TYPE_CHECKING, Any
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    _Field = models.Field[Any, Any]
+else:
+    _Field = models.Field
+
+
+class JSONTextField(_Field):
+    """JSON as text. What clients send may hold NUL, which PostgreSQL's own type refuses; and nobody queries it."""
+
+    def get_internal_type(self) -> str:
+        """Its column is that of a ``TextField``."""
+        return "TextField"
+
+    def from_db_value(self, value: str | None, *_: Any) -> Any:
+        """The value."""
+        return None if value is None else json.loads(value)
+
+    def get_prep_value(self, value: Any) -> str | None:
+        """Its text; None is NULL.
+
+        Raises:
+            TypeError: it has no JSON form.
+        """
+        return None if value is None else json.dumps(value, separators=(",", ":"))
 
 
 class Session(models.Model):
@@ -15,10 +43,10 @@ class Session(models.Model):
     principal_kind = models.CharField(_("kind of caller"), max_length=32)
     principal_id = models.CharField(_("caller"), max_length=255)
     version = models.CharField(_("protocol version"), max_length=32)
-    client = models.JSONField(_("client"), default=dict)
-    capabilities = models.JSONField(_("client's capabilities"), default=dict)
+    client = JSONTextField(_("client"), default=dict)
+    capabilities = JSONTextField(_("client's capabilities"), default=dict)
     log_level = models.CharField(_("log level"), max_length=16, default="info")
-    subscriptions = models.JSONField(_("subscriptions"), default=list, help_text=_("URIs of resources."))
+    subscriptions = JSONTextField(_("subscriptions"), default=list, help_text=_("URIs of resources."))
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
 
@@ -42,8 +70,9 @@ class Call(models.Model):
 
     key = models.CharField(_("key"), max_length=32, unique=True, help_text=_("Names its stream in event ids."))
     session = models.ForeignKey(Session, models.CASCADE, related_name="calls", verbose_name=_("session"))
-    request = models.JSONField(_("request"), help_text=_("Its id, method and params."))
-    dialogue = models.JSONField(_("dialogue"), default=dict, help_text=_("What was asked and answered so far."))
+    request_id = JSONTextField(_("request id"), help_text=_("As the client gave it."))
+    request = JSONTextField(_("request"), help_text=_("Its method and params."))
+    dialogue = JSONTextField(_("dialogue"), default=dict, help_text=_("What was asked and answered so far."))
     status = models.CharField(_("status"), max_length=8, choices=Status.choices, default=Status.RUNNING)
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
@@ -53,7 +82,7 @@ class Call(models.Model):
         verbose_name_plural = _("calls")
 
     def __str__(self) -> str:
-        return f"{self.request.get('method')} ({self.get_status_display()})"
+        return f"{self.request['method']} ({self.get_status_display()})"
 
 
 class PendingRequest(models.Model):
@@ -62,7 +91,7 @@ class PendingRequest(models.Model):
     call = models.ForeignKey(Call, models.CASCADE, related_name="questions", verbose_name=_("call"))
     request_id = models.CharField(_("request id"), max_length=32, unique=True)
     key = models.CharField(_("key"), max_length=255, help_text=_("Names the question within its call."))
-    answer = models.JSONField(_("answer"), null=True, default=None)
+    answer = JSONTextField(_("answer"), null=True, default=None)
     created = models.DateTimeField(_("created"), auto_now_add=True)
 
     class Meta:
@@ -100,7 +129,7 @@ class Step(models.Model):
     call = models.CharField(_("call"), max_length=64)
     key = models.CharField(_("key"), max_length=255)
     done = models.BooleanField(_("done"), default=False)
-    value = models.JSONField(_("value"), null=True, default=None)
+    value = JSONTextField(_("value"), null=True, default=None)
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
 

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-MEET_A_DATABASE = ("tests/behaviour", "tests/core", "tests/demo", "tests/endpoint")
+MEET_A_DATABASE = ("tests/behaviour", "tests/core", "tests/demo", "tests/endpoint", "tests/live")
 
 
 def main(arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
@@ -42,6 +44,20 @@ def pytest_report_header() -> list[str]:
     return lines
 
 
+OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+def wait_for_others() -> None:
+    """Threads that are just ending still hold connections, and PostgreSQL drops no database that is in use."""
+    deadline = time.monotonic() + 10
+    while connection.vendor == "postgresql" and time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(OTHERS)
+            if cursor.fetchone() == (0,):
+                return
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> Iterator[None]:
     """Every database, whatever the tests at hand are marked with: worker threads need no mark."""
@@ -50,6 +66,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     yield
     shared_pool().close()
     with django_db_blocker.unblock():
+        wait_for_others()
         teardown_databases(made, verbosity=0)
     # Connections of threads that are gone leave what SQLite keeps beside its file.
     if name := settings.DATABASES["default"].get("TEST", {}).get("NAME"):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import InterfaceError, OperationalError
 from django.utils.module_loading import import_string
 
 from django_mcp.auth.base import Authenticator
@@ -128,7 +129,8 @@ class Admission:
         except ProtocolError as error:
             answer = Answer(error.http_status, encode_error(error.request_id, error))
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
-            answer = Answer(500, failure(id_of(value), error))
+            away = isinstance(error, OperationalError | InterfaceError)  # the database; it may be back soon
+            answer = Answer(503 if away else 500, failure(id_of(value), error))
         return self._reply(answer)
 
     def too_large(self) -> Reply:

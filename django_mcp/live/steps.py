@@ -1,5 +1,6 @@
 """Acts that are done once in a call, however often the call is run."""
 
+import asyncio
 import datetime
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,6 +11,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import INLINE, Runner
 from django_mcp.models import Step
 from django_mcp.primitives.tool import ToolError
@@ -43,6 +45,8 @@ def once(call: str, name: str, function: Callable[[], T]) -> T:
             with transaction.atomic():
                 value = function()
                 _keep(call, key, value)
+        except Cancelled:
+            raise  # in the middle of the act: what became of it is not known
         except BaseException:
             _forget(call, key)  # it failed, and was rolled back: it may be tried again
             raise
@@ -56,6 +60,8 @@ async def aonce(call: str, name: str, function: Callable[[], Awaitable[T]], runn
     if await _aside(runner, partial(take, call, key)):
         try:
             value = await function()
+        except (Cancelled, asyncio.CancelledError):
+            raise
         except BaseException:
             await _aside(runner, partial(_forget, call, key))
             raise

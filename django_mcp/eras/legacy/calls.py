@@ -34,7 +34,8 @@ def begin(session: Session, request: Request) -> Call:
     return Call.objects.create(
         key=secrets.token_urlsafe(12),
         session=session,
-        request={"id": request.id, "method": request.method, "params": request.params},
+        request_id=request.id,
+        request={"method": request.method, "params": request.params},
         expires=timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS),
     )
 
@@ -74,10 +75,13 @@ def receive(session: Session, response: Response) -> Call | None:
     An answer that comes twice, late, or to a question never asked changes nothing.
     """
     answer = {"error": response.error} if response.error is not None else {"result": response.result}
-    pending = PendingRequest.objects.filter(request_id=str(response.id), call__session=session)
-    if not pending.filter(answer__isnull=True).update(answer=answer):
+    # No id of ours has a NUL, and PostgreSQL would refuse to look for one.
+    pending = PendingRequest.objects.filter(request_id=str(response.id).replace("\0", " "), call__session=session)
+    answered = pending.filter(answer__isnull=True).update(answer=answer)
+    found = pending.select_related("call").first() if answered else None
+    if found is None:  # or the call was withdrawn at this very moment
         return None
-    call = pending.select_related("call").get().call
+    call = found.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
     return call if asking.update(status=Call.Status.RUNNING) else None
@@ -89,12 +93,12 @@ def resume(call: Call) -> tuple[Request, Dialogue]:
     dialogue = Dialogue(**call.dialogue)
     answers = {each.key: each.answer or {} for each in call.questions.all()}
     dialogue.answer({key: answer.get("result", answer) for key, answer in answers.items()})
-    return Request(**call.request), dialogue
+    return Request(call.request_id, **call.request), dialogue
 
 
 def withdraw(session: Session, request_id: Any) -> None:
     """End a call that waits for its client, for the client does not want it any more."""
-    waiting = session.calls.filter(status=Call.Status.ASKING, request__id=request_id)
+    waiting = session.calls.filter(status=Call.Status.ASKING, request_id=request_id)
     for call in waiting:
         end(call, [])
 
@@ -104,5 +108,5 @@ def find(session: Session, event_id: str) -> tuple[Call, int] | None:
     key, _, position = event_id.rpartition(".")
     if not position.isdecimal() or len(position) > 18:  # noqa: PLR2004 - no key has more digits
         return None
-    call = session.calls.filter(key=key).first()
+    call = session.calls.filter(key=key, expires__gt=timezone.now()).first()
     return None if call is None else (call, int(position))

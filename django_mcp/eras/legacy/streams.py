@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 
+from django.utils import timezone
+
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
@@ -35,6 +37,8 @@ async def tail(call: Call, position: int) -> AsyncGenerator[Event, None]:
         async with aclosing(subscription.entries()) as entries:
             async for found in entries:
                 if found is None:
+                    if call.expires < timezone.now():  # whoever ran it is gone
+                        return
                     yield KEEP_ALIVE
                 elif found.id > position:
                     if found.data == calls.END:

@@ -1,0 +1,1 @@
+"""A small site with tools that write down what they do."""

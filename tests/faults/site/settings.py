@@ -1,0 +1,13 @@
+"""The conformance site's settings, with callers that can be told apart.
+
+Environment variables besides those of the conformance site:
+
+``FAULTS_JOURNAL``
+    the file in which tools write down what they do.
+"""
+
+from tests.conformance.settings import *  # noqa: F403
+
+INSTALLED_APPS = ["django_mcp", "tests.faults.site"]
+ASGI_APPLICATION = "tests.faults.site.asgi.application"
+DJANGO_MCP = {"AUTHENTICATION": ["tests.faults.site.callers.ByHeader"], "NAME": "faults"}
