@@ -97,7 +97,7 @@ class Follower:
     async def join(self, topics: Iterable[str]) -> Subscription:
         """A subscription to what is written from now on."""
         subscription = Subscription(self, topics)
-        newest = await self._newest() if self._task is None else None
+        newest = await self.newest() if self._task is None else None
         for topic in subscription.topics:
             self._topics.setdefault(topic, set()).add(subscription)
         if self._task is None:
@@ -106,7 +106,7 @@ class Follower:
             self._task = self._loop.create_task(self._run())
         return subscription
 
-    async def _newest(self) -> int | None:
+    async def newest(self) -> int | None:
         """Where to begin; None while the database is away, which is no reason to turn a stream down."""
         try:
             return await shared_pool().sync(log.newest)
@@ -201,12 +201,24 @@ _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDict
 
 
 async def follow(*topics: str) -> Subscription:
-    """A subscription to what is written under *topics* from now on, on this event loop."""
+    """A subscription to what is written under *topics* from now on, on this event loop.
+
+    What was written some seconds before may come too: whoever minds compares with ``position``.
+    """
+    return await _follower().join(topics)
+
+
+async def position() -> int:
+    """The id of the newest entry of the log; 0 while the database is away."""
+    return await _follower().newest() or 0
+
+
+def _follower() -> Follower:
     loop = asyncio.get_running_loop()
     follower = _followers.get(loop)
     if follower is None:
         follower = _followers[loop] = Follower(loop)
-    return await follower.join(topics)
+    return follower
 
 
 def end_streams() -> None:

@@ -254,3 +254,11 @@ def test_the_wsgi_edge_declares_nothing_and_refuses(talk: Conversation, declared
     message = call.next()
     assert (call.exchange.status, message["error"]["code"]) == (404, -32601)
     assert "ASGI" in message["error"]["message"]
+
+
+def test_what_changed_before_anybody_listened_is_not_told(server: MCPServer, talk: Conversation) -> None:
+    server.notify_list_changed("prompts")
+    call = listen(talk, LISTS)
+    acknowledged(call)
+    server.notify_list_changed("tools")
+    assert heard(call, 1) == [("tools/list_changed", None)]

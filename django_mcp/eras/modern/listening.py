@@ -10,7 +10,7 @@ from django_mcp.core.methods import known_resources
 from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.live import changes
-from django_mcp.live.follower import follow
+from django_mcp.live.follower import follow, position
 from django_mcp.protocol import envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import Request, encode_result
@@ -53,6 +53,7 @@ async def _stream(request_id: RequestId, honoured: Mapping[str, Any], server: MC
     meta = {envelope.SUBSCRIPTION: request_id}
     methods = {changes.list_changed_method(kind) for name, kind in KINDS.items() if name in honoured}
     uris = set(honoured.get("resourceSubscriptions", ()))
+    began = await position()
     subscription = await follow(changes.topic(server))
     try:
         acknowledged = {"_meta": meta, "notifications": honoured}
@@ -63,6 +64,8 @@ async def _stream(request_id: RequestId, honoured: Mapping[str, Any], server: MC
                     yield KEEP_ALIVE
                     continue
                 change = json.loads(entry.data)
+                if entry.id <= began:  # was so before anybody listened
+                    continue
                 if change["method"] in methods or change["params"].get("uri") in uris:
                     yield Event(notification(change["method"], {**change["params"], "_meta": meta}))
         own = {**meta, envelope.SERVER_INFO: server.implementation}
