@@ -6,9 +6,11 @@ from importlib.metadata import packages_distributions
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import conf
 from django_mcp.core.registry import servers
+from django_mcp.primitives.rates import parse_rate
 
 OURS = "django-mcp-toolkit"
 
@@ -31,6 +33,10 @@ def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
     found: list[CheckMessage] = [Error(problem, id="django_mcp.E003") for problem in conf.problems()]
     if not found:
+        try:
+            parse_rate(conf.settings.RATE_LIMIT)
+        except ImproperlyConfigured as error:
+            found.append(Error(f"DJANGO_MCP['RATE_LIMIT']: {error}", id="django_mcp.E005"))
         found += [
             Error(
                 f"{origin!r} in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.",

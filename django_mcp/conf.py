@@ -35,6 +35,8 @@ class Settings:
     """The largest request body that is read."""
     THREADS: int = 8
     """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
+    RATE_LIMIT: str | None = None
+    """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
     SESSION_SECONDS: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
     INPUT_SECONDS: int = 60 * 60

@@ -32,6 +32,7 @@ def tool(
     open_world: bool | None = None,
     permission: str | None = None,
     atomic: bool | None = None,
+    rate_limit: str | None = None,
     meta: Mapping[str, Any] | None = None,
     server: MCPServer | None = None,
 ) -> Callable[[F], F]: ...
@@ -52,6 +53,7 @@ def tool(call: Callable[..., Any] | None = None, /, *, server: MCPServer | None 
         permission: like ``"library.change_book"``; without it the tool does not exist for the caller.
         atomic: run a synchronous function in a transaction of the default database, which any error rolls back;
             by default all that is not ``read_only``.
+        rate_limit: how often a caller may call it, like ``"10/m"``: a number, and s, m, h or d.
         meta: the definition's ``_meta``.
         server: where to register; by default on ``django_mcp.server``.
     """

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from django_mcp.core import rates
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.completion import complete
 from django_mcp.core.concurrency import in_transaction
@@ -34,6 +35,8 @@ async def call_tool(context: Context) -> Result:
     tool = context.server.tools.get(name)
     if tool is None or (tool.permission is not None and not await may_know(context, tool)):
         raise unknown("tool", name)
+    if context.server.rate is not None or tool.rate is not None:
+        await context.runner.sync(partial(rates.count, context.server, tool, context.principal))
     try:
         arguments = _arguments(context.params)
         if tool.mirrors:

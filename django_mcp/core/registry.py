@@ -11,6 +11,7 @@ from django_mcp.conf import settings
 from django_mcp.core.signals import list_changed, resource_updated
 from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
+from django_mcp.primitives.rates import Rate, parse_rate
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import Icon, check_uri
@@ -34,6 +35,7 @@ class MCPServer:
             refuses to start; ``[Public()]`` lets everybody in.
         page_size: the most entries in one page of a list.
         ttl: seconds for which a client may keep a list.
+        rate_limit: how often a caller may call tools here, like ``"60/m"``; s, m, h or d.
 
     What is None comes from the ``DJANGO_MCP`` setting.
 
@@ -54,6 +56,7 @@ class MCPServer:
         authentication: Sequence[Any] | None = None,
         page_size: int = 250,
         ttl: int = 60,
+        rate_limit: str | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
             msg = f"MCPServer name {name!r}: use 1 to 64 letters, digits, '_' or '-'."
@@ -76,6 +79,8 @@ class MCPServer:
         self._icons = icons
         self._website_url = website_url
         self._authentication = authentication
+        self._rate_limit = rate_limit
+        parse_rate(rate_limit)
         self.page_size = page_size
         self.ttl_ms = ttl * 1000
         self._positions = itertools.count()
@@ -101,6 +106,11 @@ class MCPServer:
     def instructions(self) -> str | None:
         """Guidance for the model."""
         return self._instructions if self._instructions is not None else settings.INSTRUCTIONS
+
+    @cached_property
+    def rate(self) -> Rate | None:
+        """How often a caller may call tools, own or from ``DJANGO_MCP["RATE_LIMIT"]``."""
+        return parse_rate(self._rate_limit or settings.RATE_LIMIT)
 
     @cached_property
     def implementation(self) -> dict[str, Any]:

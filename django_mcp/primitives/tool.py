@@ -9,6 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.mirrors import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
+from django_mcp.primitives.rates import parse_rate
 from django_mcp.primitives.schema import Arguments
 
 
@@ -25,6 +26,7 @@ class Tool(Primitive):
     Args:
         input_schema: what is published as ``inputSchema``, as it stands, in place of the one made from the signature;
             arguments are checked by the signature all the same.
+        rate_limit: how often a caller may call it, like ``"10/m"``.
         atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
             default all that is not ``read_only``.
         read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
@@ -46,12 +48,14 @@ class Tool(Primitive):
         idempotent: bool | None = None,
         open_world: bool | None = None,
         atomic: bool | None = None,
+        rate_limit: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
         # What changes nothing has nothing to roll back; and a transaction may mean waiting for the write lock.
         self.atomic = not read_only if atomic is None else atomic
+        self.rate = parse_rate(rate_limit)
         self.arguments = Arguments(self.function.parameters, self.label)
         self.output = Output(self.function.returns, self.label)
         schema = without_null_defaults(self.arguments.schema) if input_schema is None else self._written(input_schema)

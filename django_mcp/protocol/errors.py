@@ -23,6 +23,8 @@ class ProtocolError(Exception):
     http_status: ClassVar[int] = 200
     broken_envelope: ClassVar[bool] = False
     """True where the message itself could not be taken, so that no protocol version answers it with 200."""
+    headers: Sequence[tuple[str, str]] = ()
+    """HTTP headers that go with it."""
 
     def __init__(self, message: str, data: Any = None, *, request_id: RequestId | None = None) -> None:
         super().__init__(message)
@@ -79,6 +81,22 @@ class InternalError(ProtocolError):
     """Our fault. The message holds no detail; the log does."""
 
     code = -32603
+
+
+class TooManyRequests(ProtocolError):
+    """The caller calls too often.
+
+    Args:
+        seconds: after which it may try again.
+    """
+
+    code = -32000
+    http_status = 429
+    broken_envelope = True
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"Too many calls. Try again in {seconds} s.", {"retryAfter": seconds})
+        self.headers = [("Retry-After", str(seconds))]
 
 
 class HeaderMismatch(ProtocolError):

@@ -86,7 +86,8 @@ def failed(request: Request, error: ProtocolError) -> Answer:
     """The answer to a request that failed."""
     if isinstance(error, ResourceNotFound):
         error = FormerResourceNotFound(error.message, error.data)
-    return Answer(error.http_status if error.broken_envelope else 200, encode_error(request.id, error))
+    status = error.http_status if error.broken_envelope else 200
+    return Answer(status, encode_error(request.id, error), error.headers)
 
 
 async def _result(request: Request, version: str, session: Session | None, inbound: Inbound, channel: Channel) -> bytes:

@@ -46,7 +46,7 @@ class ModernEra:
             try:
                 return await self._result(message, inbound)
             except ProtocolError as error:
-                return Answer(error.http_status, encode_error(message.id, error))
+                return Answer(error.http_status, encode_error(message.id, error), error.headers)
         if type(message) is Response:
             refusal = "A client sends no responses: answers to questions go into the repeated request."
             raise InvalidRequest(refusal, request_id=message.id)
