@@ -359,6 +359,22 @@ def test_a_call_in_a_batch_says_nothing_and_asks_nothing(server: MCPServer, room
     assert [each["result"]["content"][0]["text"] for each in exchange.json] == ["False", "False"]
 
 
+def test_a_call_in_a_batch_acts_once_and_is_refused_its_question_in_words(server: MCPServer, room: Room) -> None:
+    talk = Conversation(room, "2025-03-26", {"elicitation": {}}).open()
+    acts: list[str] = []
+
+    @tool(server=server)
+    def act(ctx: Context) -> str:
+        ctx.once("act", lambda: acts.append("done"))
+        return str(ctx.confirm("Really?"))
+
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "act"}}
+    (answer,) = talk.post([body]).done().json
+    assert acts == ["done"]
+    assert answer["result"]["isError"]
+    assert "'elicitation'" in answer["result"]["content"][0]["text"]
+
+
 def test_a_message_is_one_line_of_data_whatever_is_in_it(server: MCPServer, talk: Conversation) -> None:
     text = "one\r\ntwo\rthree\n\n\u2028four: \x00 data: x"
     telling(server, "sync", lambda ctx: ctx.log("error", text))

@@ -10,9 +10,9 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 
-from django_mcp.core.channel import Channel
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, capabilities
 from django_mcp.eras.legacy import control, sessions
+from django_mcp.eras.legacy.channel import QuietChannel
 from django_mcp.eras.legacy.connections import end_session, named_session, open_stream
 from django_mcp.eras.legacy.running import answered, failed, receive, serve_request
 from django_mcp.eras.legacy.shapes import shape
@@ -56,7 +56,7 @@ class LegacyEra:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                     # Several calls share one answer, so none of them has a stream to speak on.
-                    answer = await answered(message, version, session, inbound, Channel())
+                    answer = await answered(message, version, session, inbound, QuietChannel())
                 else:
                     answer = await self._one(message, version, session, inbound)
             except ProtocolError as error:

@@ -6,16 +6,14 @@ goes through a queue to the log, and from there to the connection, if it is stil
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import Runner
 from django_mcp.core.questions import Question
 from django_mcp.eras.base import Answer, Event, Inbound, notification
+from django_mcp.eras.channel import StepChannel
 from django_mcp.eras.legacy import calls
-from django_mcp.live import steps
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.primitives.tool import ToolError
@@ -29,7 +27,15 @@ PRIMING_SINCE = "2025-11-25"
 """Older clients take an event without data for a broken message."""
 
 
-class LegacyChannel(Channel):
+class QuietChannel(StepChannel):
+    """For a call that shares its answer with others, and so has no stream to speak on."""
+
+    def lacks(self, question: Question[Any]) -> Exception:
+        """These versions have no error for it; the model can read a tool's."""
+        return ToolError(question.refusal)
+
+
+class LegacyChannel(QuietChannel):
     """See the module.
 
     Args:
@@ -95,18 +101,6 @@ class LegacyChannel(Channel):
         """``cancel``, from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.cancel)
-
-    def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``live.steps``."""
-        return steps.once(self.dialogue.id, key, function)
-
-    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``live.steps``."""
-        return await steps.aonce(self.dialogue.id, key, function, runner)
-
-    def lacks(self, question: Question[Any]) -> Exception:
-        """These versions have no error for it; the model can read a tool's."""
-        return ToolError(question.refusal)
 
     # The end of a round
 

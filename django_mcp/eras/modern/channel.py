@@ -1,21 +1,18 @@
 """How a call speaks to a client of the stateless protocol: on the stream that answers its request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from django_mcp.core.channel import LEVELS, Channel
-from django_mcp.core.concurrency import Runner
+from django_mcp.core.channel import LEVELS
 from django_mcp.eras.base import Event, Inbound, notification
-from django_mcp.live import steps
+from django_mcp.eras.channel import StepChannel
 from django_mcp.primitives.mirrors import Mirror
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidParams
 
-T = TypeVar("T")
 
-
-class ModernChannel(Channel):
+class ModernChannel(StepChannel):
     """Notifications go out before the answer; a closed connection stops the call."""
 
     _task: asyncio.Task[Any] | None = None
@@ -42,14 +39,6 @@ class ModernChannel(Channel):
         self.cancelled = True
         if self._task is not None:
             self._task.cancel()
-
-    def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``live.steps``."""
-        return steps.once(self.dialogue.id, key, function)
-
-    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``live.steps``."""
-        return await steps.aonce(self.dialogue.id, key, function, runner)
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
         """The arguments, against ``Mcp-Param-*``."""

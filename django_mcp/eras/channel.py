@@ -1,0 +1,22 @@
+"""What the channels of both eras share."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import Runner
+from django_mcp.live import steps
+
+T = TypeVar("T")
+
+
+class StepChannel(Channel):
+    """Keeps what is done once in the database."""
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """See ``live.steps``."""
+        return steps.once(self.dialogue.id, key, function)
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+        """See ``live.steps``."""
+        return await steps.aonce(self.dialogue.id, key, function, runner)
