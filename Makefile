@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance format bench clean require-python environment-dev
+.PHONY: help demo test lint types migrations pytest conformance auth-check format bench bench-rows clean require-python environment-dev
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,12 +42,18 @@ pytest: environment-dev ## Run the tests alone, with coverage (ARGS="-k name")
 conformance: environment-dev ## Run the official conformance suite against every server (ARGS="--help")
 	$(BIN)/python scripts/with_services.py $(BIN)/python -m tests.conformance.run $(ARGS)
 
+auth-check: environment-dev ## Run the outside tools against the demo's login and consent pages (needs Chromium)
+	$(BIN)/python -m tests.auth_check.run
+
 format: environment-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: environment-dev ## Measure requests per second (ARGS="--help")
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-rows: environment-dev ## Measure calls on a table of a million rows (ARGS="--help")
+	$(BIN)/python -m benchmarks.million $(ARGS)
 
 clean: ## Remove the virtual environment, the demo's database and every cache
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,30 @@ class ProcessFailedError(Exception):
     """A process did not do what it was started for; the message carries the end of its output."""
 
 
+def run_to_end(*arguments: str, environment: Mapping[str, str], within: float = 300.0) -> None:
+    """Run this Python with *arguments* from the project's folder, and wait for its end.
+
+    Args:
+        environment: added to that of this process.
+        within: seconds.
+
+    Raises:
+        ProcessFailedError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
+    )
+    if done.returncode:
+        said = f"{done.stdout[-1000:]}{done.stderr[-2000:]}"
+        raise ProcessFailedError(f"python {' '.join(arguments)} failed: {said}")
+
+
 def cores() -> tuple[int, int] | None:
     """Return a core for servers and another for the load generator, or None where they cannot be told apart."""
     if not hasattr(os, "sched_getaffinity"):

@@ -6,11 +6,20 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from django_mcp.oauth import oauth_defaults
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 SECRET_KEY = os.environ.get("DJANGO_SECRET_KEY", "insecure-key-for-the-demo-on-your-own-machine-only")
 DEBUG = os.environ.get("DEBUG", "1").lower() in {"1", "true", "yes", "on"}
-ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+# The address under which clients know the site. Tokens are issued for it, so it is never taken from a request.
+BASE_URL = os.environ.get("BASE_URL", "http://127.0.0.1:8000").rstrip("/")
+IS_HTTPS = BASE_URL.startswith("https://")
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", urlsplit(BASE_URL).hostname or ""]
+# Behind a proxy or a tunnel that speaks https, browsers send this origin with the login form.
+CSRF_TRUSTED_ORIGINS = [BASE_URL]
+CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE = IS_HTTPS
 
 INSTALLED_APPS = [
     "daphne",
@@ -21,6 +30,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
+    "oauth2_provider",
+    "rest_framework",
     "django_mcp",
     "demo_project.travel",
 ]
@@ -101,16 +112,40 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "index"
+
+# The API is for the site's own pages; its tools know their caller from the endpoint.
+REST_FRAMEWORK = {"DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"]}
+
 DJANGO_MCP = {
-    # Everybody who can reach the site may call: right for a demo that listens on this machine only.
-    "AUTHENTICATION": ["django_mcp.Public"],
+    # Who may call the endpoints that do not say it themselves: people, through a client that they let in with their
+    # own login, and programs with a key that somebody made for them.
+    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "BASE_URL": BASE_URL,
+    # What a client may be allowed to do, in words for whoever is asked to allow it.
+    "SCOPES": {
+        "travel:read": "Look up flights, hotels, weather and documents, and see your bookings and your calendar",
+        "travel:write": {
+            "text": "Book and cancel trips, and write into your calendar, on your behalf",
+            "implies": ["travel:read"],
+        },
+        "travel:staff": {
+            "text": "Work as one of the agency’s staff: see the bookings of all customers",
+            "implies": ["travel:read"],
+        },
+    },
+    "DEFAULT_SCOPES": ["travel:read"],
+    # The MCP Inspector calls from a page of its own.
+    "ALLOWED_ORIGINS": ["http://localhost:6274", "http://127.0.0.1:6274"],
     "NAME": "travel-agency",
     "TITLE": "Travel agency",
     "INSTRUCTIONS": (
         "You are connected to a travel agency: flights, hotels, weather, activities, past trips, documents and a "
         "calendar for some seventy cities. The resource travel://guide says what there is, and travel://cities lists "
         "the cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. Look "
-        "things up rather than guess, and ask before you write into the calendar; book_hotel asks the traveller "
-        "itself."
+        "things up rather than guess, and ask before you write into the calendar or cancel a booking; book_hotel asks "
+        "the traveller itself."
     ),
 }
+OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
 from django_mcp.core.registry import restore_all, snapshots
@@ -31,6 +31,19 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly."""
         from django_mcp import checks  # noqa: F401, PLC0415 - registers them
-        from django_mcp.live import changes  # noqa: F401, PLC0415 - passes signals on
+        from django_mcp.auth import checks as auth_checks  # noqa: F401, PLC0415 - likewise
+        from django_mcp.auth import leaving, redaction  # noqa: F401, PLC0415 - the first hears of users who leave
+        from django_mcp.exposure import checks as exposure_checks  # noqa: F401, PLC0415 - registers them
+        from django_mcp.exposure import registration  # noqa: PLC0415 - it knows models
+        from django_mcp.live import changes, rights  # noqa: F401, PLC0415 - the first passes signals on
+        from django_mcp.oauth import checks as oauth_checks  # noqa: F401, PLC0415 - registers them
+        from django_mcp.skills.serving import skills  # noqa: PLC0415 - nobody needs it before
 
+        if apps.is_installed("oauth2_provider"):
+            from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
+
+        rights.connect()
+        redaction.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
+        registration.start()
+        skills.start()

@@ -33,10 +33,11 @@ def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
     found: list[CheckMessage] = [Error(problem, id="django_mcp.E003") for problem in conf.problems()]
     if not found:
-        try:
-            parse_rate(conf.settings.RATE_LIMIT)
-        except ImproperlyConfigured as error:
-            found.append(Error(f"DJANGO_MCP['RATE_LIMIT']: {error}", id="django_mcp.E005"))
+        for key in ("RATE_LIMIT", "REGISTRATION_RATE"):
+            try:
+                parse_rate(getattr(conf.settings, key))
+            except ImproperlyConfigured as error:
+                found.append(Error(f"DJANGO_MCP[{key!r}]: {error}", id="django_mcp.E005"))
         found += [
             Error(
                 f"{origin!r} in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.",
@@ -62,6 +63,22 @@ def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[Ch
         )
         for server in servers()
         if not conf.problems() and not server.authentication
+    ]
+
+
+@register("django_mcp")
+def check_descriptions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Tools that say nothing of themselves."""
+    return [
+        Warning(
+            f"{tool.label} has no description: a model has nothing but its name to go by.",
+            hint="Write a docstring that says what it does and when to use it, or description=.",
+            obj=server,
+            id="django_mcp.W014",
+        )
+        for server in servers()
+        for tool in server.tools.values()
+        if "description" not in tool.definition
     ]
 
 

@@ -5,7 +5,7 @@ What belongs to one endpoint is an argument of ``MCPServer``; here is what belon
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, cast
 
 from django.conf import settings as django_settings
@@ -21,6 +21,14 @@ class Settings:
 
     AUTHENTICATION: tuple[Any, ...] = ()
     """Authenticators of the endpoints that name none: objects or dotted paths. Empty: they do not start."""
+    BASE_URL: str | None = None
+    """The site's public address, like ``"https://travel.example.com"``: scheme, host and port, no path, no slash at
+    its end. Identifiers in OAuth are made from it, never from what a request says (RFC 8414, RFC 9728)."""
+    SCOPES: Mapping[str, Any] = field(default_factory=lambda: {"mcp": "Use this site’s tools and data on your behalf"})
+    """OAuth scopes and what each lets a client do, in words for the person who agrees; or ``{"text": words,
+    "implies": [scopes that are included]}``."""
+    DEFAULT_SCOPES: tuple[str, ...] = ("mcp",)
+    """Scopes that calls need at endpoints that name none, and that a client gets who asks for none."""
     NAME: str | None = None
     """``serverInfo.name`` of the default endpoint."""
     TITLE: str | None = None
@@ -37,6 +45,16 @@ class Settings:
     """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
     RATE_LIMIT: str | None = None
     """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
+    TOOL_TIMEOUT: float | None = None
+    """Seconds after which a call of a tool is stopped, unless the tool says otherwise; None for never."""
+    OUTPUT_LIMIT: int | None = 100_000
+    """The most characters of a tool's result, unless the tool says otherwise; None for no limit."""
+    BINARY_OUTPUT_LIMIT: int | None = 10 * 1024 * 1024
+    """The most bytes of images, audio and files in a tool's result; None for no limit."""
+    IDEMPOTENCY_SECONDS: int = 24 * 60 * 60
+    """How long the result of a call with an idempotency key is kept for those who repeat it."""
+    SEARCH_TOOLS: int = 0
+    """Above how many tools of a caller they are searched instead of listed; 0 for never."""
     SESSION_SECONDS: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
     INPUT_SECONDS: int = 60 * 60
@@ -47,9 +65,34 @@ class Settings:
     """How often an idle stream sends a comment, so that proxies keep it open."""
     HTTP_SSE: bool = False
     """Serve clients of the HTTP+SSE transport, which Streamable HTTP replaced, beside each endpoint."""
+    OAUTH_PATH: str | None = "o/"
+    """Where authorize, token, register and revoke are, below ``django_mcp.urls``; None where the site has them."""
+    EXTRA_REDIRECT_URIS: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
+    """Redirect URIs of self-registered clients that are allowed although they are neither https nor loopback."""
+    REFRESH_GRACE_SECONDS: int = 60
+    """How long a refresh token may be used again after its client has replaced it; 0 for never."""
+    CLIENT_CREDENTIALS: bool = False
+    """Let chosen confidential clients act without a person, each as the user named in its ``ClientPolicy``."""
+    REGISTRATION_RATE: str | None = "20/h"
+    """How many clients one address may register (RFC 7591), like ``"20/h"``."""
+    REGISTERED_CLIENTS: int = 1000
+    """The most self-registered clients that never got a token."""
+    CLIENT_DOCUMENT_PORTS: tuple[int, ...] = (443,)
+    """Ports from which client ID metadata documents are fetched."""
+    CLIENT_ADDRESS_HEADER: str | None = None
+    """A header in which the site's own proxy tells the client's address, like ``"X-Real-IP"``."""
+    API_KEY_DAYS: int = 365
+    """The longest life of an API key."""
+    API_KEYS_IN_URL: bool = False
+    """Take API keys as ``?api_key=…`` too, which proxies and browsers log, for clients that take nothing else."""
 
 
-KEYS = tuple(field.name for field in fields(Settings))
+MAY_BE_ZERO = {"REFRESH_GRACE_SECONDS", "SEARCH_TOOLS"}
+MAY_BE_NONE = {"OAUTH_PATH", "REGISTRATION_RATE", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT"}
+NUMBERS = {"TOOL_TIMEOUT"}
+"""What is a number although its default is none."""
+
+KEYS = tuple(each.name for each in fields(Settings))
 
 
 def given() -> Mapping[str, Any]:
@@ -64,21 +107,30 @@ def given() -> Mapping[str, Any]:
 def problems() -> list[str]:
     """What is wrong with the values, a sentence each."""
     found = []
-    for field in fields(Settings):
-        value = given().get(field.name, field.default)
-        if isinstance(field.default, tuple):
-            right, wanted = isinstance(value, list | tuple), "a list"
-        elif isinstance(field.default, bool):
-            right, wanted = isinstance(value, bool), "True or False"
-        elif isinstance(field.default, int):
-            right, wanted = type(value) is int and value > 0, "a positive integer"
-        elif isinstance(field.default, float):
-            right, wanted = type(value) in {int, float} and value > 0, "a positive number"
-        else:
-            right, wanted = isinstance(value, str) or value is field.default, "a string"
+    for each in fields(Settings):
+        default = each.default_factory() if each.default_factory is not MISSING else each.default
+        value = given().get(each.name, default)
+        if value is None and (default is None or each.name in MAY_BE_NONE):
+            continue
+        right, wanted = _is_right(value, default, each.name)
         if not right:
-            found.append(f"DJANGO_MCP[{field.name!r}] must be {wanted}, not {value!r}.")
+            found.append(f"DJANGO_MCP[{each.name!r}] must be {wanted}, not {value!r}.")
     return found
+
+
+def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:
+    if isinstance(default, Mapping):
+        return isinstance(value, Mapping), "a dict"
+    if isinstance(default, tuple):
+        return isinstance(value, list | tuple), "a list"
+    if isinstance(default, bool):
+        return isinstance(value, bool), "True or False"
+    if isinstance(default, int):
+        least = 0 if name in MAY_BE_ZERO else 1
+        return type(value) is int and value >= least, "0 or a positive integer" if least == 0 else "a positive integer"
+    if isinstance(default, float) or name in NUMBERS:
+        return type(value) in {int, float} and value > 0, "a positive number"
+    return isinstance(value, str), "a string"
 
 
 def misspelt() -> dict[str, str | None]:

@@ -1,17 +1,47 @@
-"""``path("", include("django_mcp.urls"))``: every endpoint, with and without a final slash, never a redirect."""
+"""``path("", include("django_mcp.urls"))``: every endpoint, with and without a final slash, never a redirect.
+
+Include it at the root, for what OAuth looks for under ``/.well-known/`` has its place there.
+"""
 
 import re
 
-from django.urls import re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.oauth import OAuth
+from django_mcp.conf import settings
 from django_mcp.core.registry import servers
 from django_mcp.endpoint.http_sse import http_sse_endpoints
+from django_mcp.endpoint.resource_metadata import metadata_patterns
 from django_mcp.endpoint.views import event_loop_view, mcp_view
 
-app_name = "django_mcp"
-urlpatterns = [re_path(rf"^{re.escape(server.path)}/?$", mcp_view(server), name=server.name) for server in servers()]
-urlpatterns += [
-    re_path(rf"^{re.escape(server.path + suffix)}/?$", event_loop_view(endpoint))
-    for server in servers()
-    for suffix, endpoint in http_sse_endpoints(server).items()
-]
+
+def build_urlpatterns() -> list[URLPattern | URLResolver]:
+    """The addresses of every endpoint there is now, and of the authorization server where one of them needs it."""
+    patterns: list[URLPattern | URLResolver] = [path("", include((_endpoint_patterns(), "django_mcp")))]
+    if any(isinstance(each, OAuth) for server in servers() for each in authenticators(server)):
+        patterns += _oauth_patterns()
+    return patterns
+
+
+def _endpoint_patterns() -> list[URLPattern]:
+    endpoints = [re_path(rf"^{re.escape(server.path)}/?$", mcp_view(server), name=server.name) for server in servers()]
+    beside = [
+        re_path(rf"^{re.escape(server.path + suffix)}/?$", event_loop_view(endpoint))
+        for server in servers()
+        for suffix, endpoint in http_sse_endpoints(server).items()
+    ]
+    return [*endpoints, *beside, *metadata_patterns()]
+
+
+def _oauth_patterns() -> list[URLPattern | URLResolver]:
+    from django_mcp.oauth.urls import account_patterns, oauth_patterns, well_known_patterns  # noqa: PLC0415 - needs apps
+
+    patterns: list[URLPattern | URLResolver] = [*well_known_patterns]
+    if settings.OAUTH_PATH is not None:
+        patterns.append(path(settings.OAUTH_PATH, include((oauth_patterns, "oauth2_provider"))))
+        patterns.append(path(settings.OAUTH_PATH, include((account_patterns, "django_mcp_oauth"))))
+    return patterns
+
+
+urlpatterns = build_urlpatterns()

@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import contextvars
 import os
 import socket
 import time
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from _pytest.runner import runtestprotocol
 from django.conf import settings
 from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
@@ -42,6 +44,19 @@ def pytest_report_header() -> list[str]:
             state = "reachable" if reachable(url) else "NOT REACHABLE ***"
             lines.append(f"{service}: {urlsplit(url).hostname}:{urlsplit(url).port} {state}")
     return lines
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run each test in a context of its own, as a server runs each request.
+
+    A URLconf sets a context variable for each of its parts, for ever. After a thousand tests that make URLconfs each
+    change between sync and async would take thousands of them along.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    contextvars.copy_context().run(runtestprotocol, item, nextitem=nextitem)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -125,6 +140,7 @@ def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
 def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Lets worker threads reach the test database; for tests that leave nothing in it but what the endpoint keeps."""
     with django_db_blocker.unblock():
+        Event.objects.all().delete()  # of users whom other tests made: what was told of their rights
         yield
         for model in (PendingRequest, Call, Session, Event, Step):
             model.objects.all().delete()

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_types import _v2026_07_28 as v2026
 from mcp_types import methods
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 MODERN = "2026-07-28"
 CACHEABLE = {
@@ -20,7 +20,54 @@ CACHEABLE = {
     "resources/templates/list",
     "resources/read",
     "prompts/list",
+    "skills/list",
+    "skills/get",
+    "resources/directory/read",
 }
+
+
+class SkillFile(BaseModel, extra="forbid"):
+    """One file of a skill (Skills extension, Skill Entries)."""
+
+    uri: str = Field(pattern="^skill://")
+    digest: str = Field(pattern="^sha256:[0-9a-f]{64}$")
+    size: int = Field(ge=0, strict=True)
+
+
+class SkillEntry(BaseModel, extra="forbid"):
+    """A skill."""
+
+    uri: str = Field(pattern="^skill://.*/SKILL.md$")
+    frontmatter: dict[str, Any]
+    resources: list[SkillFile] = Field(min_length=1)
+
+
+class SkillList(v2026.Result):
+    """What ``skills/list`` gives."""
+
+    skills: list[SkillEntry]
+    next_cursor: str | None = Field(None, alias="nextCursor")
+
+
+class GotSkill(v2026.Result):
+    """What ``skills/get`` gives."""
+
+    skill: SkillEntry
+
+
+class Directory(v2026.Result):
+    """What ``resources/directory/read`` gives."""
+
+    resources: list[v2026.Resource]
+    next_cursor: str | None = Field(None, alias="nextCursor")
+
+
+EXTENSIONS = {
+    ("skills/list", MODERN): SkillList,
+    ("skills/get", MODERN): GotSkill,
+    ("resources/directory/read", MODERN): Directory,
+}
+RESULTS = {**methods.SERVER_RESULTS, **EXTENSIONS}
 INPUT_REQUESTS: TypeAdapter[Any] = TypeAdapter(v2026.InputRequests)
 
 URI = re.compile(r"[a-zA-Z][\w+.-]*:([\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
@@ -51,7 +98,7 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
     result = message["result"]
     if method == "server/discover":
         version = MODERN  # answered to every client, always in this shape
-    methods.validate_server_result(method, version, result)
+    methods.validate_server_result(method, version, result, surface=RESULTS)
     for uri in uris(result):
         assert URI.fullmatch(uri), f"{uri!r} is no URI, which the specification's JSON Schema wants here"
     if version == MODERN:

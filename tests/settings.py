@@ -5,18 +5,28 @@ import tempfile
 from pathlib import Path
 
 from demo_project.settings import *  # noqa: F403
-from demo_project.settings import postgresql, sqlite
+from demo_project.settings import DJANGO_MCP as DEMO
+from demo_project.settings import INSTALLED_APPS, postgresql, sqlite
 
 # SQLite whatever DATABASE_URL says, unless asked: every run should have run there.
 ON_POSTGRESQL = os.environ.get("TEST_ON") == "postgresql"
 DATABASES = {"default": postgresql(os.environ["DATABASE_URL"]) if ON_POSTGRESQL else sqlite(":memory:")}
-if not ON_POSTGRESQL:
+if ON_POSTGRESQL:
+    # One for each of several processes that share the tests among them.
+    DATABASES["default"]["TEST"] = {
+        "NAME": "_".join(["test", DATABASES["default"]["NAME"], os.environ.get("PYTEST_XDIST_WORKER", "")]).rstrip("_")
+    }
+else:
     # A file, as sites have it: in memory nobody waits for a lock, so threads that write side by side fail at once.
     name = f"django_mcp_tests_{os.getpid()}.sqlite3"
     DATABASES["default"]["TEST"] = {"NAME": str(Path(tempfile.gettempdir()) / name)}
 
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.exposure.library", "tests.rest_framework.snippets"]
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
+# Most tests are of what endpoints do, for whom there is no need to sign in. The demo's own settings, with OAuth and API
+# keys, are met in tests/demo/test_endpoints.py.
+DJANGO_MCP = {**DEMO, "AUTHENTICATION": ["django_mcp.Public"]}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},

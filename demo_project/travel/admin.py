@@ -13,6 +13,15 @@ class CityAdmin(admin.ModelAdmin):
     prepopulated_fields = {"slug": ["name"]}
 
 
+@admin.register(models.Airport)
+class AirportAdmin(admin.ModelAdmin):
+    list_display = ["code", "name", "city"]
+    list_filter = ["city__region"]
+    list_select_related = ["city"]
+    search_fields = ["code", "name", "city__name"]
+    autocomplete_fields = ["city"]
+
+
 @admin.register(models.Flight)
 class FlightAdmin(admin.ModelAdmin):
     list_display = ["number", "airline", "origin", "destination", "departs", "arrives", "cabin", "price", "seats_left"]

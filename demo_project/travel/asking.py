@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from demo_project.travel import advice, bookings, flights, results
 from demo_project.travel.arguments import PLAIN, CityName, city_or_tool_error, way_or_tool_error
 from demo_project.travel.bookings import NotAvailableError, Offer
+from demo_project.travel.endpoints import SIGNED_IN
 from demo_project.travel.icons import BED, PLANE
 from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import Context, ToolError, ToolResult, tool
@@ -45,7 +46,15 @@ class NotWantedError(Exception):
         self.action = action
 
 
-@tool(title="Book a hotel", icons=[BED], read_only=False, destructive=False, idempotent=False, open_world=False)
+@tool(
+    title="Book a hotel",
+    icons=[BED],
+    read_only=False,
+    destructive=False,
+    idempotent=False,
+    open_world=False,
+    scopes=["travel:write"],
+)
 def book_hotel(
     ctx: Context,
     city: CityName,
@@ -133,7 +142,7 @@ def not_booked(action: str) -> ToolResult[results.BookingAnswer]:
     return ToolResult(results.BookingAnswer(outcome="declined", booking=None), text=words)
 
 
-@tool(title="Find the best flight", icons=[PLANE], read_only=True, open_world=False)
+@tool(title="Find the best flight", icons=[PLANE], read_only=True, open_world=False, server=SIGNED_IN)
 def find_best_flight(
     ctx: Context,
     origin: CityName,

@@ -2,12 +2,13 @@
 
 import datetime
 import math
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 
@@ -155,6 +156,46 @@ def book(offer: Offer, user: Any, *, room: str, seat: str, insured: bool) -> Boo
             status=Booking.Status.CONFIRMED,
             created=timezone.now(),
         )
+
+
+def cancel(found: QuerySet[Booking], reference: str) -> Booking:
+    """Cancel the one of *found* that has this reference; its rooms and seats can be booked again.
+
+    Raises:
+        NotAvailableError: there is none, or it is too late.
+    """
+    with transaction.atomic():
+        booking = found.select_for_update(of=("self",)).filter(reference__iexact=reference.strip()).first()
+        if booking is None:
+            raise NotAvailableError(f"There is no booking ‘{reference[:20]}’ here. A reference has six characters.")
+        if booking.status == Booking.Status.CANCELLED:
+            raise NotAvailableError(f"{booking.reference} was cancelled before.")
+        if has_begun(booking):
+            raise NotAvailableError(f"{booking.reference} has begun, so it cannot be cancelled.")
+        booking.status = Booking.Status.CANCELLED
+        booking.save(update_fields=["status"])
+        if booking.flight_id:
+            Flight.objects.filter(pk=booking.flight_id).update(seats_left=F("seats_left") + booking.travellers)
+    return booking
+
+
+def has_begun(booking: Booking) -> bool:
+    """Whether the flight has left or, where there is none, the first night has come."""
+    if booking.flight:
+        return booking.flight.departs <= timezone.now()
+    return booking.check_in <= today(booking.hotel.city)
+
+
+def rooms_taken(city: City, night: datetime.date) -> dict[int, int]:
+    """How many rooms of each hotel of a city, by its key, are booked for a night."""
+    taken: Counter[int] = Counter()
+    staying = Booking.objects.filter(
+        hotel__city=city, check_in__lte=night, check_in__gt=night - datetime.timedelta(days=DAYS_AHEAD)
+    ).exclude(status=Booking.Status.CANCELLED)
+    for hotel, start, nights, travellers in staying.values_list("hotel", "check_in", "nights", "travellers"):
+        if night < start + datetime.timedelta(days=nights):
+            taken[hotel] += math.ceil(travellers / 2)
+    return taken
 
 
 def _take_seats(flight: Flight, seats: int) -> bool:

@@ -7,6 +7,8 @@ from django.db.models import QuerySet
 from demo_project.travel.models import City, Flight
 
 MOST_FLIGHTS = 20
+MOST_HOURS = 168
+"""How far ahead departures are shown."""
 
 
 def flights_on(origin: City, destination: City, day: date) -> list[Flight]:
@@ -34,6 +36,12 @@ def next_day(origin: City, destination: City, day: date) -> date | None:
 def next_flights(origin: City, destination: City, after: datetime) -> list[Flight]:
     """The next twenty flights with a seat left, in the order in which they leave."""
     return list(_between(origin, destination).filter(departs__gte=after).order_by("departs", "price")[:MOST_FLIGHTS])
+
+
+def next_departures(origin: City, after: datetime, within: timedelta) -> list[Flight]:
+    """What leaves a city soon with a seat left, in the order in which it leaves; twenty at most."""
+    leaving = origin.departures.filter(departs__gte=after, departs__lt=after + within, seats_left__gt=0)
+    return list(leaving.select_related("destination").order_by("departs", "price")[:MOST_FLIGHTS])
 
 
 def _between(origin: City, destination: City) -> QuerySet[Flight]:

@@ -5,7 +5,7 @@ The work is done in the modules beside this one; here it is given names, words a
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -18,25 +18,28 @@ from pydantic import Field
 from demo_project.travel import (
     asking,  # noqa: F401 - its tools
     calculator,
+    catalogue,  # noqa: F401 - models as resources
+    customers,  # noqa: F401 - its tools
     documents,
+    existing,  # noqa: F401 - its tools and prompt
     flights,
+    reports,  # noqa: F401 - its tool
     results,
+    staff,  # noqa: F401 - its tools
     weather,
 )
-from demo_project.travel.arguments import PLAIN, CityName, Slug, city_or_404, city_or_tool_error, way_or_tool_error
-from demo_project.travel.icons import BED, PLANE, SUN
+from demo_project.travel.arguments import PLAIN, CityName, city_or_404, city_or_tool_error, way_or_tool_error
+from demo_project.travel.endpoints import EVERYWHERE, SIGNED_IN
+from demo_project.travel.icons import PLANE, SUN
 from demo_project.travel.models import (
     Activity,
     CalendarEvent,
     City,
     CityQuerySet,
-    Document,
     Region,
-    RegionPreference,
-    Trip,
 )
 from demo_project.travel.places import UnknownCityError, find_city
-from django_mcp import Context, PromptMessage, ToolError, ToolResult, prompt, resource, server, tool
+from django_mcp import Context, PromptMessage, ToolError, ToolResult, prompt, resource, tool
 
 # What may be meant by what somebody is typing into a prompt or a resource template
 
@@ -62,20 +65,10 @@ def complete_destination(value: str, arguments: Mapping[str, str]) -> list[str]:
     return names_and_codes(City.objects.filter(pk__in=origin.departures.values("destination")), value)
 
 
-def complete_trip(value: str) -> Iterable[str]:
-    """A past trip by its slug, such as 2025-barcelona, of which any part may be typed."""
-    return Trip.objects.filter(slug__contains=slugify(value)).values_list("slug", flat=True)
-
-
-def complete_document(value: str) -> Iterable[str]:
-    """A document by its slug, of which any part may be typed."""
-    return Document.objects.filter(slug__contains=slugify(value)).order_by("slug").values_list("slug", flat=True)
-
-
 # Tools
 
 
-@tool(title="Search flights", icons=[PLANE], read_only=True, open_world=False)
+@tool(title="Search flights", icons=[PLANE], read_only=True, open_world=False, server=EVERYWHERE)
 def search_flights(origin: CityName, destination: CityName, date: datetime.date) -> ToolResult[results.FlightList]:
     """Find flights from one city to another on one day, the cheapest first.
 
@@ -103,7 +96,7 @@ def search_flights(origin: CityName, destination: CityName, date: datetime.date)
     return ToolResult(answer, text="\n".join(lines))
 
 
-@tool(title="Check the weather", icons=[SUN], read_only=True, idempotent=True, open_world=False)
+@tool(title="Check the weather", icons=[SUN], read_only=True, idempotent=True, open_world=False, server=EVERYWHERE)
 def check_weather(city: CityName, date: datetime.date) -> ToolResult[results.DayForecast]:
     """The weather to expect in a city on one day: temperatures, sky, chance of rain, humidity and wind.
 
@@ -115,7 +108,7 @@ def check_weather(city: CityName, date: datetime.date) -> ToolResult[results.Day
     return ToolResult(answer, text=str(answer))
 
 
-@tool(title="Weather now", icons=[SUN], read_only=True, open_world=False)
+@tool(title="Weather now", icons=[SUN], read_only=True, open_world=False, server=EVERYWHERE)
 def weather_current(
     location: CityName, units: Literal["metric", "imperial", "kelvin"] = "metric"
 ) -> ToolResult[results.CurrentConditions]:
@@ -139,7 +132,7 @@ def weather_current(
     return ToolResult(answer, text=str(answer))
 
 
-@tool(title="Calculate", read_only=True, idempotent=True, open_world=False)
+@tool(title="Calculate", read_only=True, idempotent=True, open_world=False, server=EVERYWHERE)
 async def calculator_arithmetic(
     expression: Annotated[str, Field(max_length=calculator.MOST_CHARACTERS)],
 ) -> ToolResult[results.Calculation]:
@@ -158,7 +151,7 @@ async def calculator_arithmetic(
     return ToolResult(answer, text=f"{expression.strip()} = {answer.result}")
 
 
-@tool(title="Search documents", read_only=True, idempotent=True, open_world=False)
+@tool(title="Search documents", read_only=True, idempotent=True, open_world=False, server=EVERYWHERE)
 def search_documents(
     keyword: Annotated[str, Field(min_length=1, max_length=200)],
     page_index: Annotated[int, Field(ge=1, le=documents.LAST_PAGE)] = 1,
@@ -178,7 +171,7 @@ def search_documents(
     hits = [
         results.DocumentHit(
             title=hit.document.title,
-            uri=f"travel://documents/{hit.document.slug}",
+            uri=f"travel://documents/{hit.document.slug}/text",
             category=hit.document.category,
             updated=hit.document.updated,
             snippet=hit.snippet,
@@ -196,7 +189,14 @@ def search_documents(
     return ToolResult(answer, text="\n".join(lines))
 
 
-@tool(title="Create a calendar event", read_only=False, destructive=False, idempotent=False, open_world=False)
+@tool(
+    title="Create a calendar event",
+    read_only=False,
+    destructive=False,
+    idempotent=False,
+    open_world=False,
+    scopes=["travel:write"],
+)
 def create_calendar_event(
     ctx: Context,
     title: Annotated[str, Field(min_length=1, max_length=200, pattern=r"[^\s\x00]"), PLAIN],
@@ -243,7 +243,8 @@ def aware(moment: datetime.datetime) -> datetime.datetime:
 @receiver([post_save, post_delete], sender=CalendarEvent)
 def calendar_changed(instance: CalendarEvent, **_: Any) -> None:
     """Tell clients that subscribed to that year, whoever changed it: a tool or somebody in the admin."""
-    server.notify_resource_updated(f"calendar://events/{instance.starts.astimezone(datetime.UTC).year}")
+    for endpoint in SIGNED_IN:
+        endpoint.notify_resource_updated(f"calendar://events/{instance.starts.astimezone(datetime.UTC).year}")
 
 
 # Resources
@@ -259,36 +260,27 @@ def guide() -> str:
         f"There are {City.objects.count()} cities (`travel://cities`). Wherever a city is asked for, give its name, "
         "slug or IATA code. Prices are in euros.\n\n"
         "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones. "
-        "`find_best_flight` looks at several days and lets your model choose.\n"
-        "* Hotels: `travel://hotels/{city}`. The tool `book_hotel` asks the traveller before it books.\n"
+        "`find_best_flight` looks at several days and lets your model choose. "
+        "`departures_board` has what leaves an airport soon.\n"
+        "* Hotels: `search_hotels`. The tool `book_hotel` asks the traveller before it books; "
+        "`hold_rooms` holds them until the agency has called back.\n"
+        "* Your own bookings: `search_bookings`, and `cancel_booking` for one that has not begun.\n"
         "* Weather: `check_weather` for a day, `weather_current` for now, `weather://forecast/{city}/{date}`.\n"
         f"* Things to do: `travel://activities/{{city}}/{{category}}`, with category one of {categories}.\n"
         f"* What customers like: `travel://preferences/{{region}}`, with region one of {regions}.\n"
-        "* Past trips: `trips://history/{trip}`, with trip such as `2025-barcelona`.\n"
-        "* The calendar: `calendar://events/{year}`, and the tool `create_calendar_event`.\n"
+        "* Past trips: `search_trips`, or `trips://history/{slug}`, with slug such as `2025-barcelona`.\n"
+        "* The calendar: `calendar://events/{year}`, `search_calendar_events`, and the tool `create_calendar_event`. "
+        "Your own entries: `list_own_events`, `get_own_event`, `update_own_event`, `delete_own_event`.\n"
         "* Guides, visa notes, packing lists and policies: the tool `search_documents`.\n"
-        "* Sums: the tool `calculator_arithmetic`.\n\n"
+        "* Sums: the tool `calculator_arithmetic`.\n"
+        "* Cities, airports, hotels, activities, trips, calendar events and bookings can be searched (`search_cities` "
+        "and so on) and read one by one (`get_city`; also `get_flight`, `get_document`, `get_preferences`); some can "
+        "be counted and added up (`aggregate_hotels`). `schema://travel/city` and its like say what there is.\n\n"
         "The prompt `plan-vacation` puts them together.\n"
     )
 
 
-@resource("travel://cities", title="All cities", mime_type="application/json")
-def cities() -> list[results.City]:
-    """Every city, with country, region, airport and time zone."""
-    return [
-        results.City(
-            name=city.name,
-            slug=city.slug,
-            country=city.country,
-            region=city.region,
-            airport=city.airport,
-            timezone=city.timezone,
-        )
-        for city in City.objects.all()
-    ]
-
-
-@resource("calendar://events/{year}", title="Calendar of a year", mime_type="application/json")
+@resource("calendar://events/{year}", title="Calendar of a year", mime_type="application/json", server=SIGNED_IN)
 def calendar_events(ctx: Context, year: Annotated[int, Field(ge=1900, le=2200)]) -> list[results.Event]:
     """The agency's events of one year, and your own if you are signed in."""
     return [results.Event.of(event) for event in CalendarEvent.objects.visible_to(ctx.user).filter(starts__year=year)]
@@ -299,6 +291,7 @@ def calendar_events(ctx: Context, year: Annotated[int, Field(ge=1900, le=2200)])
     title="Things to do in a city",
     mime_type="application/json",
     completions={"city": complete_city},
+    server=EVERYWHERE,
 )
 def city_activities(city: str, category: Activity.Category) -> list[results.ActivityOffer]:
     """Activities of one category: family, food, museums, nightlife, outdoors or shopping."""
@@ -314,23 +307,12 @@ def city_activities(city: str, category: Activity.Category) -> list[results.Acti
 
 
 @resource(
-    "travel://hotels/{city}",
-    title="Hotels in a city",
-    icons=[BED],
-    mime_type="application/json",
-    completions={"city": complete_city},
-)
-def city_hotels(city: str) -> list[results.HotelOffer]:
-    """The houses the agency has rooms in, with stars, guests' rating and price per night."""
-    return [results.HotelOffer.of(hotel) for hotel in city_or_404(city).hotels.all()]
-
-
-@resource(
     "travel://flights/{origin}/{destination}",
     title="Next flights",
     icons=[PLANE],
     mime_type="application/json",
     completions={"origin": complete_city, "destination": complete_destination},
+    server=EVERYWHERE,
 )
 def next_flights(origin: str, destination: str) -> list[results.Flight]:
     """The next twenty flights from one city to another."""
@@ -344,51 +326,12 @@ def next_flights(origin: str, destination: str) -> list[results.Flight]:
     icons=[SUN],
     mime_type="application/json",
     completions={"city": complete_city},
+    server=EVERYWHERE,
 )
 def weather_forecast(city: str, date: datetime.date) -> results.DayForecast:
     """The weather of one city on one day, YYYY-MM-DD."""
     place = city_or_404(city)
     return results.DayForecast.of(place, date, weather.forecast(place, date))
-
-
-@resource(
-    "trips://history/{trip}",
-    title="A past trip",
-    mime_type="application/json",
-    completions={"trip": complete_trip},
-)
-def trip_history(trip: Slug) -> results.PastTrip:
-    """A trip from the archive by its slug, such as 2025-barcelona: dates, cost, rating and itinerary."""
-    past = Trip.objects.select_related("city").get(slug=trip)
-    return results.PastTrip(
-        title=past.title,
-        city=str(past.city),
-        starts=past.starts,
-        ends=past.ends,
-        travellers=past.travellers,
-        cost=past.cost,
-        rating=past.rating,
-        itinerary=past.itinerary.splitlines(),
-    )
-
-
-@resource("travel://preferences/{region}", title="Preferences in a region", mime_type="application/json")
-def region_preferences(region: Region) -> results.Preferences:
-    """What the agency's customers like in one part of the world: pace, lodging, interests, months to avoid."""
-    liked = RegionPreference.objects.get(region=region)
-    return results.Preferences(region=liked.get_region_display(), summary=liked.summary, preferences=liked.preferences)
-
-
-@resource(
-    "travel://documents/{slug}",
-    title="A document",
-    mime_type="text/markdown",
-    completions={"slug": complete_document},
-)
-def document(slug: Slug) -> str:
-    """The whole text of a document that search_documents found."""
-    found = Document.objects.get(slug=slug)
-    return f"# {found.title}\n\n{found.text}\n"
 
 
 # Prompts
@@ -414,9 +357,9 @@ def plan_vacation(
         f"Plan a vacation of {duration} day{'s' if duration > 1 else ''} in {destination} for €{budget:f} in all. "
         f"Interests: {liked}.\n\n"
         "Ask me where I start from and when, if I have not said. Then use this agency's tools and resources: "
-        "search_flights for the way there and back, check_weather for each day, travel://hotels for where to stay, "
+        "search_flights for the way there and back, check_weather for each day, search_hotels for where to stay, "
         "travel://activities for what to "
-        "do, trips://history for what went well before, and search_documents for entry rules and packing. "
+        "do, search_trips for what went well before, and search_documents for entry rules and packing. "
         "Give a plan day by day that suits the weather, with a price for each part, and add the parts up with "
         "calculator_arithmetic so that the total stays within the budget. Put nothing into the calendar before I agree."
     )

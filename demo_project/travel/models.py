@@ -11,19 +11,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.text import slugify
 
+from demo_project.travel.regions import Region
 from demo_project.travel.text import fold
 
-
-class Region(models.TextChoices):
-    """Parts of the world that customers have preferences about."""
-
-    AFRICA = "africa", "Africa"
-    ASIA = "asia", "Asia"
-    EUROPE = "europe", "Europe"
-    LATIN_AMERICA = "latin-america", "Latin America"
-    MIDDLE_EAST = "middle-east", "Middle East"
-    NORTH_AMERICA = "north-america", "North America"
-    OCEANIA = "oceania", "Oceania"
+IATA_CODE = RegexValidator(r"^[A-Z]{3}\Z", "Three capital letters.")
 
 
 class CityQuerySet(models.QuerySet["City"]):
@@ -59,9 +50,7 @@ class City(models.Model):
     slug = models.SlugField(max_length=80, unique=True)
     country = models.CharField(max_length=80)
     region = models.CharField(max_length=20, choices=Region)
-    airport = models.CharField(
-        "IATA code", max_length=3, unique=True, validators=[RegexValidator(r"^[A-Z]{3}\Z", "Three capital letters.")]
-    )
+    airport = models.CharField("IATA code", max_length=3, unique=True, validators=[IATA_CODE])
     metro = models.CharField(
         "IATA city code", max_length=3, blank=True, help_text="Where several airports share one, such as NYC."
     )
@@ -97,6 +86,20 @@ class City(models.Model):
     def zone(self) -> ZoneInfo:
         """The time zone of the city's clocks."""
         return ZoneInfo(self.timezone)
+
+
+class Airport(models.Model):
+    """One of a city's airports, perhaps in the next town. ``City.airport`` has the code of the main one."""
+
+    code = models.CharField("IATA code", max_length=3, unique=True, validators=[IATA_CODE])
+    name = models.CharField(max_length=80)
+    city = models.ForeignKey(City, on_delete=models.CASCADE, related_name="airports")
+
+    class Meta:
+        ordering = ["code"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code})"
 
 
 class Flight(models.Model):
@@ -255,6 +258,18 @@ class Trip(models.Model):
         return self.title
 
 
+class BookingQuerySet(models.QuerySet["Booking"]):
+    """Ways to find bookings."""
+
+    def made_by(self, user: Any) -> "BookingQuerySet":
+        """Those of *user*; nobody's bookings belong to somebody who is not signed in."""
+        return self.filter(user_id=user.pk) if user.is_authenticated else self.none()
+
+    def in_full(self) -> "BookingQuerySet":
+        """With all that a list shows of them, in the same query."""
+        return self.select_related("user", "hotel__city", "flight__origin", "flight__destination")
+
+
 class Booking(models.Model):
     """A flight, a hotel, or both, reserved for a user."""
 
@@ -299,6 +314,8 @@ class Booking(models.Model):
     total = models.DecimalField("total (€)", max_digits=9, decimal_places=2)
     status = models.CharField(max_length=10, choices=Status, default=Status.HELD)
     created = models.DateTimeField()
+
+    objects = BookingQuerySet.as_manager()
 
     class Meta:
         ordering = ["-created", "reference"]

@@ -66,6 +66,25 @@ class FlightList(BaseModel):
     next_date: datetime.date | None = Field(description="Where none flies that day: the next day with one, if any.")
 
 
+class Departure(BaseModel):
+    """A line of the departures board."""
+
+    number: str
+    departs: str = Field(description="By the clocks of the airport.")
+    destination: str
+    cabin: str
+    price: str = Field(description="In euros.")
+    seats_left: int
+
+
+class Departures(BaseModel):
+    """The departures board of an airport."""
+
+    airport: str
+    city: str
+    departures: list[Departure]
+
+
 class FlightChoice(BaseModel):
     """The flight that the client's model chose."""
 
@@ -73,29 +92,6 @@ class FlightChoice(BaseModel):
     reason: str = Field(description="The model's, or why there is no choice.")
     considered: int = Field(description="How many flights were found.")
     cheapest: list[Flight] = Field(description="The cheapest of them; five at most.")
-
-
-class HotelOffer(BaseModel):
-    """A house one can stay in."""
-
-    name: str
-    district: str
-    stars: int
-    rating: float = Field(description="Guests' mean mark, from 0 to 10.")
-    price: Euros = Field(description="In euros, per room and night.")
-    breakfast: bool = Field(description="Whether it is included.")
-
-    @classmethod
-    def of(cls, hotel: models.Hotel) -> Self:
-        """From the database."""
-        return cls(
-            name=hotel.name,
-            district=hotel.district,
-            stars=hotel.stars,
-            rating=float(hotel.rating),
-            price=hotel.price,
-            breakfast=hotel.breakfast,
-        )
 
 
 class Booking(BaseModel):
@@ -265,17 +261,6 @@ class Event(BaseModel):
         )
 
 
-class City(BaseModel):
-    """A city as a list shows it."""
-
-    name: str
-    slug: str
-    country: str
-    region: str
-    airport: str
-    timezone: str
-
-
 class ActivityOffer(BaseModel):
     """Something to do."""
 
@@ -283,24 +268,3 @@ class ActivityOffer(BaseModel):
     description: str
     price: Euros
     duration_minutes: int
-
-
-class PastTrip(BaseModel):
-    """A trip from the archive."""
-
-    title: str
-    city: str
-    starts: datetime.date
-    ends: datetime.date
-    travellers: int
-    cost: Euros
-    rating: int = Field(description="From 1 to 5.")
-    itinerary: list[str] = Field(description="One line a day.")
-
-
-class Preferences(BaseModel):
-    """What customers like in a region."""
-
-    region: str
-    summary: str
-    preferences: dict[str, object]

@@ -20,16 +20,17 @@ from django.utils.text import slugify
 
 from demo_project.travel.models import (
     Activity,
+    Airport,
     Booking,
     CalendarEvent,
     City,
     Document,
     Flight,
     Hotel,
-    Region,
     RegionPreference,
     Trip,
 )
+from demo_project.travel.regions import Region
 
 DATA = Path(__file__).resolve().parent / "data"
 DAYS_AROUND = 365  # flights are a year back and a year ahead
@@ -97,6 +98,13 @@ def cities() -> list[City]:
         )
         for row in rows("cities.csv")
     ]
+
+
+def airports(by_slug: dict[str, City]) -> list[Airport]:
+    """The main airport of each city, and the further ones of the cities that have several."""
+    main = [Airport(code=city.airport, name=city.airport_name, city=city) for city in by_slug.values()]
+    further = [Airport(code=row["code"], name=row["name"], city=by_slug[row["city"]]) for row in rows("airports.csv")]
+    return [*main, *further]
 
 
 def activities(by_slug: dict[str, City]) -> list[Activity]:

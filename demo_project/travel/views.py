@@ -1,19 +1,110 @@
-"""The one page that this site has for people."""
+"""The pages that this site has for people."""
+
+import re
+from datetime import timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from django.apps import apps
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import LoginView
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
+
+from demo_project.travel import flights
+from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.forms import BookingForm
+from demo_project.travel.models import City
+from demo_project.travel.sample_users import SAMPLE_USERS
+from django_mcp import MCPServer, server
+
+
+class Endpoint(NamedTuple):
+    """An endpoint as people are told of it."""
+
+    url: str
+    who: str
+    what: str
+
+    @classmethod
+    def of(cls, endpoint: MCPServer, who: str, what: str) -> "Endpoint":
+        """Under the address that tokens are issued for, whatever address the reader came by."""
+        return cls(settings.BASE_URL + reverse(f"django_mcp:{endpoint.name}"), who, what)
+
+
+def endpoints() -> list[Endpoint]:
+    """All three, the one for customers first."""
+    return [
+        Endpoint.of(server, "Everybody who can sign in", "flights, hotels, weather, your own bookings and calendar"),
+        Endpoint.of(staff, "Staff, who are anna and admin", "everybody's bookings, and how full the hotels are"),
+        Endpoint.of(open_, "Anybody, without signing in", "flights, weather, activities and documents, to read only"),
+    ]
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """What the site is, where its endpoint is, and how much there is behind it."""
+    """What the site is, where its endpoints are, and how much there is behind them."""
     models = apps.get_app_config("travel").get_models()
     counts = [(model._meta.verbose_name_plural, f"{model._default_manager.count():,}") for model in models]  # noqa: SLF001
-    return render(
-        request,
-        "travel/index.html",
-        {"endpoint": request.build_absolute_uri(reverse("django_mcp:default")), "counts": counts},
-    )
+    host = urlsplit(settings.BASE_URL).netloc
+    context = {
+        "site": settings.BASE_URL,
+        "endpoints": endpoints(),
+        "counts": counts,
+        "came_by": None if request.get_host() == host else request.get_host(),
+        "people": SAMPLE_USERS,
+    }
+    return render(request, "travel/index.html", context)
+
+
+class SignIn(LoginView):
+    """Django's login, with the names and passwords of the sample users on the page."""
+
+    template_name = "travel/login.html"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(people=SAMPLE_USERS, **kwargs)
+
+
+@require_safe
+def departures(request: HttpRequest, airport: str) -> JsonResponse:
+    """The next departures of an airport, as the board on the agency's own pages asks for them.
+
+    Args:
+        airport: The IATA code of a city's airport, such as BCN.
+        hours: How far ahead to look.
+    """
+    hours = request.GET.get("hours", "24")
+    if not re.fullmatch("[0-9]{1,3}", hours) or not 1 <= int(hours) <= flights.MOST_HOURS:
+        return JsonResponse({"hours": [f"Give a number from 1 to {flights.MOST_HOURS}."]}, status=400)
+    city = get_object_or_404(City, airport=airport.upper())
+    leaving = flights.next_departures(city, timezone.now(), timedelta(hours=int(hours)))
+    rows = [
+        {
+            "number": flight.number,
+            "departs": flight.departs.astimezone(city.zone).isoformat(),
+            "destination": flight.destination.airport,
+            "cabin": flight.cabin,
+            "price": str(flight.price),
+            "seats_left": flight.seats_left,
+        }
+        for flight in leaving
+    ]
+    return JsonResponse({"airport": city.airport, "city": city.name, "departures": rows})
+
+
+@login_required
+def book(request: HttpRequest) -> HttpResponse:
+    """The form by which people hold rooms."""
+    form, held = BookingForm(request.POST or None), None
+    if form.is_valid():
+        try:
+            held = form.save(request.user)
+        except ValidationError as error:
+            form.add_error(None, error)
+    return render(request, "travel/book.html", {"form": form, "held": held})

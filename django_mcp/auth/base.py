@@ -1,24 +1,126 @@
 """The contract of an authenticator."""
 
-from collections.abc import Mapping
-from typing import Protocol
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
 
 from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+
+PATHS = tuple(f"django_mcp.{name}" for name in ("APIKeys", "ExternalTokens", "OAuth", "Public", "SiteSession"))
+"""The authenticators that there are."""
 
 
-class Authenticator(Protocol):
-    """Recognises a caller by the headers of a request.
+class Head(NamedTuple):
+    """A request without its body.
+
+    Attributes:
+        headers: by lower-case name; a header sent twice is joined with ", " (RFC 9110, section 5.2).
+        host: the host and port it was sent to, as the client knows them.
+        secure: tells whether it came over https.
+        edge: gives a Django request.
+        query: the query string, without the question mark.
+    """
+
+    method: str
+    headers: Mapping[str, str]
+    host: str
+    secure: Callable[[], bool]
+    edge: Callable[[], Any]
+    query: str = ""
+
+    def __repr__(self) -> str:
+        """Without headers and query, which hold credentials: error reports show what variables are called."""
+        return f"Head({self.method} to {self.host})"
+
+
+class InvalidToken(Exception):
+    """A credential was sent, and it is bad. Whoever calls is not told why."""
+
+
+class AuthorizationServerAway(Exception):
+    """What a credential is to be judged by cannot be had just now: 503.
+
+    It is not the credential's fault, so its holder must not be told to throw it away.
+
+    Args:
+        retry_after: seconds after which it may be worth another try.
+    """
+
+    def __init__(self, retry_after: float = 10) -> None:
+        super().__init__("the authorization server does not answer")
+        self.retry_after = retry_after
+
+
+class Authenticator:
+    """Recognises a caller by a request's headers. Sites write their own as subclasses.
 
     Attributes:
         blocking: whether ``authenticate`` may touch the database or the network. The ASGI edge calls it in a
             worker thread then.
     """
 
-    blocking: bool
+    blocking: bool = True
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal | None:
-        """The caller; None where these headers hold nothing for this authenticator.
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        """The caller; None where the request holds nothing for this authenticator, so that the next one is asked.
 
-        Args:
-            headers: the request's headers by lower-case name.
+        Raises:
+            InvalidToken: it does hold something, which is not good.
+            AuthorizationServerAway: nobody can say just now whether it is.
         """
+        raise NotImplementedError
+
+    def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
+        """Issuers whose tokens it takes, for the protected resource metadata (RFC 9728, section 2)."""
+        return ()
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The token of an ``Authorization: Bearer`` header (RFC 6750, section 2.1); None for another scheme, or none.
+
+    Raises:
+        InvalidToken: it is followed by anything but one token.
+    """
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    token = token.strip(" ")
+    if not token or not token.isascii() or any(character <= " " or character in ',"' for character in token):
+        raise InvalidToken
+    return token
+
+
+@cache
+def authenticators(server: MCPServer) -> tuple[Authenticator, ...]:
+    """The authenticators of an endpoint, made from what its declaration names."""
+    return tuple(_made(each, server) for each in server.authentication)
+
+
+def _made(given: Any, server: MCPServer) -> Authenticator:
+    loaded = _imported(given, server) if isinstance(given, str) else given
+    return loaded() if isinstance(loaded, type) else loaded  # type: ignore[no-any-return]
+
+
+def _imported(path: str, server: MCPServer) -> Any:
+    try:
+        return import_string(path)
+    except ImportError as error:
+        owner = f"{server!r}, authentication" if server.names_authentication else 'DJANGO_MCP["AUTHENTICATION"]'
+        close = difflib.get_close_matches(path, PATHS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        msg = f"{owner}: {path!r} cannot be imported ({error}).{hint}"
+        raise ImproperlyConfigured(msg) from error
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DJANGO_MCP":
+        authenticators.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")

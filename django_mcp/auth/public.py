@@ -1,14 +1,13 @@
 """Everybody may call."""
 
-from collections.abc import Mapping
 from functools import cached_property
 
-from django.apps import apps
-
+from django_mcp.auth.base import Authenticator, Head
 from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
 
 
-class Public:
+class Public(Authenticator):
     """Lets everybody in, as ``AnonymousUser``.
 
     For endpoints that offer nothing anybody may not have, and for servers that only this machine can reach.
@@ -17,14 +16,12 @@ class Public:
     blocking = False
 
     @cached_property
-    def _everybody(self) -> Principal:
-        user = None
-        if apps.is_installed("django.contrib.auth"):
-            from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
+    def everybody(self) -> Principal:
+        """Who everybody is."""
+        from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
 
-            user = AnonymousUser()
-        return Principal(kind="public", id="public", user=user)
+        return Principal(kind="public", id="public", user=AnonymousUser())
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal:  # noqa: ARG002
+    def authenticate(self, head: Head, server: MCPServer) -> Principal:  # noqa: ARG002
         """The same principal for every request."""
-        return self._everybody
+        return self.everybody

@@ -13,6 +13,7 @@ from django_mcp.protocol.errors import MissingClientCapability
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
     from django_mcp.core.questions import Question
+    from django_mcp.core.repeats import Repeat
     from django_mcp.primitives.mirrors import Mirror
 
 T = TypeVar("T")
@@ -34,10 +35,12 @@ class Channel:
     Attributes:
         cancelled: the client went away, or withdrew its request.
         log_level: the least severe level the client wants to read; None for no log at all.
+        acts: under what acts that are done once are noted, where several calls are tries of one; else None.
     """
 
     log_level: str | None = None
     cancelled = False
+    acts: str | None = None
     _dialogue: Dialogue | None = None
 
     @property
@@ -64,6 +67,15 @@ class Channel:
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: "Runner") -> T:
         """``once`` for a coroutine function."""
+        raise NotImplementedError
+
+    def repeat(self, call: str, arguments: str) -> "Repeat":
+        """This try of a call that may be repeated.
+
+        Args:
+            call: stands for the call, whoever repeats it: 64 characters.
+            arguments: their digest.
+        """
         raise NotImplementedError
 
     def lacks(self, question: "Question[Any]") -> Exception:

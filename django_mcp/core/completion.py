@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 
 from django_mcp.core.context import Context
 from django_mcp.core.failures import unknown
-from django_mcp.core.permissions import may_know
+from django_mcp.core.permissions import may_use
 from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.prompt import Prompt, strings_only
@@ -26,7 +26,7 @@ async def complete(context: Context) -> Result:
     kind, key, primitive = _referenced(context.server, context.params.get("ref"))
     name, value = _argument(context.params.get("argument"))
     chosen = _chosen(context.params.get("context"))
-    if primitive is None or not await may_know(context, primitive):
+    if primitive is None or not await may_use(context, primitive):
         raise unknown(kind, key)
     _require(name, primitive)
     completer = primitive.completers.get(name)

@@ -8,24 +8,27 @@ waits, so the coroutine runs from start to end in one ``send`` (``run_inline``) 
 import asyncio
 import contextvars
 import itertools
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.conf import settings
 
 T = TypeVar("T")
+
+logger = logging.getLogger("django_mcp")
 
 IDLE_SECONDS = 5.0
 """A thread that slept longer asks its database connections whether they are still alive."""
@@ -57,7 +60,11 @@ class Inline:
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run it to its end, on the server's loop where there is one, else on one of its own."""
-        return async_to_sync(partial(function, **keywords))()
+
+        async def run() -> T:  # asgiref warns of what is async in other ways than this
+            return await function(**keywords)
+
+        return async_to_sync(run)()
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run it now."""
@@ -65,6 +72,11 @@ class Inline:
 
 
 INLINE = Inline()
+
+
+async def aside(runner: Runner, function: Callable[[], T]) -> T:
+    """Call it off the event loop, which an async function has even where the edge has none."""
+    return await (sync_to_async(function)() if runner is INLINE else runner.sync(function))
 
 
 def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -257,13 +269,27 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
         return function()
     if context is None:
         with transaction.atomic():
-            return function()
+            return _noticing(function)
     context.transaction = Transaction()
     try:
         with context.transaction:
-            return function()
+            return _noticing(function)
     finally:
         context.transaction = None
+
+
+def _noticing(function: Callable[[], T]) -> T:
+    """Call it, and log a database error that it caught itself: the transaction is rolled back all the same."""
+    before = connection.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
+    value = function()
+    caught = connection.rollback_exc  # type: ignore[attr-defined]
+    if connection.needs_rollback and caught is not before:
+        logger.warning(
+            "A database error was caught inside the transaction, which is rolled back all the same. "
+            "Put a transaction.atomic() around what may fail.",
+            exc_info=caught,
+        )
+    return value
 
 
 class Transaction:

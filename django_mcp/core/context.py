@@ -1,11 +1,15 @@
 """The context: all that a handler, and a tool that asks for it, can know of the call it serves, and say in it."""
 
+import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from django.utils.translation import get_language_from_request
+
 from django_mcp.core.channel import LEVELS, Cancelled, Channel, is_wanted
-from django_mcp.core.concurrency import Runner, Transaction, on_event_loop
+from django_mcp.core.concurrency import INLINE, Runner, Transaction, aside, on_event_loop
 from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.principal import Principal
 from django_mcp.core.questions import (
@@ -19,13 +23,16 @@ from django_mcp.core.questions import (
     URLElicitation,
     raw,
 )
+from django_mcp.core.requests import without_credentials
 from django_mcp.primitives.elicitation import FormError
 from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
     from django_mcp.core.registry import MCPServer
+    from django_mcp.core.running import Conduct
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -59,6 +66,7 @@ class Context:
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
         params: the request's parameters.
+        is_relayed: it came through ``call_tool``; method and params are those of the tool it named.
     """
 
     __slots__ = (
@@ -68,6 +76,8 @@ class Context:
         "_seen",
         "capabilities",
         "channel",
+        "conduct",
+        "is_relayed",
         "method",
         "params",
         "principal",
@@ -102,6 +112,8 @@ class Context:
         self.capabilities = capabilities
         self.channel = channel
         self.transaction: Transaction | None = None
+        self.conduct: Conduct | None = None
+        self.is_relayed = False
         self._seen: Counter[str] | None = None
 
     # Who and what
@@ -135,12 +147,51 @@ class Context:
         """A Django request for this call, built on first use.
 
         It carries path, headers and ``ctx.user``, for code that wants one (``build_absolute_uri``, a template's
-        context processors). No middleware has seen it at the ASGI edge.
+        context processors). It has no credentials, no cookies and no session. No middleware has seen it at the ASGI
+        edge.
         """
         if self._request is None:
-            self._request = self._edge()
+            self._request = without_credentials(self._edge())
             self._request.user = self.user  # never the one of a session cookie
         return self._request
+
+    @property
+    def language(self) -> str:
+        """The language to speak to the caller in: what ``Accept-Language`` prefers of the site's, or the site's own."""
+        return get_language_from_request(self.request)
+
+    # Reading resources
+
+    def inline(self) -> "Context":
+        """The same call, for code that it runs within itself, in the calling thread.
+
+        That thread waits for it. If it waited in turn for another one of the pool, and others did too, none were left.
+        """
+        if self._seen is None:
+            self._seen = Counter()  # what is asked there counts here too
+        inner = copy.copy(self)
+        inner.runner = INLINE
+        return inner
+
+    def read(self, uri: str) -> list[ResourceContents]:
+        """What a resource of this endpoint gives, read as the caller would; for ``EmbeddedResource``, say.
+
+        Raises:
+            ResourceNotFound: there is none, or none that the caller may read. Let it through.
+            RuntimeError: called on the event loop (use ``aread``).
+            Cancelled: nobody waits any more.
+        """
+        from django_mcp.core.reading import read_here  # noqa: PLC0415 - it needs contexts to know rights
+
+        if on_event_loop():
+            msg = "ctx.read blocks, so it cannot be called on the event loop; in async functions: await ctx.aread(…)"
+            raise RuntimeError(msg)
+        self.check_cancelled()
+        return read_here(self, uri)
+
+    async def aread(self, uri: str) -> list[ResourceContents]:
+        """``read`` in async functions."""
+        return await aside(self.runner, partial(self.read, uri))
 
     # Telling the client
 
@@ -188,8 +239,17 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client withdrew its request or, where that means the same, closed the connection."""
-        return self.channel.cancelled
+        """Whether nobody waits for the result any more.
+
+        The client withdrew its request or, where that means the same, closed the connection; or the time is up.
+        """
+        return self.channel.cancelled or self.remaining == 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the tool's time limit, for what it waits for itself, like other services; None without one."""
+        deadline = None if self.conduct is None else self.conduct.deadline
+        return None if deadline is None else deadline.remaining
 
     def check_cancelled(self) -> None:
         """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
@@ -199,6 +259,8 @@ class Context:
         """
         if self.channel.cancelled:
             raise Cancelled
+        if self.conduct is not None:
+            self.conduct.check()
 
     def close_stream(self) -> None:
         """Let go of the connection in a long call; the client comes back for the result.
@@ -322,7 +384,10 @@ class Context:
         if self.transaction is None:
             return self.channel.once(key, function)
         with self.transaction.suspended():
-            return self.channel.once(key, function)
+            value = self.channel.once(key, function)
+        if self.conduct is not None:
+            self.conduct.begin()
+        return value
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """``once`` for coroutine functions, in async tools."""

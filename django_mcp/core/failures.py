@@ -19,6 +19,10 @@ from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
 
+ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
+"""What a resource's function raises where there is nothing, or nothing for this caller."""
+NOT_FOUND = "Not found: there is nothing with the values you gave."
+
 
 def tool_failure(error: BaseException, context: Context) -> Result:
     """The answer to a tool call that raised: a result the model can read (2026-07-28, Tools, Error Handling).
@@ -35,6 +39,11 @@ def tool_failure(error: BaseException, context: Context) -> Result:
             raise unknown("tool", context.params.get("name")) from None
         case ProtocolError():
             raise error
+        case Http404():
+            return _is_error(NOT_FOUND)
+        case ObjectDoesNotExist():  # which may be a mistake of the site's own
+            logger.warning("%s looked for what is not there", _called(context), exc_info=error)
+            return _is_error(NOT_FOUND)
     return _is_error(_logged(error, context))
 
 
@@ -47,16 +56,20 @@ def request_failure(error: BaseException, context: Context) -> ProtocolError:
             return InvalidParams(str(error))
         case ValidationError():
             return InvalidParams(_validation(error))
-        case PermissionDenied() | Http404() | ObjectDoesNotExist() if context.method == "resources/read":
+        case _ if isinstance(error, ABSENT) and context.method == "resources/read":
             return ResourceNotFound(str(context.params.get("uri")))
         case PermissionDenied():
             return unknown("prompt", context.params.get("name"))
     return InternalError(_logged(error, context))
 
 
-def unknown(kind: str, name: Any) -> InvalidParams:
-    """The same words for what does not exist, is switched off, or is not this caller's to know."""
-    return InvalidParams(f"Unknown {kind}: {str(name)[:100]!r}.")
+class Unknown(InvalidParams):
+    """What does not exist, is switched off, or is not this caller's to know."""
+
+
+def unknown(kind: str, name: Any) -> Unknown:
+    """The same words for all of that."""
+    return Unknown(f"Unknown {kind}: {str(name)[:100]!r}.")
 
 
 def _is_error(text: str) -> Result:
@@ -65,9 +78,14 @@ def _is_error(text: str) -> Result:
 
 def _logged(error: BaseException, context: Context) -> str:
     reference = secrets.token_hex(4)
-    name = context.params.get("name") or context.params.get("uri") or ""
-    logger.error("[%s] %s %s failed", reference, context.method, str(name)[:200], exc_info=error)
+    logger.error("[%s] %s failed", reference, _called(context), exc_info=error)
     return f"Something went wrong on the server. Its log has the details under {reference}."
+
+
+def _called(context: Context) -> str:
+    """Method and name, for the log."""
+    name = context.params.get("name") or context.params.get("uri") or ""
+    return f"{context.method} {str(name)[:200]}"
 
 
 def _validation(error: ValidationError) -> str:

@@ -1,17 +1,141 @@
-"""Which primitives a caller may know of."""
+"""What a caller may use: user, scopes, the client's own list, and what the primitive asks for, all in this place.
 
+A caller may use what all of these allow. What only the scopes lack, for a client that can ask its user for more, it may
+know of: a call is answered with what to ask for (RFC 6750, section 3.1, ``insufficient_scope``). Everything else does
+not exist for the caller.
+"""
+
+import enum
+import logging
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
+from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
+from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.principal import Principal
+from django_mcp.core.scopes import covers, in_order
+from django_mcp.core.signals import rights_changed
 from django_mcp.primitives.base import Primitive
+from django_mcp.protocol.errors import InsufficientScope
+
+GROUPS = "_django_mcp_groups"
+"""Where a user keeps the names of their groups, as Django keeps their permissions: as long as the object lives."""
+
+logger = logging.getLogger("django_mcp")
 
 
-async def may_know(context: Context, primitive: Primitive) -> bool:
-    """Whether the caller has the primitive's permission; without it the primitive does not exist for them."""
-    return primitive.permission is None or await context.runner.sync(partial(is_permitted, context, primitive))
+class Right(enum.IntEnum):
+    """What may be done with a primitive."""
+
+    NONE = 0
+    """It does not exist."""
+    KNOW = 1
+    """It is listed; to use it, the client has to ask for more scopes."""
+    USE = 2
 
 
-def is_permitted(context: Context, primitive: Primitive) -> bool:
-    """The same, here and now: it may be a query."""
-    user = context.user
-    return primitive.permission is None or (user is not None and user.has_perm(primitive.permission))
+def right(context: Context, primitive: Primitive) -> Right:
+    """A caller's right to a primitive. May be a query, where that depends on the user."""
+    granted = right_of_credential(context.principal, primitive)
+    if granted and primitive.asks_user and not (_user_may(context.user, primitive) and _is_visible(context, primitive)):
+        return Right.NONE
+    return granted
+
+
+def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
+    """The same as far as it does not depend on the user."""
+    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+        return Right.NONE
+    if covers(principal.scopes, primitive.scopes):
+        return Right.USE
+    return Right.KNOW if principal.steps_up else Right.NONE
+
+
+def _user_may(user: Any, primitive: Primitive) -> bool:
+    """By permissions, all of them, and by groups, any of them. A superuser has every permission, and is in no group."""
+    if user is None:
+        return not (primitive.permissions or primitive.groups)
+    if not all(user.has_perm(each) for each in primitive.permissions):
+        return False
+    return not primitive.groups or not primitive.groups.isdisjoint(_groups_of(user))
+
+
+def _groups_of(user: Any) -> Iterable[str]:
+    """The names of a user's groups. One query for each user object, whatever is asked of it."""
+    found: Iterable[str] | None = getattr(user, GROUPS, None)
+    if found is None:
+        # Not every user model has groups; and who is not active is in none, as Django gives them no permission.
+        is_there = user.is_active and hasattr(user, "groups")
+        found = frozenset(user.groups.values_list("name", flat=True)) if is_there else frozenset()
+        setattr(user, GROUPS, found)
+    return found
+
+
+def _is_visible(context: Context, primitive: Primitive) -> bool:
+    """What the site's own predicate says; one that fails, or would ask the client, hides what it is about."""
+    try:
+        return primitive.visible is None or bool(primitive.visible(context))
+    except (Exception, InputRequired):
+        logger.exception("%s is hidden, for its visible() failed", primitive.label)
+        return False
+
+
+async def may_use(context: Context, primitive: Primitive, runner: Runner | None = None) -> bool:
+    """Whether the caller may use it; False where it does not exist for them.
+
+    Args:
+        context: of the call.
+        primitive: what it is about.
+        runner: by default that of the call.
+
+    Raises:
+        InsufficientScope: nothing but scopes is missing.
+    """
+    found = await find_right(context, primitive, runner)
+    if found is Right.KNOW:
+        raise InsufficientScope(in_order(primitive.scopes))
+    return found is Right.USE
+
+
+async def find_right(context: Context, primitive: Primitive, runner: Runner | None = None) -> Right:
+    """``right``, on another thread where it may be a query."""
+    granted = right_of_credential(context.principal, primitive)
+    if granted and primitive.asks_user:
+        return await (runner or context.runner).sync(partial(right, context, primitive))
+    return granted
+
+
+async def look_for(context: Context, others: Iterable[Primitive]) -> None:
+    """Take for a name that nobody has what it takes to find that one is hidden, so that a clock tells no more.
+
+    Args:
+        context: of the call.
+        others: what there is of the kind.
+    """
+    hidden = next((each for each in others if each.asks_user), None)
+    if hidden is not None:
+        await find_right(context, hidden)
+
+
+def known_of(context: Context, primitives: Iterable[Primitive]) -> list[Primitive]:
+    """Those of *primitives* that the caller may know of. May be queries."""
+    return [each for each in primitives if right(context, each)]
+
+
+def is_for_everybody(primitives: Iterable[Primitive]) -> bool:
+    """Whether none of them depends on who calls, but for clients with a list of their own."""
+    return not any(primitive.is_guarded for primitive in primitives)
+
+
+def notify_rights_changed(*users: Any) -> None:
+    """Tell clients that listen in the name of *users* that lists may be others now, once the transaction is committed.
+
+    Django's signals tell of users, groups and permissions already. Call it after ``bulk_create()``, ``update()`` and
+    SQL of your own, and when something changes that your ``visible`` predicates look at.
+
+    Args:
+        users: Django users.
+    """
+    rights_changed.send(sender=None, users=[str(user.pk) for user in users])

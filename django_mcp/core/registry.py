@@ -1,14 +1,17 @@
 """``MCPServer``: one endpoint and what is registered on it."""
 
+import copy
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
-from django_mcp.core.signals import list_changed, resource_updated
+from django_mcp.core.extensions import Extension
+from django_mcp.core.selection import Namespace, Selection
+from django_mcp.core.signals import list_changed, primitive_added, resource_updated, server_made
 from django_mcp.primitives.base import NAME, Primitive
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.rates import Rate, parse_rate
@@ -18,6 +21,14 @@ from django_mcp.protocol.content import Icon, check_uri
 from django_mcp.protocol.results import Result
 
 _servers: dict[str, "MCPServer"] = {}
+
+Rows = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
+"""From a context, a cursor and the most entries to those of ``resources/list``, and the cursor for the next ones."""
+
+FINDERS = frozenset({"search_tools", "call_tool"})
+"""Names of the tools that find others (``core.discovery``)."""
+
+Snapshot = tuple[dict[Any, Any], ...]
 
 
 class MCPServer:
@@ -33,14 +44,30 @@ class MCPServer:
         website_url: the site's address for people.
         authentication: authenticators, or their dotted paths, tried in order. Without any, the endpoint
             refuses to start; ``[Public()]`` lets everybody in.
+        scopes: OAuth scopes, of ``DJANGO_MCP["SCOPES"]``, that every call here needs; clients ask for these first.
+        user_passes_test: takes a Django user, tells whether they may use this endpoint at all; may be a query.
         page_size: the most entries in one page of a list.
         ttl: seconds for which a client may keep a list.
         rate_limit: how often a caller may call tools here, like ``"60/m"``; s, m, h or d.
+        include_tags: offer, besides what is registered here, what *source* has with one of these tags, whether that
+            is registered before or after. Models too, by the tags of their ``ModelResource``.
+        exclude_tags: of that, nothing with one of these.
+        select: of that, only what this says: it takes a tool, resource or prompt, with its ``name``, ``kind``, ``tags``
+            and ``definition``. Models are not taken then.
+        source: the endpoint to take from; by default ``django_mcp.server``. Without the three above, all of it.
+        search_tools: where a caller may use more tools than this, list just ``search_tools``, ``call_tool`` and those
+            that are ``always_listed``; 0 for never, True for always.
+        skills: serve the skills of installed apps that do not say where; by default the default endpoint does.
 
     What is None comes from the ``DJANGO_MCP`` setting.
 
     Attributes:
         capabilities: the ``ServerCapabilities``: just what is registered.
+        exposed: models that are resources, and how.
+        rows: lists their rows.
+        extensions: those of the protocol, by name: just what is registered brings.
+        refresh: brings what was made of files up to date, before each call; None outside development.
+        is_translated: something here is described in the language of the request.
     """
 
     def __init__(
@@ -54,9 +81,17 @@ class MCPServer:
         icons: Sequence[Icon] = (),
         website_url: str | None = None,
         authentication: Sequence[Any] | None = None,
+        scopes: Sequence[str] | None = None,
+        user_passes_test: Callable[[Any], bool] | None = None,
         page_size: int = 250,
         ttl: int = 60,
         rate_limit: str | None = None,
+        include_tags: Collection[str] = (),
+        exclude_tags: Collection[str] = (),
+        select: Callable[[Any], bool] | None = None,
+        source: "MCPServer | None" = None,
+        search_tools: int | None = None,
+        skills: bool | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
             msg = f"MCPServer name {name!r}: use 1 to 64 letters, digits, '_' or '-'."
@@ -67,20 +102,17 @@ class MCPServer:
             if self.name == other.name or self.path == other.path:
                 msg = f"There is an MCPServer {other.name!r} at {other.path!r} already; choose another name and path."
                 raise ImproperlyConfigured(msg)
-        if website_url is not None:
-            try:
-                check_uri(website_url)
-            except ValueError as error:
-                msg = f"MCPServer {name!r}, website_url: {error}"
-                raise ImproperlyConfigured(msg) from None
+        self._check_kinds(website_url, scopes, source, search_tools)
         self._title = title
         self._version = version
         self._instructions = instructions
         self._icons = icons
         self._website_url = website_url
         self._authentication = authentication
+        self._scopes = scopes
+        self.user_passes_test = user_passes_test
         self._rate_limit = rate_limit
-        parse_rate(rate_limit)
+        parse_rate(rate_limit, f"MCPServer {name!r}")
         self.page_size = page_size
         self.ttl_ms = ttl * 1000
         self._positions = itertools.count()
@@ -88,9 +120,42 @@ class MCPServer:
         self.resources: dict[str, Resource] = {}
         self.templates: dict[str, Resource] = {}
         self.prompts: dict[str, Prompt] = {}
-        self.pages: dict[tuple[str, int], Result] = {}
+        self.exposed: dict[Any, Any] = {}
+        self.rows: Rows | None = None
+        self.pages: dict[tuple[str, int, str], Result] = {}
+        self.is_translated = False
         self.capabilities: dict[str, Any] = {}
+        self.extensions: dict[str, Extension] = {}
+        self.refresh: Callable[[], object] | None = None
+        self._skills = skills
+        self._search_tools = search_tools
+        self.selection = Selection(include_tags, exclude_tags, select, f"MCPServer {name!r}")
+        self.source = source or (server if self.selection else None)
         _servers[name] = self
+        if self.source is not None:
+            for primitive in self.source.registered():
+                self._take(primitive)
+        server_made.send(sender=self)
+
+    def _check_kinds(self, website_url: str | None, scopes: Any, source: Any, search_tools: Any) -> None:
+        """Refuse what is of the wrong kind, or no URI."""
+        if website_url is not None:
+            try:
+                check_uri(website_url)
+            except ValueError as error:
+                msg = f"MCPServer {self.name!r}, website_url: {error}"
+                raise ImproperlyConfigured(msg) from None
+        if isinstance(scopes, str):
+            msg = f"MCPServer {self.name!r}: scopes must be a list, like [{scopes!r}]."
+            raise ImproperlyConfigured(msg)
+        if source is not None and not isinstance(source, MCPServer):
+            msg = f"MCPServer {self.name!r}: source must be an MCPServer, the object, not {source!r}."
+            raise ImproperlyConfigured(msg)
+        if search_tools is not None and not (isinstance(search_tools, int) and search_tools >= 0):
+            msg = (
+                f"MCPServer {self.name!r}: search_tools must be a number of tools, True or False, not {search_tools!r}."
+            )
+            raise ImproperlyConfigured(msg)
 
     def __repr__(self) -> str:
         return f"<MCPServer {self.name!r} at {self.path!r}>"
@@ -101,6 +166,16 @@ class MCPServer:
     def authentication(self) -> Sequence[Any]:
         """Authenticators or dotted paths, own or from ``DJANGO_MCP["AUTHENTICATION"]``."""
         return settings.AUTHENTICATION if self._authentication is None else self._authentication
+
+    @property
+    def names_authentication(self) -> bool:
+        """Whether its authenticators are its own, and not those of the setting."""
+        return self._authentication is not None
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """OAuth scopes that every call needs, own or ``DJANGO_MCP["DEFAULT_SCOPES"]``."""
+        return frozenset(settings.DEFAULT_SCOPES if self._scopes is None else self._scopes)
 
     @property
     def instructions(self) -> str | None:
@@ -131,7 +206,38 @@ class MCPServer:
         """Whether nothing is registered."""
         return not self.capabilities
 
+    @property
+    def search_above(self) -> int:
+        """How many tools a caller may use before they are searched instead of listed; 0 for never."""
+        return settings.SEARCH_TOOLS if self._search_tools is None else self._search_tools
+
+    @property
+    def takes_skills(self) -> bool:
+        """Whether skills that do not say where are served here. A default endpoint left empty stays so."""
+        return self in servers() and self is server if self._skills is None else self._skills
+
     # Registration
+
+    def namespace(self, name: str, *, tags: Collection[str] = ()) -> Namespace:
+        """A part of this endpoint, to be given as ``server=`` for what belongs together.
+
+        What is registered in ``server.namespace("billing")`` has a name that begins with ``billing_``, and the tag
+        ``billing``. Resources keep their URIs.
+
+        Args:
+            name: letters, digits, ``_`` or ``-``.
+            tags: further ones for everything in it.
+
+        Raises:
+            ImproperlyConfigured: no tool's name can begin like this.
+        """
+        return Namespace(self, name, tags)
+
+    def registered(self) -> list[Primitive]:
+        """All there is but what was made for models, in the order in which it was registered."""
+        registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
+        found = (each for registry in registries for each in registry.values() if not each.is_generated)
+        return sorted(found, key=lambda each: each.position)
 
     def add(self, primitive: Primitive) -> None:
         """Register a primitive.
@@ -140,11 +246,36 @@ class MCPServer:
             ImproperlyConfigured: its name or URI is taken.
         """
         registry = self._registry_of(primitive)
+        if registry is self.tools and primitive.key in FINDERS and self.search_above:
+            msg = f"{primitive.label}: {self!r} finds its tools with one of that name; rename it, or search_tools=0."
+            raise ImproperlyConfigured(msg)
         if (other := registry.get(primitive.key)) is not None:
             msg = f"{primitive.label} and {other.label} have the same key {primitive.key!r} on {self!r}; rename one."
             raise ImproperlyConfigured(msg)
+        if not primitive.is_generated:
+            primitive_added.send(sender=self, primitive=primitive)
         primitive.position = next(self._positions)
         registry[primitive.key] = primitive
+        self._changed()
+        if not primitive.is_generated:  # each endpoint has its own of models
+            for each in every_server():
+                if each.source is self:
+                    each._take(primitive)  # noqa: SLF001 - of the same class
+
+    def _take(self, primitive: Primitive) -> None:
+        """Offer what another endpoint has, if it is selected; at a place of its own in lists."""
+        if self.selection.takes(primitive):
+            self.add(copy.copy(primitive))
+
+    def remove_generated(self) -> None:
+        """Take back what was made for models."""
+        self.remove(lambda primitive: primitive.is_generated)
+
+    def remove(self, is_meant: Callable[[Primitive], bool]) -> None:
+        """Take back all that *is_meant*."""
+        for registry in (self.tools, self.resources, self.templates, self.prompts):
+            for key in [key for key, primitive in registry.items() if is_meant(primitive)]:
+                del registry[key]
         self._changed()
 
     def _registry_of(self, primitive: Primitive) -> dict[str, Any]:
@@ -185,24 +316,35 @@ class MCPServer:
         """
         resource_updated.send(sender=self, uri=uri)
 
-    def snapshot(self) -> tuple[dict[str, Any], ...]:
-        """Copies of all registries, for ``restore``."""
-        return dict(self.tools), dict(self.resources), dict(self.templates), dict(self.prompts)
+    def lists(self) -> dict[str, list[Primitive]]:
+        """What is in each list that clients can hear of, templates among the resources."""
+        resources: list[Primitive] = [*self.resources.values(), *self.templates.values()]
+        return {"tools": [*self.tools.values()], "prompts": [*self.prompts.values()], "resources": resources}
 
-    def restore(self, snapshot: tuple[dict[str, Any], ...]) -> None:
+    def snapshot(self) -> Snapshot:
+        """Copies of all registries, for ``restore``."""
+        return tuple(map(dict, self._registries()))
+
+    def restore(self, snapshot: Snapshot) -> None:
         """Undo every registration since *snapshot*."""
-        self.tools, self.resources, self.templates, self.prompts = map(dict, snapshot)
+        self.tools, self.resources, self.templates, self.prompts, self.exposed = map(dict, snapshot)
         self._changed()
+
+    def _registries(self) -> tuple[Mapping[Any, Any], ...]:
+        return self.tools, self.resources, self.templates, self.prompts, self.exposed
 
     def _changed(self) -> None:
         offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
         self.capabilities = {capability: {} for capability, primitives in offered.items() if primitives}
         registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
-        if any(each.function.context for registry in registries for each in registry.values()):
+        if any(each.speaks and each.function.context for registry in registries for each in registry.values()):
             self.capabilities["logging"] = {}
         completable: tuple[Prompt | Resource, ...] = (*self.prompts.values(), *self.templates.values())
         if any(each.completers for each in completable):
             self.capabilities["completions"] = {}
+        brought = (each.extension for registry in registries for each in registry.values())
+        self.extensions = {each.name: each for each in brought if each is not None}
+        self.is_translated = any(each.is_translated for registry in registries for each in registry.values())
         self.pages.clear()
 
 
@@ -217,12 +359,17 @@ def servers() -> Iterator[MCPServer]:
             yield each
 
 
-def snapshots() -> dict[str, tuple[dict[str, Any], ...]]:
+def every_server() -> list[MCPServer]:
+    """Every endpoint there is, served or not."""
+    return list(_servers.values())
+
+
+def snapshots() -> dict[str, Snapshot]:
     """A snapshot of every server, for ``restore_all``."""
     return {name: each.snapshot() for name, each in _servers.items()}
 
 
-def restore_all(before: Mapping[str, tuple[dict[str, Any], ...]]) -> None:
+def restore_all(before: Mapping[str, Snapshot]) -> None:
     """Undo every registration, and every server made, since ``snapshots``."""
     for name in list(_servers):
         if name in before:

@@ -1,5 +1,8 @@
 """Sent when something clients may have been told about is no longer so. ``live.changes`` passes it on."""
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 from django.dispatch import Signal
 
 list_changed = Signal()
@@ -7,3 +10,29 @@ list_changed = Signal()
 
 resource_updated = Signal()
 """A resource has new contents. Arguments: ``sender``, the ``MCPServer``; ``uri``."""
+
+rows_changed = Signal()
+"""Rows of models that are resources changed, and that is committed. Arguments: ``sender``, None; ``changes``."""
+
+server_made = Signal()
+"""There is an endpoint more. Arguments: ``sender``, the ``MCPServer``."""
+
+primitive_added = Signal()
+"""Something is about to be registered. Arguments: ``sender``, the ``MCPServer``; ``primitive``. An error stops it."""
+
+rights_changed = Signal()
+"""Users may use other things than before. Arguments: ``sender``, None; ``users``, primary keys as text."""
+
+
+class Change(NamedTuple):
+    """One thing there is to tell of rows.
+
+    Attributes:
+        server: the ``MCPServer``.
+        uri: of the resource that has new contents; None where it is the list of resources that changed.
+        about: what it is about, as URIs: told to those only for whom one of them exists. Empty: to everybody.
+    """
+
+    server: Any
+    uri: str | None
+    about: Sequence[str] = ()

@@ -11,11 +11,11 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.handlers.asgi import ASGIRequest
-from django.urls import NoReverseMatch, reverse
 
+from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.registry import servers
 from django_mcp.endpoint.gate import Admission, Endpoint
 from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
@@ -58,7 +58,9 @@ class MCPApplication:
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
         edge = partial(ASGIRequest, scope, io.BytesIO())
-        head = Head(scope["method"], headers, host_of(scope, headers), partial(is_secure, scope, headers), edge)
+        secure = partial(is_secure, scope, headers)
+        query = scope.get("query_string", b"").decode("latin-1")
+        head = Head(scope["method"], headers, host_of(scope, headers), secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
         if type(admitted) is Reply:
             await _send(send, admitted)
@@ -80,14 +82,6 @@ class MCPApplication:
             await wire.finish(reply)
         else:
             await _send(send, reply)
-
-
-def path_of(server: MCPServer) -> str:
-    """The URL path of a server's endpoint, without a final slash."""
-    try:
-        return reverse(f"django_mcp:{server.name}")
-    except NoReverseMatch:
-        return f"/{server.path}"
 
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -7,12 +7,14 @@ What a client over HTTP would send as headers, or open a stream for, is done her
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.lines import LineReader
@@ -51,8 +53,10 @@ class StdioWire:
         """There is nothing to come back to, so nothing is closed."""
 
     def watch(self, gone: Callable[[], object]) -> None:
-        """Call *gone* when the client cancels its request."""
+        """Call *gone* when the client cancels its request; at once where it has."""
         self._gone = gone
+        if self._silent:
+            gone()
 
     def cancel(self) -> None:
         """Nothing more goes back for this request (2026-07-28, stdio, Cancellation)."""
@@ -159,6 +163,13 @@ class Connection:
     async def _answer(self, body: Any, request: Request | None, wire: StdioWire) -> Answer:
         inbound = self._inbound(body, wire)
         try:
+            # One connection may outlive many changes of rights, and a user object keeps what it had.
+            principal = await shared_pool().sync(partial(as_of_now, self._principal))
+            if principal is None:
+                raise InvalidRequest(
+                    "This user may not sign in any more.", request_id=None if request is None else request.id
+                )
+            inbound = inbound._replace(principal=principal)
             answer = await choose(inbound.headers, body).serve(inbound)
         except ProtocolError as error:
             return Answer(error.http_status, encode_error(error.request_id, error))

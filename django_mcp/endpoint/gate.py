@@ -4,18 +4,17 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
-from django.utils.module_loading import import_string
 
-from django_mcp.auth.base import Authenticator
+from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
+from django_mcp.endpoint.callers import find_caller, require_scopes
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
 from django_mcp.endpoint.streams import EVENT_HEADERS, frame
@@ -47,8 +46,7 @@ class Endpoint:
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
-        self.authenticators = [_authenticator(each) for each in server.authentication]
-        if not self.authenticators:
+        if not authenticators(server):
             msg = (
                 f"{server!r} has no authentication, so it is not served. Give MCPServer(authentication=[…]) or "
                 "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.Public'] lets everybody in."
@@ -67,21 +65,13 @@ class Endpoint:
                 allow = ", ".join((*self.verbs, "OPTIONS"))
                 instead = "POST a message" if "POST" in self.verbs else "GET the stream"
                 raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
-            principal = await self._principal(head, runner)
+            principal = await find_caller(head, self.server, runner)
             if head.method != "POST":
                 return Admission(self, head, principal, cors, Accepts(json=True, events=True), runner)
             check_size(head.headers.get("content-length", ""))
             return Admission(self, head, principal, cors, accepts(head.headers), runner)
         except Refusal as refusal:
             return refusal.reply(cors)
-
-    async def _principal(self, head: Head, runner: Runner) -> Principal:
-        for authenticator in self.authenticators:
-            recognise = partial(authenticator.authenticate, head.headers)
-            principal = await runner.sync(recognise) if authenticator.blocking else recognise()
-            if principal is not None:
-                return principal
-        raise Refusal(401, "This endpoint needs a credential.", [("WWW-Authenticate", "Bearer")])
 
 
 class Accepts(NamedTuple):
@@ -123,9 +113,13 @@ class Admission:
         try:
             value = decode(body) if head.method == "POST" else None
             server, edge = self.endpoint.server, head.edge
+            if self.principal.steps_up:
+                await require_scopes(server, self.principal, self.runner, edge, value)
             inbound = Inbound(server, self.principal, self.runner, edge, head.headers, value, wire)
             serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
             answer = await serve(inbound)
+        except Refusal as refusal:
+            return refusal.reply(self.cors)
         except ProtocolError as error:
             answer = Answer(error.http_status, encode_error(error.request_id, error))
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
@@ -188,8 +182,3 @@ def accepts(headers: Mapping[str, str]) -> Accepts:
     if not json and not events:
         raise Refusal(406, "Accept must allow application/json or text/event-stream.")
     return Accepts(json, events)
-
-
-def _authenticator(given: Any) -> Authenticator:
-    loaded = import_string(given) if isinstance(given, str) else given
-    return loaded() if isinstance(loaded, type) else loaded  # type: ignore[no-any-return]

@@ -1,28 +1,11 @@
 """What the edges and the core hand each other."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
-from django_mcp.protocol.errors import InvalidRequest, ProtocolError
+from django_mcp.auth.base import Head as Head  # noqa: PLC0414 - the edges make it, authenticators read it
+from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
-
-
-class Head(NamedTuple):
-    """A request without its body.
-
-    Attributes:
-        headers: by lower-case name; a header sent twice is joined with ", " (RFC 9110, section 5.2).
-        host: the host and port it was sent to, as the client knows them.
-        secure: tells whether it came over https.
-        edge: gives a Django request.
-    """
-
-    method: str
-    headers: Mapping[str, str]
-    host: str
-    secure: Callable[[], bool]
-    edge: Callable[[], Any]
-
 
 Headers = Sequence[tuple[str, str]]
 
@@ -47,15 +30,16 @@ class Refusal(Exception):
         status: the HTTP status.
         message: what is wrong, then what would be right.
         headers: more headers for the reply.
+        body: by default a JSON-RPC error that has no id, for clients that look at bodies only.
     """
 
-    def __init__(self, status: int, message: str, headers: Headers = ()) -> None:
+    def __init__(self, status: int, message: str, headers: Headers = (), body: bytes | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.error: ProtocolError = InvalidRequest(message)
         self.headers = headers
+        self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
     def reply(self, headers: Headers = ()) -> Reply:
-        """The reply, with a JSON-RPC error that has no id, for clients that look at bodies only."""
+        """The reply."""
         kind = ("Content-Type", "application/json")
-        return Reply(self.status, (*headers, *self.headers, kind), encode_error(None, self.error))
+        return Reply(self.status, (*headers, *self.headers, kind), self.body)

@@ -5,13 +5,14 @@ name the attacker controls (DNS rebinding). The Host must therefore be one of ou
 browsers send, one we know (2026-07-28, Streamable HTTP, Security & Endpoint).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port, validate_host
 
+from django_mcp.auth.origins import is_own_origin
 from django_mcp.conf import settings
 from django_mcp.endpoint.messages import Head, Headers, Refusal
 
@@ -19,7 +20,7 @@ _LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
 _ALLOW_HEADERS = (
     "Authorization, X-API-Key, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, "
-    "Mcp-Session-Id, Last-Event-ID"
+    "Mcp-Session-Id, Last-Event-ID, Idempotency-Key"
 )
 
 
@@ -35,13 +36,8 @@ def is_our_host(host: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
-    """Whether pages of *origin* may call: configured ones, and those of this very host."""
-    if origin in settings.ALLOWED_ORIGINS:
-        return True
-    # With "*" in ALLOWED_HOSTS any name may be in the Host header, so it vouches for nothing.
-    if "*" in django_settings.ALLOWED_HOSTS:
-        return False
-    return origin == f"{'https' if secure else 'http'}://{host}"
+    """Whether pages of *origin* may call: configured ones, and those of the site itself."""
+    return origin in settings.ALLOWED_ORIGINS or is_own_origin(origin, host, secure=secure)
 
 
 def check_host(head: Head) -> None:
@@ -66,6 +62,11 @@ def check_origin(head: Head) -> Headers:
     if not is_our_origin(origin, head.host, secure=head.secure()):
         message = f"Origin {origin[:100]!r} may not call this endpoint. DJANGO_MCP['ALLOWED_ORIGINS'] lists who may."
         raise Refusal(403, message)
+    return cors_headers(origin)
+
+
+def cors_headers(origin: str) -> Headers:
+    """What lets pages of *origin* read an answer, errors included. No cookies: they are never what identifies it."""
     return (
         ("Access-Control-Allow-Origin", origin),
         ("Access-Control-Expose-Headers", "WWW-Authenticate, Mcp-Session-Id, Retry-After"),
@@ -73,12 +74,15 @@ def check_origin(head: Head) -> Headers:
     )
 
 
-def preflight(headers: Mapping[str, str]) -> Headers:
-    """What a browser asks before it sends the real request (Fetch, CORS-preflight request)."""
+def preflight(headers: Mapping[str, str], methods: Iterable[str] = ("GET", "POST", "DELETE", "OPTIONS")) -> Headers:
+    """What a browser asks before it sends the real request (Fetch, CORS-preflight request).
+
+    ``X-CSRFToken`` is not in it: session cookies are for pages of the site itself, which need no preflight.
+    """
     wanted = headers.get("access-control-request-headers", "")
     parameters = [name for each in wanted.split(",") if (name := each.strip()).lower().startswith("mcp-param-")]
     return (
-        ("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"),
+        ("Access-Control-Allow-Methods", ", ".join(methods)),
         ("Access-Control-Allow-Headers", ", ".join([_ALLOW_HEADERS, *parameters])),
         ("Access-Control-Max-Age", "600"),
     )

@@ -11,10 +11,10 @@ from functools import partial
 from django.conf import settings as django_settings
 from django.http import HttpRequest
 
+from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
-from django_mcp.endpoint.asgi import path_of
 from django_mcp.endpoint.connection import GRACE_SECONDS, Connection
 from django_mcp.endpoint.lines import LineReader, LineWriter
 

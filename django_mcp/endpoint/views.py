@@ -57,7 +57,8 @@ def _exempt(view: View) -> View:
 
 async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
     headers = {name.lower(): value for name, value in request.headers.items()}
-    head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request)
+    query = request.META.get("QUERY_STRING", "")
+    head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
     if isinstance(admitted, Reply):
         return _response(admitted)

@@ -10,6 +10,8 @@ from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
+from django_mcp.protocol import envelope, headers
+from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InternalError, RequestId
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, UnencodableResult, encode, encode_error, encode_result
 from django_mcp.protocol.results import Result
@@ -176,6 +178,17 @@ def response(request_id: RequestId, result: Result, version: str, finish: Callab
         return encode_result(request_id, kept[version])
     except UnencodableResult as error:
         raise _unencodable(request_id, error) from None
+
+
+def adopt_key(request: Request, inbound: Inbound) -> None:
+    """Take the header ``Idempotency-Key`` for the key of a call that has none itself; so it is kept for all rounds.
+
+    Raises:
+        InvalidParams: it is malformed.
+    """
+    if request.method == "tools/call" and envelope.IDEMPOTENCY_KEY not in meta_of(request.params):
+        key = headers.idempotency_key(inbound.headers[headers.IDEMPOTENCY_KEY])
+        request.params["_meta"] = {**meta_of(request.params), envelope.IDEMPOTENCY_KEY: key}
 
 
 def failure(request_id: RequestId | None, error: Exception) -> bytes:

@@ -6,6 +6,7 @@ from typing import TypeVar
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
 from django_mcp.live import steps
+from django_mcp.live.repeats import StepRepeat
 
 T = TypeVar("T")
 
@@ -15,8 +16,12 @@ class StepChannel(Channel):
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """See ``live.steps``."""
-        return steps.once(self.dialogue.id, key, function)
+        return steps.once(self.acts or self.dialogue.id, key, function)
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
         """See ``live.steps``."""
-        return await steps.aonce(self.dialogue.id, key, function, runner)
+        return await steps.aonce(self.acts or self.dialogue.id, key, function, runner)
+
+    def repeat(self, call: str, arguments: str) -> StepRepeat:
+        """See ``live.repeats``."""
+        return StepRepeat(call, arguments)

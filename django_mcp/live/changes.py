@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from django.db import connection, transaction
 from django.dispatch import receiver
 
 from django_mcp.core.concurrency import on_event_loop, shared_pool
+from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
-from django_mcp.core.signals import list_changed, resource_updated
+from django_mcp.core.signals import Change, list_changed, resource_updated, rows_changed
 from django_mcp.live import log
 from django_mcp.live.patience import patiently
+from django_mcp.live.revocation import topic_of, user_topic
 
 KINDS = ("tools", "prompts", "resources")
 UPDATED = "notifications/resources/updated"
@@ -30,21 +32,56 @@ def list_changed_method(kind: str) -> str:
     return f"notifications/{kind}/list_changed"
 
 
+@lru_cache(maxsize=128)
+def read(data: str) -> Mapping[str, Any]:
+    """An entry's data, read once for all streams; nobody may change it.
+
+    It has ``method`` and ``params`` of the notification, and perhaps what is never sent: ``about``, URIs, of which one
+    must exist for whoever is told; ``for``, those who alone are told (``names_of``).
+    """
+    change: Mapping[str, Any] = json.loads(data)
+    return change
+
+
+def names_of(principal: Principal) -> frozenset[str]:
+    """How a change may name a caller that it is for."""
+    pk = getattr(principal.user, "pk", None)
+    return frozenset({topic_of(principal)} if pk is None else {topic_of(principal), user_topic(pk)})
+
+
 @receiver(list_changed, dispatch_uid="django_mcp.live.changes")
 def _on_list_changed(sender: MCPServer, kind: str, **_: Any) -> None:
-    _publish(topic(sender), {"method": list_changed_method(kind), "params": {}})
+    publish([(topic(sender), {"method": list_changed_method(kind), "params": {}})])
 
 
 @receiver(resource_updated, dispatch_uid="django_mcp.live.changes")
 def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
-    _publish(topic(sender), {"method": UPDATED, "params": {"uri": uri}})
+    publish([(topic(sender), {"method": UPDATED, "params": {"uri": uri}})])
 
 
-def _publish(under: str, message: dict[str, Any]) -> None:
-    """Log it once what was changed is committed; on an event loop, in a worker thread."""
-    if connection.vendor == "unknown":
+@receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
+def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
+    """Log all of them with one statement."""
+    write = partial(log.append, [(topic(each.server), json.dumps(_message(each))) for each in changes])
+    if on_event_loop():
+        _in_background(write)
+    else:
+        write()
+
+
+def _message(change: Change) -> dict[str, Any]:
+    if change.uri is None:
+        message: dict[str, Any] = {"method": list_changed_method("resources"), "params": {}}
+    else:
+        message = {"method": UPDATED, "params": {"uri": change.uri}}
+    return {**message, "about": list(change.about)} if change.about else message
+
+
+def publish(messages: Sequence[tuple[str, Any]]) -> None:
+    """Log messages under topics once what was changed is committed; on an event loop, in a worker thread."""
+    if connection.vendor == "unknown" or not messages:
         return
-    write = partial(log.append, [(under, json.dumps(message))])
+    write = partial(log.append, [(under, json.dumps(message)) for under, message in messages])
     if on_event_loop():
         _in_background(lambda: transaction.on_commit(write))
     else:

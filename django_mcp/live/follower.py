@@ -9,7 +9,7 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -18,9 +18,11 @@ from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.principal import Principal
 from django_mcp.live import log
 from django_mcp.live.bell import Listener
 from django_mcp.live.log import Entry
+from django_mcp.live.revocation import topic_of
 
 logger = logging.getLogger("django_mcp")
 
@@ -35,12 +37,25 @@ MOST_WAITING = 1000
 
 
 class Subscription:
-    """The entries of some topics, for one stream."""
+    """The entries of some topics, for one stream.
 
-    __slots__ = ("_ended", "_follower", "_waiter", "_waiting", "topics")
+    Attributes:
+        topics: all of them.
+        caller: the one of its caller; any entry there ends the stream.
+        until: when it ends at the latest, in seconds since the epoch.
+        since: entries up to here were written before it began.
+        wants: which entries are worth keeping for it; all, until it says otherwise.
+    """
 
-    def __init__(self, follower: "Follower", topics: Iterable[str]) -> None:
-        self.topics = frozenset(topics)
+    __slots__ = ("_ended", "_follower", "_waiter", "_waiting", "caller", "since", "topics", "until", "wants")
+
+    def __init__(self, follower: "Follower", topics: Iterable[str], principal: Principal | None) -> None:
+        self.caller = topic_of(principal) if principal is not None else None
+        expires = principal.expires if principal is not None else None
+        self.until = expires.timestamp() if expires is not None else None
+        self.topics = frozenset(topics if self.caller is None else (*topics, self.caller))
+        self.since = 0
+        self.wants: Callable[[Entry], bool] = lambda _: True
         self._follower = follower
         self._waiting: deque[Entry | None] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -56,9 +71,28 @@ class Subscription:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
+    async def batches(self) -> AsyncGenerator[list[Entry], None]:
+        """The same, with all that came meanwhile at once; empty when it is time for a keep-alive."""
+        while True:
+            if self._waiting:
+                batch = [entry for entry in self._waiting if entry is not None]
+                self._waiting.clear()
+                yield batch
+            elif self._ended:
+                return
+            else:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+
     def put(self, entry: Entry | None) -> None:
         """Hand it an entry."""
         if entry is None and self._waiting:
+            return
+        if entry is not None and entry.topic == self.caller:
+            if entry.id > self.since:
+                self.end()
+            return
+        if entry is not None and not self.wants(entry):
             return
         self._waiting.append(entry)
         if len(self._waiting) > MOST_WAITING:
@@ -94,10 +128,11 @@ class Follower:
         self._spoke = time.monotonic()
         self._failing = False
 
-    async def join(self, topics: Iterable[str]) -> Subscription:
+    async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
         """A subscription to what is written from now on."""
-        subscription = Subscription(self, topics)
+        subscription = Subscription(self, topics, principal)
         newest = await self.newest() if self._task is None else None
+        subscription.since = newest or self._position or 0
         for topic in subscription.topics:
             self._topics.setdefault(topic, set()).add(subscription)
         if self._task is None:
@@ -135,6 +170,7 @@ class Follower:
                 await self._wait()
                 if self._topics:
                     await self._read()
+                    self._end_expired()
                     self._keep_alive()
         finally:
             self._task = None
@@ -180,6 +216,12 @@ class Follower:
             logger.warning("the log of streams cannot be read, trying again: %s", error)
         self._failing = True
 
+    def _end_expired(self) -> None:
+        now = time.time()
+        for subscription in set().union(*self._topics.values()):
+            if subscription.until is not None and subscription.until <= now:
+                subscription.end()
+
     def _keep_alive(self) -> None:
         now = time.monotonic()
         if now - self._spoke >= settings.KEEP_ALIVE_SECONDS:
@@ -200,12 +242,16 @@ def server_stops() -> bool:
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()
 
 
-async def follow(*topics: str) -> Subscription:
+async def follow(*topics: str, principal: Principal | None = None) -> Subscription:
     """A subscription to what is written under *topics* from now on, on this event loop.
 
     What was written some seconds before may come too: whoever minds compares with ``position``.
+
+    Args:
+        topics: of the log.
+        principal: for whom; the subscription ends with their credential.
     """
-    return await _follower().join(topics)
+    return await _follower().join(topics, principal)
 
 
 async def position() -> int:

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from asgiref.sync import sync_to_async
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import INLINE, Runner
+from django_mcp.core.concurrency import Runner, aside
 from django_mcp.models import Step
 from django_mcp.primitives.tool import ToolError
 
@@ -57,27 +56,22 @@ def once(call: str, name: str, function: Callable[[], T]) -> T:
 async def aonce(call: str, name: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
     """``once`` for a coroutine function. What it writes is committed by itself."""
     key = f"once:{name}"
-    if await _aside(runner, partial(take, call, key)):
+    if await aside(runner, partial(take, call, key)):
         try:
             value = await function()
         except (Cancelled, asyncio.CancelledError):
             raise
         except BaseException:
-            await _aside(runner, partial(_forget, call, key))
+            await aside(runner, partial(_forget, call, key))
             raise
-        await _aside(runner, partial(_keep, call, key, value))
+        await aside(runner, partial(_keep, call, key, value))
         return value
-    return cast("T", await _aside(runner, partial(_kept, call, name, key)))
+    return cast("T", await aside(runner, partial(_kept, call, name, key)))
 
 
 def expiry() -> datetime.datetime:
     """When a step may be forgotten: when no answer can continue its call any more."""
     return timezone.now() + datetime.timedelta(seconds=2 * settings.INPUT_SECONDS)
-
-
-async def _aside(runner: Runner, function: Callable[[], T]) -> T:
-    """Call it off the event loop, which an async tool has even where the edge has none."""
-    return await (sync_to_async(function)() if runner is INLINE else runner.sync(function))
 
 
 def _keep(call: str, key: str, value: Any) -> None:

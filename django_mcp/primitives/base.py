@@ -2,25 +2,54 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import keep_lazy_text
 
 from django_mcp.primitives.functions import Function, read_function
+from django_mcp.primitives.options import check_options
+from django_mcp.primitives.translated import is_translated
 from django_mcp.protocol.content import Icon
 
+MOST_CHARACTERS = 64
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_cleaned = keep_lazy_text(inspect.cleandoc)
+TAGS_IN_META = "fastmcp"
+"""Under which key of ``_meta`` tags are told: the one where those clients look that know of tags at all."""
 
 
 class Primitive:
     """A function under a name, with the words clients show for it.
 
+    Args:
+        call: the function.
+        context_type: of the parameter that is the context.
+        name: by default the function's.
+        title, description, icons, meta: for its definition.
+        permission: like ``"library.change_book"``; several in a list.
+        groups: names of Django groups.
+        scopes: OAuth scopes.
+        visible: takes the ``Context`` of a call or list, tells whether it exists for the caller; may be a query.
+        tags: words it may be chosen by.
+        namespace: goes before its name, with an underscore between, and is a tag.
+        unknown: options that there are not.
+
     Attributes:
         key: what it is looked up by: a name, or a URI.
-        definition: its entry in a list, as a JSON object.
-        permission: a Django permission such as ``"library.change_book"`` the caller must have, or None.
+        definition: its entry in a list, as a JSON object; title and descriptions in it may be lazy translations.
+        permissions: what the caller's user must all have.
+        groups: of which the caller's user must be in one, where there are any.
+        scopes: OAuth scopes the caller's credential must have.
+        visible: the predicate, or None.
+        is_guarded: it has any of them.
+        tags: those it was given, and its namespaces.
         position: its place in lists; set at registration.
+        is_generated: it was made for a model, and is made anew when another model is registered.
+        extension: the ``Extension`` of the protocol that it brings to its endpoint; None for most.
         speaks: it can say or ask something while it runs, or be stopped where it waits.
     """
 
@@ -35,19 +64,36 @@ class Primitive:
         title: str | None = None,
         description: str | None = None,
         icons: Sequence[Icon] = (),
-        permission: str | None = None,
+        permission: str | Sequence[str] | None = None,
+        groups: Sequence[str] = (),
+        scopes: Sequence[str] = (),
+        visible: Callable[[Any], bool] | None = None,
+        tags: Collection[str] = (),
+        namespace: str | None = None,
         meta: Mapping[str, Any] | None = None,
+        **unknown: Any,
     ) -> None:
         self.function: Function = read_function(call, context_type)
         self.speaks = self.function.is_async or self.function.context is not None
-        self.name = name or self.function.name
+        self.name = _joined(namespace, name or self.function.name)
         self.key = self.name
-        self.description = inspect.cleandoc(description) if description else self.function.description
-        if permission is not None and permission.count(".") != 1:
-            msg = f"{self.label}: permission {permission!r} must look like 'app_label.codename'."
+        if unknown:
+            check_options(self.label, unknown, *(each.__init__ for each in type(self).__mro__))  # type: ignore[misc]
+        self.description = _cleaned(description) if description else self.function.description
+        self.permissions = self._read_permissions(permission)
+        self.groups = frozenset(self._listed("groups", groups))
+        self.scopes = frozenset(self._listed("scopes", scopes))
+        if visible is not None and not callable(visible):
+            msg = f"{self.label}: visible must be a function, like lambda ctx: ctx.user.is_staff, not {visible!r}."
             raise ImproperlyConfigured(msg)
-        self.permission = permission
+        if visible is not None and inspect.iscoroutinefunction(visible):
+            msg = f"{self.label}: visible must be a plain function; it is run in a worker thread, so it may query."
+            raise ImproperlyConfigured(msg)
+        self.visible = visible
+        self.is_guarded = self.asks_user or bool(scopes)
+        self.is_generated = False
         self.position = -1
+        self.extension: Any = None
         self.definition: dict[str, Any] = {"name": self.name}
         if title is not None:
             self.definition["title"] = title
@@ -57,6 +103,54 @@ class Primitive:
             self.definition["icons"] = [icon.to_wire() for icon in icons]
         if meta is not None:
             self.definition["_meta"] = dict(meta)
+        self.tags: frozenset[str] = frozenset()
+        self.add_tags({*self._listed("tags", tags), *([] if namespace is None else [namespace])})
+
+    def _read_permissions(self, permission: str | Sequence[str] | None) -> tuple[str, ...]:
+        permissions = () if permission is None else (permission,) if isinstance(permission, str) else tuple(permission)
+        for each in permissions:
+            if each.count(".") != 1:
+                msg = f"{self.label}: permission {each!r} must look like 'app_label.codename'."
+                raise ImproperlyConfigured(msg)
+        return permissions
+
+    def _listed(self, option: str, given: Collection[str]) -> Collection[str]:
+        """*given*, which must not be a single string: that would be a list of its letters."""
+        if isinstance(given, str):
+            msg = f"{self.label}: {option} must be a list, like [{given!r}]."
+            raise ImproperlyConfigured(msg)
+        return given
+
+    @cached_property
+    def is_translated(self) -> bool:
+        """Whether it is described in the language of the request."""
+        return is_translated(self.definition)
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether it depends on the caller's user, or on the site's own predicate: to find out may take a query."""
+        return bool(self.permissions or self.groups) or self.visible is not None
+
+    def add_tags(self, tags: Iterable[str]) -> None:
+        """Give it further tags, and tell of all in its definition."""
+        self.tags |= frozenset(tags)
+        if self.tags:
+            meta = self.definition.get("_meta", {})
+            told = {**meta.get(TAGS_IN_META, {}), "tags": sorted(self.tags)}
+            self.definition["_meta"] = {**meta, TAGS_IN_META: told}
+
+    def move_into(self, namespace: str) -> None:
+        """Put a namespace before its name, which is its key too unless that is a URI; and add it to the tags.
+
+        Raises:
+            ImproperlyConfigured: the name is too long for that.
+        """
+        is_key = self.key == self.name
+        self.name = self.definition["name"] = _joined(namespace, self.name)
+        self.add_tags([namespace])
+        if is_key:
+            self.key = self.name
+            self.require_plain_name()
 
     @property
     def label(self) -> str:
@@ -73,10 +167,15 @@ class Primitive:
             ImproperlyConfigured: it is not 1 to 64 of ``a-z A-Z 0-9 _ -``.
         """
         if not NAME.fullmatch(self.name):
-            msg = f"{self.label}: a name is 1 to 64 letters, digits, '_' or '-'."
+            length = f"; this one has {len(self.name)}" if len(self.name) > MOST_CHARACTERS else ""
+            msg = f"{self.label}: a name is 1 to 64 letters, digits, '_' or '-'{length}."
             raise ImproperlyConfigured(msg)
 
     def keywords(self, context: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """What to call the function with. *arguments* have been validated."""
         name = self.function.context
         return arguments if name is None else {**arguments, name: context}
+
+
+def _joined(namespace: str | None, name: str) -> str:
+    return name if namespace is None else f"{namespace}_{name}"

@@ -11,6 +11,7 @@ from django.core.validators import validate_email
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from django_mcp.primitives import words
 from django_mcp.primitives.schema import typed_dict
 from django_mcp.protocol.content import check_uri
 
@@ -132,11 +133,9 @@ def sentences(error: ValidationError) -> list[str]:
     return found
 
 
-def sentence(name: str, words: str) -> str:
-    """``seats: Input should be less than or equal to 9.``; without a *name*, the words alone."""
-    words = words if len(words) <= 500 else f"{words[:499]}…"  # noqa: PLR2004 - a choice may have thousands of options
-    words = words if words.endswith((".", "!", "?", "…")) else f"{words}."
-    return f"{name}: {words}" if name else words
+def sentence(name: str, said: str) -> str:
+    """``seats: Input should be less than or equal to 9.``; without a *name*, what is *said* alone."""
+    return f"{name}: {words.sentence(said)}" if name else words.sentence(said)
 
 
 def _shape(schema: Any) -> str | None:

@@ -68,9 +68,11 @@ def _inlined(schema: dict[str, Any], handler: Any) -> dict[str, Any]:
 
 
 def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A generated ``inputSchema`` in which no mirrored parameter has null for a default, which is not of its type."""
+    """A generated ``inputSchema`` in which nothing has null for a default that is not of its type; mirrored or not."""
     properties = {
-        name: {key: value for key, value in each.items() if (key, value) != ("default", None)} if KEY in each else each
+        name: {key: value for key, value in each.items() if (key, value) != ("default", None)}
+        if KEY in each or "null" not in each.get("type", "null")
+        else each
         for name, each in schema["properties"].items()
     }
     return {**schema, "properties": properties}

@@ -1,20 +1,25 @@
 """What a tool gives back: content blocks for the reader, structured content for the program."""
 
-import types
+import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import from_json, to_json
 
+from django_mcp.primitives.annotations import leaves
+from django_mcp.primitives.blocks import block_of, is_block, promises_block
 from django_mcp.primitives.functions import EMPTY
 from django_mcp.primitives.schema import json_schema, typed_dict
+from django_mcp.primitives.sizes import check_size
 from django_mcp.protocol.content import Content, TextContent
 
 T = TypeVar("T")
+
+LAZY = (QuerySet, Iterator)
 
 
 class ToolResult(Generic[T]):
@@ -79,42 +84,58 @@ class Output:
         self._validate = adapter.validator.validate_python
         self._dump = adapter.serializer.to_python
 
-    def fields(self, value: Any) -> dict[str, Any]:
+    def fields(self, value: Any, most_characters: int | None = None, most_bytes: int | None = None) -> dict[str, Any]:
         """The ``CallToolResult`` for what the function returned.
 
+        Args:
+            value: what it returned.
+            most_characters, most_bytes: see ``check_size``.
+
         Raises:
+            OutputTooLarge: it is longer than that.
             pydantic.ValidationError: the value is not what the function's annotation promises.
             ValueError: NaN or an infinity, which JSON does not have.
         """
-        if isinstance(value, QuerySet):
+        if isinstance(value, LAZY) and not is_block(value):
             value = list(value)
         if isinstance(value, ToolResult):
-            content = [block.to_wire() for block in value.content]
-            fields = self._fields(value.structured, value.text, content)
+            content = [_block(block).to_wire() for block in value.content]
+            fields = self._fields(value.structured, value.text, content, most_characters, most_bytes)
             if value.meta is not None:
                 fields["_meta"] = dict(value.meta)
             return fields
-        return self._fields(value, None, [])
+        return self._fields(value, None, [], most_characters, most_bytes)
 
-    def _fields(self, value: Any, text: str | None, content: list[dict[str, Any]]) -> dict[str, Any]:
+    def _fields(
+        self,
+        value: Any,
+        text: str | None,
+        content: list[dict[str, Any]],
+        most_characters: int | None,
+        most_bytes: int | None,
+    ) -> dict[str, Any]:
         structured: dict[str, Any] | None = None
+        encoded = ""
         if self.schema is not None:
             value = self._dump(self._validate(value), mode="json", by_alias=True)
             encoded = _json(value)
             text = encoded if text is None else text
             structured = {"result": value} if self._wrapped else value
-        elif isinstance(value, Content):
-            content = [value.to_wire(), *content]
         elif _is_blocks(value):
             content = [*(_block(item).to_wire() for item in value), *content]
         elif isinstance(value, str):
             text = value if text is None else text
+        elif is_block(value):
+            content = [block_of(value).to_wire(), *content]
         elif value is not None:
             encoded = _json(value)
             text = encoded if text is None else text
             structured = value if isinstance(value, dict) else None
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
+        # One text within the limit, as most results are, needs no closer look.
+        if text is None or content[1:] or max(len(text), len(encoded)) > (most_characters or 0):
+            check_size(content, len(encoded), most_characters, most_bytes)
         fields: dict[str, Any] = {"content": content}
         if structured is not None:
             fields["structuredContent"] = structured
@@ -122,36 +143,44 @@ class Output:
 
 
 def _is_blocks(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and any(isinstance(item, Content) for item in value)
+    return isinstance(value, list | tuple) and bool(value) and any(is_block(item) for item in value)
 
 
 def _block(item: Any) -> Content:
-    if isinstance(item, Content):
-        return item
+    if is_block(item):
+        return block_of(item)
     return TextContent(item if isinstance(item, str) else _json(item))
 
 
 def _json(value: Any) -> str:
-    text = to_json(value, inf_nan_mode="constants").decode()
+    text = to_json(value, inf_nan_mode="constants", fallback=_refuse).decode()
     if "NaN" in text or "Infinity" in text:
         from_json(text, allow_inf_nan=False)  # refuses the number, and lets the word pass
     return text
+
+
+def _refuse(value: Any) -> Any:
+    """What JSON does not have.
+
+    Raises:
+        TypeError: always, saying what would be right where that can be told.
+    """
+    if isinstance(value, Model):
+        hint = "; register its model with a ModelResource, which says what may be shown, or return what is to be shown"
+    elif inspect.iscoroutine(value):
+        value.close()
+        hint = "; what decorates the function hides that it is async: make it async too, or use markcoroutinefunction"
+    else:
+        hint = ""
+    msg = f"{type(value).__name__} cannot be shown as JSON{hint}"
+    raise TypeError(msg)
 
 
 def _is_plain(returns: Any) -> bool:
     """Whether an annotation asks for unstructured content."""
     if returns in (EMPTY, None, type(None), Any, object, str, ToolResult):
         return True
-    if isinstance(returns, type):
-        return issubclass(returns, Content | str)
-    origin, arguments = typing.get_origin(returns), typing.get_args(returns)
-    if origin in (list, tuple, Sequence, typing.Union, types.UnionType) and arguments:
-        blocks = [argument for argument in arguments if argument not in (None, type(None), Ellipsis)]
-        return any(_is_content(block) for block in blocks) and all(_is_plain(block) for block in blocks)
-    return False
-
-
-def _is_content(annotation: Any) -> bool:
-    if isinstance(annotation, type):
-        return issubclass(annotation, Content)
-    return any(_is_content(argument) for argument in typing.get_args(annotation))
+    if isinstance(returns, type) and issubclass(returns, str):
+        return True
+    every = [leaf for leaf in leaves(returns) if leaf not in (None, type(None), Ellipsis)]
+    return promises_block(returns) and all(leaf is str or promises_block(leaf) for leaf in every)

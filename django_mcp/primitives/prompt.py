@@ -16,6 +16,7 @@ class Prompt(Primitive):
     str (one message of the user), a ``PromptMessage``, a content block, or a list of these.
 
     Args:
+        arguments: checks the arguments, in place of what the signature says: for functions that take whatever it gives.
         completions: functions that complete arguments.
         other arguments: see ``Primitive``.
 
@@ -26,28 +27,34 @@ class Prompt(Primitive):
     kind = "prompt"
 
     def __init__(
-        self, call: Callable[..., Any], *, context_type: type, completions: Completions | None = None, **options: Any
+        self,
+        call: Callable[..., Any],
+        *,
+        context_type: type,
+        arguments: Arguments | None = None,
+        completions: Completions | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(call, context_type=context_type, **options)
         self.require_plain_name()
-        self.arguments = Arguments(self.function.parameters, self.label)
+        self.arguments = arguments or Arguments(self.function.parameters, self.label)
         self.completers = read_completers(self.arguments, completions, context_type, self.label)
         required = set(self.arguments.schema.get("required", ()))
-        arguments = []
+        entries = []
         for name, schema in self.arguments.schema["properties"].items():
-            argument = {"name": name}
-            argument.update({key: schema[key] for key in ("title", "description") if key in schema})
-            argument["required"] = name in required
-            arguments.append(argument)
-        if arguments:
-            self.definition["arguments"] = arguments
+            entry = {"name": name}
+            entry.update({key: schema[key] for key in ("title", "description") if key in schema})
+            entry["required"] = name in required
+            entries.append(entry)
+        if entries:
+            self.definition["arguments"] = entries
 
     def fields(self, value: Any) -> dict[str, Any]:
         """The ``GetPromptResult`` for what the function returned."""
         items = value if isinstance(value, list | tuple) else [value]
         fields: dict[str, Any] = {"messages": [_message(item).to_wire() for item in items]}
         if self.description:
-            fields["description"] = self.description
+            fields["description"] = str(self.description)  # it may be a lazy translation
         return fields
 
 

@@ -8,6 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORDS = {1: "a second", 60: "a minute", 3600: "an hour", 86400: "a day"}
 
 
 class Rate(NamedTuple):
@@ -16,18 +17,32 @@ class Rate(NamedTuple):
     most: int
     seconds: int
 
+    def __str__(self) -> str:
+        """For a sentence: ``60 a minute``."""
+        return f"{self.most} {_WORDS[self.seconds]}"
 
-@lru_cache
-def parse_rate(text: str | None) -> Rate | None:
+
+def parse_rate(text: str | None, label: str | None = None) -> Rate | None:
     """``"60/m"``: a number, and ``s``, ``m``, ``h`` or ``d``. None is no limit.
+
+    Args:
+        text: as a site wrote it.
+        label: whose it is, for the error.
 
     Raises:
         ImproperlyConfigured: it is none.
     """
     if text is None:
         return None
-    found = _RATE.fullmatch(text)
+    found = _parsed(text) if isinstance(text, str) else None
     if found is None:
-        msg = f"{text!r} is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute."
+        of = "" if label is None else f"{label}: rate_limit "
+        msg = f"{of}{text!r} is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute."
         raise ImproperlyConfigured(msg)
-    return Rate(int(found[1]), _SECONDS[found[2]])
+    return found
+
+
+@lru_cache
+def _parsed(text: str) -> Rate | None:
+    found = _RATE.fullmatch(text)
+    return Rate(int(found[1]), _SECONDS[found[2]]) if found else None

@@ -1,7 +1,8 @@
 """Resources and resource templates (2026-07-28, Resources)."""
 
+import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -28,6 +29,8 @@ class Resource(Primitive):
         size: bytes, where known beforehand.
         annotations: hints for clients.
         completions: functions that complete the variables of a template.
+        exists: takes the context and the arguments of several URIs that fit the template; tells of each whether it is
+            a resource for the caller. May be a query. None: every one is.
         other arguments: see ``Primitive``.
 
     Attributes:
@@ -46,11 +49,13 @@ class Resource(Primitive):
         size: int | None = None,
         annotations: Annotations | None = None,
         completions: Completions | None = None,
+        exists: Callable[[Any, Sequence[Mapping[str, Any]]], Sequence[bool]] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(call, context_type=context_type, **options)
         self.uri = self.key = uri
         self.mime_type = mime_type
+        self.exists = exists
         self.template = self._parse(uri)
         self.arguments = Arguments(self.function.parameters, self.label)
         self.completers = read_completers(self.arguments, completions, context_type, self.label)
@@ -100,15 +105,19 @@ class Resource(Primitive):
     def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
         """``contents`` of the result for what the function returned, when *uri* was asked for."""
         uri = iri_to_uri(uri)  # some clients do not encode what they ask for; our answer is to be right all the same
-        items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
-        return [self._content(uri, item) for item in items]
+        return [each.to_wire(uri) for each in self.read(value)]
 
-    def _content(self, uri: str, value: Any) -> dict[str, Any]:
+    def read(self, value: Any) -> list[ResourceContents]:
+        """What the function returned as contents, each with its media type."""
+        items = value if isinstance(value, list) and value and isinstance(value[0], ResourceContents) else [value]
+        return [self._content(item) for item in items]
+
+    def _content(self, value: Any) -> ResourceContents:
         if isinstance(value, ResourceContents):
-            return value.to_wire(uri, self.mime_type)
+            return dataclasses.replace(value, mime_type=value.mime_type or self.mime_type)
         if isinstance(value, str):
-            return ResourceContents(value).to_wire(uri, self.mime_type or "text/plain")
+            return ResourceContents(value, mime_type=self.mime_type or "text/plain")
         if isinstance(value, bytes | bytearray | memoryview):
-            return ResourceContents(bytes(value)).to_wire(uri, self.mime_type or "application/octet-stream")
+            return ResourceContents(bytes(value), mime_type=self.mime_type or "application/octet-stream")
         text = to_json(value, by_alias=True, inf_nan_mode="null").decode()
-        return ResourceContents(text).to_wire(uri, self.mime_type or "application/json")
+        return ResourceContents(text, mime_type=self.mime_type or "application/json")

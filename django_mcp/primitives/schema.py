@@ -1,15 +1,17 @@
 """From a signature to JSON Schema 2020-12, and from JSON to checked arguments: pydantic does both."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, Required, cast
 
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
+from django_mcp.primitives.annotations import is_rows, leaves
 from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.sentences import sentences
+from django_mcp.primitives.uploads import with_uploads
 
 
 class ArgumentError(Exception):
@@ -30,16 +32,16 @@ class _Schema(GenerateJsonSchema):
         return False
 
 
-def typed_dict(name: str, fields: dict[str, Any]) -> Any:
+def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
     """A ``TypedDict`` made at run time, that allows no other keys."""
     made = cast("Any", TypedDict)(name, fields)
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    made.__pydantic_config__ = {"extra": "forbid", **config}
     return made
 
 
-def json_schema(adapter: TypeAdapter[Any], mode: str) -> dict[str, Any]:
-    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*, by alias."""
-    schema = adapter.json_schema(mode=mode, schema_generator=_Schema)  # type: ignore[arg-type]
+def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
+    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
     schema.pop("title", None)
     return schema
 
@@ -64,10 +66,12 @@ class Arguments:
         self.names = tuple(parameter.name for parameter in parameters)
         fields = {parameter.name: _field(parameter) for parameter in parameters}
         try:
-            adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields))
+            adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields, allow_inf_nan=False))
             self.schema = {"type": "object", "properties": {}, **json_schema(adapter, "validation")}
         except PydanticUserError as error:
-            msg = f"{label}: the type of a parameter has no JSON Schema. {error}"
+            rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
+            hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
+            msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
             raise ImproperlyConfigured(msg) from error
         self._validate = adapter.validator.validate_python
 
@@ -80,32 +84,14 @@ class Arguments:
         try:
             return self._validate(values)  # type: ignore[no-any-return]
         except ValidationError as error:
-            known = list(self.schema["properties"])
-            problems = [_sentence(detail, known) for detail in error.errors(include_url=False, include_context=False)]
-            raise ArgumentError(problems[:20]) from None
+            raise ArgumentError(sentences(error.errors(include_url=False), values, self.schema)) from None
 
 
 def _field(parameter: Parameter) -> Any:
-    annotation = parameter.annotation
+    annotation = with_uploads(parameter.annotation)
     if parameter.description and not any(field.description for field in parameter.fields):
         annotation = Annotated[annotation, Field(description=parameter.description)]
     if parameter.default is not EMPTY:
         # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
         annotation = Annotated[annotation, Field(default=parameter.default)]
     return Required[annotation] if parameter.required else NotRequired[annotation]
-
-
-def _sentence(detail: Any, known: Sequence[str]) -> str:
-    where = _shortened(".".join(str(part) for part in detail["loc"]), 100)
-    if detail["type"] == "missing":
-        return f"Missing argument {where!r}."
-    if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
-        close = difflib.get_close_matches(where, known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        offer = f"It takes {', '.join(map(repr, known))}." if known else "It takes no arguments."
-        return f"Unknown argument {where!r}.{hint} {offer}"
-    return f"Argument {where!r}: {_shortened(detail['msg'], 500)} (it was {_shortened(repr(detail['input']), 80)})."
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

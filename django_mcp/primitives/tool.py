@@ -7,17 +7,14 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.errors import ToolError as ToolError  # noqa: PLC0414 - where it always was
+from django_mcp.primitives.functions import Function, mentions_models, read_function
+from django_mcp.primitives.generators import collected
+from django_mcp.primitives.methods import bound
 from django_mcp.primitives.mirrors import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.rates import parse_rate
 from django_mcp.primitives.schema import Arguments
-
-
-class ToolError(Exception):
-    """Raised by a tool to tell the model what went wrong and what to do instead.
-
-    The text goes to the client as it is; never put into it what the caller may not see.
-    """
 
 
 class Tool(Primitive):
@@ -26,14 +23,23 @@ class Tool(Primitive):
     Args:
         input_schema: what is published as ``inputSchema``, as it stands, in place of the one made from the signature;
             arguments are checked by the signature all the same.
+        arguments: checks the arguments, in place of what the signature says: for functions that take whatever it gives.
         rate_limit: how often a caller may call it, like ``"10/m"``.
+        timeout: seconds a call may take; 0 for no limit, None for that of the site.
+        concurrency_limit: how many calls run at once in a process; None for no limit.
+        output_limit: the most characters of a result; 0 for no limit, None for that of the site.
+        idempotency_key: the argument that says which calls are the same call again.
         atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
             default all that is not ``read_only``.
         read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
+        always_listed: list it even where tools are so many that they are searched.
         other arguments: see ``Primitive``.
 
     Attributes:
         mirrors: the parameters that headers repeat.
+        read: the function as it was read; ``function`` may have more around it.
+        read_only: it says that it changes nothing.
+        is_conducted: its calls are seen to while they run (``core.running``).
     """
 
     kind = "tool"
@@ -43,26 +49,35 @@ class Tool(Primitive):
         call: Callable[..., Any],
         *,
         input_schema: Mapping[str, Any] | None = None,
+        arguments: Arguments | None = None,
         read_only: bool | None = None,
         destructive: bool | None = None,
         idempotent: bool | None = None,
         open_world: bool | None = None,
         atomic: bool | None = None,
         rate_limit: str | None = None,
+        timeout: float | None = None,
+        concurrency_limit: int | None = None,
+        output_limit: int | None = None,
+        idempotency_key: str | None = None,
+        always_listed: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
         self.require_plain_name()
         # What changes nothing has nothing to roll back; and a transaction may mean waiting for the write lock.
         self.atomic = not read_only if atomic is None else atomic
-        self.rate = parse_rate(rate_limit)
-        self.arguments = Arguments(self.function.parameters, self.label)
-        self.output = Output(self.function.returns, self.label)
-        schema = without_null_defaults(self.arguments.schema) if input_schema is None else self._written(input_schema)
-        self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)
-        self.definition["inputSchema"] = schema
-        if self.output.schema is not None:
-            self.definition["outputSchema"] = self.output.schema
+        self.rate = parse_rate(rate_limit, self.label)
+        self.timeout, self.concurrency_limit, self.output_limit = timeout, concurrency_limit, output_limit
+        self.idempotency_key = idempotency_key
+        self.read_only = bool(read_only)
+        self.is_conducted = bool(timeout or concurrency_limit or idempotency_key)
+        self._check_limits()
+        self.always_listed = always_listed
+        self._arguments = arguments
+        self._schema = None if input_schema is None else self._written(input_schema)
+        self._context_type: type = options["context_type"]
+        self._take(self.function)
         hints = {
             "readOnlyHint": read_only,
             "destructiveHint": destructive,
@@ -71,6 +86,58 @@ class Tool(Primitive):
         }
         if given := {key: value for key, value in hints.items() if value is not None}:
             self.definition["annotations"] = given
+
+    def _take(self, function: Function) -> None:
+        """Use *function* as it was read; what is open is settled later."""
+        self.read = self.function = collected(function)
+        self.speaks = self.speaks or function.is_async or self.read.context is not None
+        if not self.is_open:
+            self.settle(self.read)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what it takes and gives shows only at the start: with models, or as a method of a class."""
+        return self.read.is_unbound or mentions_models(self.read)
+
+    def bind(self) -> None:
+        """Find the class of a method that was decorated in the body of its class.
+
+        Raises:
+            ImproperlyConfigured: it cannot be found, or not be made without arguments.
+        """
+        if self.read.is_unbound:
+            bound(self.read.call)  # which says what is wrong, if something is
+            self._take(read_function(self.read.call, self._context_type))
+
+    def settle(self, function: Function) -> None:
+        """Run *function*, and tell of what it takes and gives.
+
+        Args:
+            function: what was read, or what was put around it.
+
+        Raises:
+            ImproperlyConfigured: the type of an argument or of the result has no JSON Schema.
+        """
+        self.function = function
+        self.arguments = self._arguments or Arguments(function.parameters, self.label)
+        self.output = Output(function.returns, self.label)
+        schema = without_null_defaults(self.arguments.schema) if self._schema is None else self._schema
+        self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)
+        if self.idempotency_key is not None and self.idempotency_key not in schema.get("properties", {}):
+            msg = f"{self.label}: idempotency_key={self.idempotency_key!r} must be the name of one of its arguments."
+            raise ImproperlyConfigured(msg)
+        self.definition = {**self.definition, "inputSchema": schema}
+        if self.output.schema is not None:
+            self.definition["outputSchema"] = self.output.schema
+
+    def _check_limits(self) -> None:
+        """Refuse limits that are none."""
+        for name, least in (("timeout", 0), ("output_limit", 0), ("concurrency_limit", 1)):
+            value = getattr(self, name)
+            kinds = {int, float} if name == "timeout" else {int}
+            if value is not None and (type(value) not in kinds or not value >= least):
+                msg = f"{self.label}: {name} must be a number of at least {least}, not {value!r}."
+                raise ImproperlyConfigured(msg)
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of a schema somebody wrote, after a look at what would lose the tool to every client."""

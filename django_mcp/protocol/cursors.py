@@ -30,3 +30,12 @@ def decode_cursor(cursor: object) -> int:
     if not 0 <= position < _MOST or encode_cursor(position) != cursor:
         raise InvalidParams("Invalid cursor. Ask again without one to start from the beginning.")
     return position
+
+
+def is_cursor(cursor: object) -> bool:
+    """Whether it is none, or one that ``encode_cursor`` gave."""
+    try:
+        decode_cursor(cursor)
+    except InvalidParams:
+        return False
+    return True

@@ -12,6 +12,8 @@ CLIENT_CAPABILITIES = PREFIX + "clientCapabilities"
 SERVER_INFO = PREFIX + "serverInfo"
 LOG_LEVEL = PREFIX + "logLevel"
 SUBSCRIPTION = PREFIX + "subscriptionId"
+IDEMPOTENCY_KEY = "django-mcp/idempotencyKey"
+"""Ours: the specification has no such key."""
 
 
 class ClientInfo(NamedTuple):

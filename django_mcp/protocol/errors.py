@@ -88,15 +88,31 @@ class TooManyRequests(ProtocolError):
 
     Args:
         seconds: after which it may try again.
+        reason: what is too much, as a sentence.
     """
 
     code = -32000
     http_status = 429
     broken_envelope = True
 
-    def __init__(self, seconds: int) -> None:
-        super().__init__(f"Too many calls. Try again in {seconds} s.", {"retryAfter": seconds})
+    def __init__(self, seconds: int, reason: str = "Too many calls.") -> None:
+        super().__init__(f"{reason} Try again in {seconds} s.", {"retryAfter": seconds})
         self.headers = [("Retry-After", str(seconds))]
+
+
+class InsufficientScope(ProtocolError):
+    """The credential lacks scopes (RFC 6750, section 3.1); over HTTP the endpoint says so with 403.
+
+    Args:
+        scope: all that the operation needs, separated by spaces.
+    """
+
+    code = -32000
+    http_status = 403
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"This needs the scope {scope}, which the credential does not have.", {"scope": scope})
+        self.scope = scope
 
 
 class HeaderMismatch(ProtocolError):

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from django_mcp.protocol.errors import HeaderMismatch
+from django_mcp.protocol.errors import HeaderMismatch, InvalidParams
 
 VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
 NAME = "mcp-name"
 SESSION = "mcp-session-id"
 LAST_EVENT = "last-event-id"
+IDEMPOTENCY_KEY = "idempotency-key"
 
 NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method -> the parameter that ``Mcp-Name`` repeats."""
@@ -24,6 +25,8 @@ _OPEN, _CLOSE = "=?base64?", "?="
 _PLAIN = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _GREATEST = 2**53 - 1
+_STRING = re.compile(r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)" *(;.*)?')
+_TOKEN = re.compile(r'[^\s",;]+')
 
 
 def decode_value(raw: str) -> str:
@@ -48,6 +51,22 @@ def decode_value(raw: str) -> str:
     except ValueError:
         pass
     raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.")
+
+
+def idempotency_key(raw: str) -> str:
+    """The key in ``Idempotency-Key``: a string of RFC 8941 (draft-ietf-httpapi-idempotency-key-header, section 2.1).
+
+    Many clients leave out the quotation marks; a key that needs none is taken without.
+
+    Raises:
+        InvalidParams: it is neither.
+    """
+    value = raw.strip(" \t")
+    if (quoted := _STRING.fullmatch(value)) is not None:
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    if _TOKEN.fullmatch(value):
+        return value
+    raise InvalidParams(f"The header Idempotency-Key must be one string in quotation marks, not {raw[:200]!r}.")
 
 
 def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:

@@ -1,13 +1,17 @@
 """Fixtures for conversations."""
 
 import itertools
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 
 from django_mcp import MCPServer
+from tests.behaviour import users
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -58,3 +62,22 @@ def rows(open_database: None) -> Iterator[Callable[..., Any]]:
     write.written = written  # type: ignore[attr-defined]
     yield write
     ContentType.objects.filter(app_label="made_by_a_tool").delete()
+
+
+@pytest.fixture
+def make_user(open_database: None) -> Iterator[Callable[..., Any]]:
+    """Makes users that are gone after the test, and so are the groups and permissions they were given."""
+    made: list[Any] = []
+
+    def make(*, groups: tuple[str, ...] = (), permissions: tuple[str, ...] = (), **fields: Any) -> Any:
+        user = get_user_model().objects.create(username=f"user-{secrets.token_hex(4)}", **fields)
+        made.append(user)
+        user.groups.set(map(users.group, groups))
+        user.user_permissions.set(map(users.permission, permissions))
+        return user
+
+    yield make
+    for user in made:
+        get_user_model().objects.filter(pk=user.pk).delete()
+    Group.objects.all().delete()
+    Permission.objects.filter(codename__in=["refund_booking", "void_booking"]).delete()

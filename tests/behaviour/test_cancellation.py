@@ -348,3 +348,77 @@ def test_a_cancellation_passes_through_what_catches_exceptions(server: MCPServer
     call.exchange.leave()
     eventually(lambda: seen)
     assert seen == ["passed"]
+
+
+USES: dict[str, Callable[[Context], Any]] = {
+    "elicit": lambda ctx: ctx.elicit("Who?", {"type": "object", "properties": {"name": {"type": "string"}}}),
+    "elicit_url": lambda ctx: ctx.elicit_url("Look.", "https://example.com/"),
+    "confirm": lambda ctx: ctx.confirm("Sure?"),
+    "sample": lambda ctx: ctx.sample("Hello"),
+    "roots": lambda ctx: ctx.roots(),
+    "once": lambda ctx: ctx.once("act", lambda: None),
+    "log": lambda ctx: ctx.log("info", "x"),
+    "report_progress": lambda ctx: ctx.report_progress(1),
+    "check_cancelled": lambda ctx: ctx.check_cancelled(),
+}
+
+
+def give_up(call: Any, talk: Conversation) -> None:
+    """As a client of each version does, until the server knows."""
+    if talk.is_modern:
+        call.exchange.leave()
+        eventually(lambda: talk.room.tasks == 0)
+    else:
+        # It is answered when it has been noted, and on SQLite a tool that writes has the lock for that.
+        params = {"requestId": call.body["id"]}
+        talk.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        call.exchange.done()
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_function_that_was_cancelled_stops_at_whatever_it_does_next_with_its_context(
+    server: MCPServer, talk: Conversation, use: str
+) -> None:
+    running, go_on, ended = threading.Event(), threading.Event(), []
+
+    @tool(server=server)
+    def work(ctx: Context) -> str:
+        running.set()
+        assert go_on.wait(WITHIN)
+        try:
+            USES[use](ctx)
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+        ended.append("went on")
+        return "done"
+
+    call = talk.begin_call("work")
+    assert running.wait(WITHIN)
+    give_up(call, talk)
+    go_on.set()
+    eventually(lambda: ended)
+    assert ended == [Cancelled]
+
+
+@pytest.mark.parametrize("wants", [True, False], ids=["with a transaction", "without one"])
+def test_a_function_that_was_cancelled_and_never_looks_is_rolled_back_at_its_end(
+    server: MCPServer, talk: Conversation, rows: Any, wants: bool
+) -> None:
+    running, go_on = threading.Event(), threading.Event()
+
+    @tool(server=server, atomic=wants, concurrency_limit=1)
+    def work(ctx: Context, again: bool = False) -> str:
+        if not again:
+            running.set()
+            assert go_on.wait(WITHIN)
+            rows("written")
+        return "done"
+
+    call = talk.begin_call("work")
+    assert running.wait(WITHIN)
+    give_up(call, talk)
+    go_on.set()
+    # The next one has its turn when the first is at its end.
+    assert talk.call("work", again=True).text == "done"
+    assert rows.written() == ([] if wants else ["written"])

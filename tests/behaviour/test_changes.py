@@ -8,7 +8,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.test import override_settings
 
-from django_mcp import Context, MCPServer, Principal, resource, tool
+from django_mcp import Authenticator, Context, Head, MCPServer, Principal, resource, tool
 from django_mcp.live.follower import end_streams
 from tests.clients import LEGACY
 from tests.conversation import Conversation
@@ -17,12 +17,12 @@ from tests.exchange import Exchange, Room, eventually
 OLDER = ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 
-class Somebody:
+class Somebody(Authenticator):
     """Lets everybody in, as a user without any permission."""
 
     blocking = False
 
-    def authenticate(self, headers: Any) -> Principal:
+    def authenticate(self, head: Head, server: object) -> Principal:
         return Principal("test", "somebody", AnonymousUser())
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 
-from django_mcp import Context, MCPServer, prompt, resource, tool
+from django_mcp import Authenticator, Context, Head, MCPServer, prompt, resource, tool
 from django_mcp.core.principal import Principal
 from django_mcp.models import Session
 from tests.clients import LEGACY, META, MODERN, Answer, Client
@@ -26,13 +27,13 @@ OWN, UNKNOWN, EXPIRED, FOREIGN, ELSEWHERE = "own", "unknown", "expired", "foreig
 NOT_OURS = (UNKNOWN, EXPIRED, FOREIGN, ELSEWHERE)
 
 
-class ByName:
+class ByName(Authenticator):
     """Believes whatever name it is told."""
 
     blocking = False
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal:
-        return Principal("name", headers.get("x-caller", "ada"), AnonymousUser())
+    def authenticate(self, head: Head, server: object) -> Principal:
+        return Principal("name", head.headers.get("x-caller", "ada"), AnonymousUser())
 
 
 def furnish(server: MCPServer) -> MCPServer:
@@ -282,7 +283,7 @@ def test_row_33_a_get_is_a_stream_in_ones_own_session_only(
 
 def test_row_35_a_page_may_keep_a_session_and_come_back_to_a_stream(legacy: Client, sessions: dict[str, str]) -> None:
     """What a browser does not find in the answer to its preflight it neither sends nor shows to the page."""
-    page = {"origin": "http://testserver"}
+    page = {"origin": settings.DJANGO_MCP["BASE_URL"]}
     preflight = legacy.send("OPTIONS", {**page, "access-control-request-method": "DELETE"})
     assert preflight.status == 204
     methods = preflight.headers["access-control-allow-methods"]

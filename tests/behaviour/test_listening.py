@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.test import override_settings
 
-from django_mcp import MCPServer, Principal, prompt, resource, tool
+from django_mcp import Authenticator, Head, MCPServer, Principal, prompt, resource, tool
 from django_mcp.eras.modern import listening
 from django_mcp.live.follower import end_streams
 from tests.clients import META, MODERN
@@ -19,12 +19,12 @@ UPDATED = "notifications/resources/updated"
 LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
-class Somebody:
+class Somebody(Authenticator):
     """Lets everybody in, as a user without any permission."""
 
     blocking = False
 
-    def authenticate(self, headers: Any) -> Principal:
+    def authenticate(self, head: Head, server: object) -> Principal:
         return Principal("test", "somebody", AnonymousUser())
 
 

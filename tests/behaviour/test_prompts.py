@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404
 from pydantic import Field
 
 from django_mcp import (
@@ -16,6 +17,7 @@ from django_mcp import (
     TextContent,
     ToolError,
     prompt,
+    resource,
 )
 from tests.clients import Client
 
@@ -125,3 +127,62 @@ def test_errors_of_a_prompt_are_told_as_those_of_a_tool(
 
     answer = client.request("prompts/get", {"name": "plan"})
     assert (answer.code, answer.error["message"]) == (-32602, says)
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_prompt_embeds_resources_as_the_caller_reads_them(server: MCPServer, client: Client, colour: str) -> None:
+    @resource("test://{city}/guide", server=server, mime_type="text/markdown")
+    def guide(city: str) -> str:
+        return f"All of {city}."
+
+    @resource("test://now", server=server)
+    async def now(ctx: Context) -> dict[str, str]:
+        return {"method": ctx.method}
+
+    def plan(ctx: Context) -> list[Any]:
+        return ["Read this:", *map(EmbeddedResource, ctx.read("test://Köln/guide") + ctx.read("test://now"))]
+
+    async def aplan(ctx: Context) -> list[Any]:
+        found = [*await ctx.aread("test://Köln/guide"), *await ctx.aread("test://now")]
+        return ["Read this:", *map(EmbeddedResource, found)]
+
+    prompt(server=server, name="plan")(plan if colour == "sync" else aplan)
+    messages = client.request("prompts/get", {"name": "plan"}).result["messages"]
+    assert [message["content"].get("resource") for message in messages] == [
+        None,
+        {"uri": "test://K%C3%B6ln/guide", "mimeType": "text/markdown", "text": "All of Köln."},
+        {"uri": "test://now", "mimeType": "application/json", "text": '{"method":"prompts/get"}'},
+    ]
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize("uri", ["test://secret", "test://nowhere", "test://gone", "%"])
+def test_a_resource_that_the_caller_may_not_read_cannot_be_embedded(
+    server: MCPServer, client: Client, colour: str, uri: str
+) -> None:
+    resource("test://secret", server=server, name="secret", permission="auth.view_user")(lambda: "hunter2")
+
+    @resource("test://gone", server=server)
+    def gone() -> str:
+        raise Http404("hunter2")
+
+    def plan(ctx: Context) -> EmbeddedResource:
+        return EmbeddedResource(ctx.read(uri)[0])
+
+    async def aplan(ctx: Context) -> EmbeddedResource:
+        return EmbeddedResource((await ctx.aread(uri))[0])
+
+    prompt(server=server, name="plan")(plan if colour == "sync" else aplan)
+    error = client.request("prompts/get", {"name": "plan"}).error
+    assert (error["message"], error["data"]) == ("Resource not found", {"uri": "%" if uri == "%" else uri})
+
+
+def test_reading_on_the_event_loop_is_refused_in_words(
+    server: MCPServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    @prompt(server=server)
+    async def plan(ctx: Context) -> str:
+        return str(ctx.read("test://x"))
+
+    assert client.request("prompts/get", {"name": "plan"}).code == -32603
+    assert "await ctx.aread" in caplog.text

@@ -1,25 +1,35 @@
 """Row 43: agents call fifty times in a breath, and are told when to call again."""
 
+import datetime
+import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.core.cache.backends import db
+from django.core.cache.backends.locmem import LocMemCache
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.db import connection
 from django.test import override_settings
 
-from django_mcp import MCPServer, Principal, tool
+from django_mcp import Authenticator, Head, MCPServer, Principal, tool
+from django_mcp.core import rates
+from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 
 
-class ByHeader:
+class ByHeader(Authenticator):
     """Calls everybody what they call themselves."""
 
     blocking = False
 
-    def authenticate(self, headers: Any) -> Principal:
-        return Principal("test", headers.get("x-user", "somebody"), None)
+    def authenticate(self, head: Head, server: object) -> Principal:
+        return Principal("test", head.headers.get("x-user", "somebody"), None)
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +57,7 @@ def test_one_call_too_many_is_answered_with_429_and_when_to_come_back(
     assert refused.headers["retry-after"] == "31"
     assert refused.code == -32000
     assert refused.error["data"] == {"retryAfter": 31}
+    assert refused.error["message"] == "Too many calls of tools: 50 a minute may be made. Try again in 31 s."
     assert client.request("tools/list").status == 200
 
 
@@ -70,6 +81,14 @@ def test_a_tool_has_a_limit_of_its_own(client: Client) -> None:
     assert [call(client, "ada", name) for name in ("ping", "free", "free", "ping")] == [200, 200, 200, 429]
 
 
+@pytest.mark.parametrize(("rate", "words"), [("1/s", "1 a second"), ("1/h", "1 an hour"), ("1/d", "1 a day")])
+def test_the_refusal_names_the_tool_and_its_limit(client: Client, version: str, rate: str, words: str) -> None:
+    ping(client.server, rate_limit=rate)
+    client.version = version
+    client.call("ping")
+    assert f"Too many calls of 'ping': {words} may be made. Try again in" in client.call("ping").error["message"]
+
+
 def test_a_new_window_begins_at_nought(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     ping(client.server, rate_limit="1/m")
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
@@ -85,6 +104,63 @@ def test_what_is_hidden_is_unknown_however_often_it_is_called(client: Client) ->
 @override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "RATE_LIMIT": "1/m"})
 def test_the_setting_counts_for_endpoints_that_say_nothing(client: Client) -> None:
     ping(client.server)
+    assert [call(client, "ada"), call(client, "ada")] == [200, 429]
+
+
+@pytest.fixture(params=["locmem.LocMemCache", "db.DatabaseCache", "filebased.FileBasedCache"])
+def counting_cache(
+    request: pytest.FixtureRequest, open_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Each kind of cache that comes with Django and needs no service, with the clock of the test."""
+    monkeypatch.setattr(db, "tz_now", lambda: datetime.datetime.fromtimestamp(time.time(), tz=datetime.UTC))
+    location = str(tmp_path) if request.param.startswith("file") else "counting_cache"
+    caches = {"default": {"BACKEND": f"django.core.cache.backends.{request.param}", "LOCATION": location}}
+    with override_settings(CACHES=caches):
+        call_command("createcachetable", verbosity=0)
+        cache.clear()
+        yield request.param
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS counting_cache")
+
+
+def test_every_cache_counts(counting_cache: str, client: Client) -> None:
+    ping(client.server, rate_limit="5/d")
+    assert [call(client, "ada") for _ in range(7)] == [200] * 5 + [429] * 2
+    assert call(client, "ben") == 200
+
+
+def test_a_count_lasts_as_long_as_its_window(counting_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django's own ``incr`` of a database cache keeps an entry for five minutes from then on, whatever it was to be."""
+    assert [rates.seconds_to_wait("3/d", "ada") > 0 for _ in range(3)] == [False] * 3
+    monkeypatch.setattr("time.time", lambda: 1_800_000_030.0 + 3600)
+    assert rates.seconds_to_wait("3/d", "ada") > 0
+
+
+@pytest.mark.parametrize("counting_cache", ["locmem.LocMemCache", "db.DatabaseCache"], indirect=True)
+def test_of_many_at_once_no_more_than_allowed_are_let_through(counting_cache: str) -> None:
+    barrier, waits = threading.Barrier(8), []
+
+    def call() -> None:
+        barrier.wait()
+        waits.extend(rates.seconds_to_wait("10/m", "ada") for _ in range(5))
+
+    for thread in [beside(call) for _ in range(8)]:
+        thread.join()
+    assert (waits.count(0), len(waits)) == (10, 40)
+
+
+def test_while_the_cache_is_away_everybody_is_let_through_and_the_log_says_so(
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise ConnectionError("the cache is away")
+
+    ping(client.server, rate_limit="1/m")
+    with monkeypatch.context() as patch:
+        patch.setattr(LocMemCache, "add", away)
+        assert [call(client, "ada") for _ in range(3)] == [200] * 3
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert "calls of 'ping' are not counted, for the cache fails: ConnectionError" in caplog.text
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
 
 
@@ -104,10 +180,10 @@ def test_a_setting_that_is_no_rate_is_found_by_the_system_check() -> None:
 def test_row_39_whoever_nobody_recognises_is_challenged_whatever_they_ask(
     make_server: Callable[..., MCPServer], edge: str, version: str, method: str
 ) -> None:
-    class Nobody:
+    class Nobody(Authenticator):
         blocking = False
 
-        def authenticate(self, headers: Any) -> None:
+        def authenticate(self, head: Head, server: object) -> None:
             return None
 
     client = Client(make_server(authentication=[Nobody()]), version, edge)

@@ -1,5 +1,6 @@
 """Resources and templates, from the decorator to the contents."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -10,8 +11,10 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from pydantic import BaseModel
 
-from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, ResourceLink, resource
-from tests.clients import Client
+from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, ResourceLink, resource, tool
+from django_mcp.core.concurrency import Pool
+from django_mcp.endpoint import asgi
+from tests.clients import MODERN, Client
 
 B64_SAN_JOSE = f"=?base64?{base64.b64encode('travel://cities/San José'.encode()).decode()}?="
 
@@ -209,3 +212,27 @@ def test_reading_is_private_and_not_to_be_kept(server: MCPServer, modern: Client
     resource("test://x", server=server, name="x")(lambda: "x")
     result = modern.request("resources/read", {"uri": "test://x"}).result
     assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
+
+
+@pytest.mark.parametrize("reading", [1, 3])
+def test_what_is_read_within_a_call_waits_for_no_other_thread(
+    server: MCPServer, open_database: None, monkeypatch: pytest.MonkeyPatch, reading: int
+) -> None:
+    """Or calls that read at the same time would each hold a thread, and wait for one for ever."""
+    pool = Pool(1)
+    monkeypatch.setattr(asgi, "shared_pool", lambda: pool)
+
+    @resource("test://inner/{depth}", server=server)
+    async def inner(ctx: Context, depth: int) -> str:
+        if depth == reading:
+            return "the innermost"
+        async with asyncio.timeout(5):
+            (found,) = await ctx.aread(f"test://inner/{depth + 1}")
+        return str(found.data)
+
+    @tool(server=server)
+    def look(ctx: Context) -> str:
+        return str(ctx.read("test://inner/0")[0].data)
+
+    assert Client(server, MODERN, "asgi").call("look").text == "the innermost"
+    pool.close()

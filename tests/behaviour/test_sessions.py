@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Context, MCPServer, Principal, tool
+from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
 from django_mcp.eras.legacy import sessions
 from django_mcp.models import Call, Event, PendingRequest, Session
 from tests.clients import LEGACY
@@ -22,13 +22,13 @@ LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 YES = accept(confirm=True)
 
 
-class ByName:
+class ByName(Authenticator):
     """Believes whatever name it is told."""
 
     blocking = False
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal:
-        return Principal("name", headers.get("x-caller", "ada"), AnonymousUser())
+    def authenticate(self, head: Head, server: object) -> Principal:
+        return Principal("name", head.headers.get("x-caller", "ada"), AnonymousUser())
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -359,6 +361,25 @@ def test_permission_denied_inside_a_tool_reads_like_an_unknown_tool(server: MCPS
     assert denied.status == missing.status
     assert denied.error["code"] == missing.error["code"]
     assert denied.error["message"].replace("mine", "gone") == missing.error["message"]
+
+
+@pytest.mark.parametrize("error", [Http404("flight 7 of Bob"), Permission.DoesNotExist("flight 7 of Bob")])
+def test_what_a_tool_does_not_find_is_told_in_fixed_words(
+    server: MCPServer, client: Client, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    @tool(server=server)
+    def find() -> str:
+        raise error
+
+    answer = client.call("find")
+    assert answer.result["isError"] is True
+    assert answer.text == "Not found: there is nothing with the values you gave."
+    logged = [(each.levelname, each.getMessage(), each.exc_info) for each in caplog.records]
+    if isinstance(error, Http404):
+        assert logged == []
+    else:  # it may be the site's own mistake
+        ((level, words, (_, raised, _)),) = logged
+        assert (level, words, raised) == ("WARNING", "tools/call find looked for what is not there", error)
 
 
 def test_a_tool_somebody_may_not_call_does_not_exist_for_them(server: MCPServer, client: Client) -> None:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -11,8 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 from threading import Timer
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -23,6 +27,7 @@ from tests.commands.checkout import ROOT, copy, environment, free_port, make, ru
 LAST_LINE = "Press Ctrl-C to stop it."
 ENDPOINT = "http://127.0.0.1:8000/mcp"
 
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
@@ -51,9 +56,17 @@ def shared_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestTheBanner:
-    def test_names_the_endpoint_and_the_admin(self):
-        assert section("Endpoint").strip() == ENDPOINT
-        assert section("Admin").strip() == "http://127.0.0.1:8000/admin/"
+    def test_names_the_endpoints_and_says_who_they_are_for(self):
+        assert [line.split(maxsplit=1) for line in section("Endpoints").splitlines()] == [
+            [ENDPOINT, "for everybody who can sign in: ben, anna, admin"],
+            ["http://127.0.0.1:8000/staff/mcp", "for staff: anna, admin"],
+            ["http://127.0.0.1:8000/open/mcp", "for anybody, without signing in; read-only"],
+        ]
+
+    def test_names_the_pages_for_people(self):
+        named = [line.split()[0] for line in section("Pages").splitlines()]
+
+        assert named == [f"http://127.0.0.1:8000{path}" for path in ("/", "/o/access/", "/admin/")]
 
     def test_lists_every_sample_user_with_password_and_role(self):
         listed = [tuple(line.split()) for line in section("Sample users").splitlines()]
@@ -75,9 +88,9 @@ class TestTheBanner:
         assert json.loads(section("Cursor: .cursor/mcp.json")) == {"mcpServers": {"travel": {"url": ENDPOINT}}}
 
     def test_gives_the_inspector_s_two_commands(self):
-        in_the_terminal, in_the_browser = section("MCP Inspector").splitlines()
+        in_the_browser, in_the_terminal = section("MCP Inspector").splitlines()
 
-        assert f"--cli {ENDPOINT} --transport http --method tools/list" in in_the_terminal
+        assert "--cli http://127.0.0.1:8000/open/mcp --transport http --method tools/list" in in_the_terminal
         assert f"--server-url {ENDPOINT} --transport http" in in_the_browser
 
     def test_has_no_colour_codes_unless_asked_for(self):
@@ -161,6 +174,50 @@ class TestManagePyDemo:
             assert time.monotonic() - again < 20
             assert_ends_cleanly(process)
 
+    def test_every_address_that_is_printed_answers_and_names_the_port(self, shared_demo):
+        port = free_port()
+        with started(shared_demo, port) as process:
+            site = f"http://127.0.0.1:{port}"
+            addresses = re.findall(rf"^  ({site}\S*)", "".join(process.printed), re.MULTILINE)
+            answers = {address.removeprefix(site): get(address) for address in addresses}
+            assert_ends_cleanly(process)
+
+        assert {path: status for path, (status, _) in answers.items()} == {
+            "/": 200,
+            "/o/access/": 200,  # the login page
+            "/admin/": 200,  # too
+            "/mcp": 401,
+            "/staff/mcp": 401,
+            "/open/mcp": 405,  # there is no stream for whoever may only read
+        }
+        for path in ("/mcp", "/staff/mcp"):
+            challenge = answers[path][1]["WWW-Authenticate"]
+            assert f'resource_metadata="{site}/.well-known/oauth-protected-resource{path}"' in challenge
+
+    def test_an_address_that_is_given_is_kept(self, shared_demo):
+        port = free_port()
+        with started(shared_demo, port, BASE_URL="https://travel.example.com") as process:
+            assert "https://travel.example.com/mcp" in "".join(process.printed)
+            _, headers = get(f"http://127.0.0.1:{port}/mcp")
+            assert_ends_cleanly(process)
+
+        assert "https://travel.example.com/.well-known/" in headers["WWW-Authenticate"]
+
+    @needs_curl
+    def test_the_commands_for_an_api_key_work_as_they_are_printed(self, shared_demo):
+        port = free_port()
+        with started(shared_demo, port) as process:
+            _, _, rest = "".join(process.printed).partition("an API key, and a call with it\n")
+            create, call = rest.partition("\n\n")[0].split("\n", 1)
+            made = run(shared_demo, *shlex.split(create))
+            key = re.search(r"mcp_key_\w+", made.stdout)
+            assert key, made.stdout + made.stderr
+            called = run(shared_demo, *shlex.split(call.replace("\\\n", "").replace("PASTE-THE-KEY-HERE", key[0])))
+            assert_ends_cleanly(process)
+
+        found = json.loads(json.loads(called.stdout)["result"]["content"][0]["text"])
+        assert found["total"] == 45  # as many as the sample data have of ben's
+
     def test_ends_on_ctrl_c_while_a_client_keeps_its_connection(self, shared_demo):
         port = free_port()
         with started(shared_demo, port) as process, socket.create_connection(("127.0.0.1", port)) as client:
@@ -169,13 +226,29 @@ class TestManagePyDemo:
             assert_ends_cleanly(process)
 
 
+def get(url: str) -> tuple[int, Message]:
+    """The status and the headers of what a GET is answered with, after redirects."""
+    try:
+        with urlopen(Request(url, headers={"Accept": "text/html"}), timeout=20) as answer:
+            return answer.status, answer.headers
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers
+
+
+class Demo(subprocess.Popen[str]):
+    """A demo, and the lines it has printed so far."""
+
+    printed: list[str]
+
+
 @contextmanager
-def started(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def started(folder: Path, port: int, **variables: str) -> Iterator[Demo]:
     """The demo, once its whole banner is printed. A demo that hangs is killed, and the test fails."""
-    process = subprocess.Popen(
+    process = Demo(
         [sys.executable, "manage.py", "demo", "--port", str(port)],
         cwd=folder,
-        env=environment(),
+        env={**environment(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -183,7 +256,7 @@ def started(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     watchdog = Timer(120, process.kill)
     watchdog.start()
     try:
-        printed = []
+        printed = process.printed = []
         while not (printed and LAST_LINE in printed[-1]):
             printed.append(process.stdout.readline())
             assert printed[-1], f"the demo ended by itself:\n{''.join(printed)}"
@@ -194,7 +267,7 @@ def started(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def assert_ends_cleanly(process: subprocess.Popen[str]) -> None:
+def assert_ends_cleanly(process: Demo) -> None:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=20)
 

@@ -1,14 +1,12 @@
 """The servers that the suite is run against: every edge, alone and in several processes."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.process import HOST, ROOT, ProcessFailedError, RunningServer, free_port
+from benchmarks.process import HOST, ProcessFailedError, RunningServer, free_port, run_to_end
 from tests.conformance.balancer import Balancer
 from tests.conformance.databases import postgresql, sqlite
 
@@ -102,16 +100,7 @@ def running(leg: Leg, folder: Path) -> Iterator[str]:
 
 def migrate(environment: Mapping[str, str]) -> None:
     """Make the tables."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ProcessFailedError(f"manage.py migrate failed: {done.stderr[-2000:]}")
+    run_to_end("manage.py", "migrate", "--verbosity", "0", environment=environment)
 
 
 def start(

@@ -57,8 +57,13 @@ PROMPTS = [
     "test_prompt_with_image",
     "test_input_required_result_prompt",
 ]
-RESOURCES = ["test://static-text", "test://static-binary", "test://watched-resource"]
-TEMPLATES = ["test://template/{id}/data"]
+RESOURCES = [
+    "test://static-text",
+    "test://static-binary",
+    "test://watched-resource",
+    "skill://git-workflow/SKILL.md",
+]
+TEMPLATES = ["test://template/{id}/data", "skill://git-workflow/{+path}"]
 
 FIXTURES: Mapping[str, Fixtures] = {
     "tools/list": Fixtures("tools", "name", TOOLS),

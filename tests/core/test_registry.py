@@ -86,7 +86,7 @@ def test_a_decorator_works_bare_and_called_gives_the_function_back_and_registers
     make_server: Callable[..., MCPServer], decorate: Any
 ) -> None:
     make_server()  # puts back what is registered here
-    registry.server.restore(({}, {}, {}, {}))
+    registry.server.restore(({}, {}, {}, {}, {}))
 
     def decorated() -> str: ...
 
@@ -216,7 +216,7 @@ def test_the_default_server_is_served_when_it_is_the_only_one_even_empty(
 ) -> None:
     monkeypatch.setattr(registry, "_servers", {"default": registry.server})
     before = registry.server.snapshot()
-    registry.server.restore(({}, {}, {}, {}))
+    registry.server.restore(({}, {}, {}, {}, {}))
     try:
         assert list(registry.servers()) == [registry.server]
     finally:
@@ -225,7 +225,7 @@ def test_the_default_server_is_served_when_it_is_the_only_one_even_empty(
 
 def test_the_default_server_left_empty_beside_others_is_not_served(make_server: Callable[..., MCPServer]) -> None:
     other = make_server("other")
-    registry.server.restore(({}, {}, {}, {}))
+    registry.server.restore(({}, {}, {}, {}, {}))
     assert registry.server not in registry.servers()
     assert other in registry.servers()
     django_mcp.tool(one)
@@ -269,7 +269,7 @@ def test_a_server_of_its_own_takes_from_the_settings_all_but_name_and_title(
 
 def test_authentication_of_a_server_goes_before_that_of_the_settings(make_server: Callable[..., MCPServer]) -> None:
     public = Public()
-    assert make_server("open", authentication=[public]).authentication == [public]
+    assert make_server("unlocked", authentication=[public]).authentication == [public]
     assert list(make_server("closed", authentication=[]).authentication) == []
 
 

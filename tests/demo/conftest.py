@@ -1,12 +1,25 @@
 """The loaded sample data, for all tests of the demo."""
 
 import datetime
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
+from demo_project.travel.endpoints import open_, staff
+from django_mcp import server as agency
+from django_mcp.models import Event
+from tests.clients import urls
+
 TODAY = datetime.date(2026, 6, 15)
+
+
+@pytest.fixture(autouse=True)
+def agencys_urlconf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has clients meet the endpoints in the agency's own URLconf, where the views are that are tools."""
+    own = [agency, staff, open_]
+    monkeypatch.setattr("tests.clients.urls", lambda server: nullcontext() if server in own else urls(server))
 
 
 @pytest.fixture
@@ -14,6 +27,7 @@ def loaded(django_db_setup: None, django_db_blocker: Any) -> None:
     """Loads the data, which after the first time does nothing, unless a test has emptied the database since."""
     with django_db_blocker.unblock():
         call_command("load_travel", today=TODAY, verbosity=0)
+        Event.objects.all().delete()  # what was told of the users' rights
 
 
 @pytest.fixture

@@ -88,8 +88,8 @@ def test_an_origin_that_is_none_leaves_all_destinations(client, origin):
     ("template", "name", "typed", "values"),
     [
         ("travel://activities/{city}/{category}", "category", "m", ["museums"]),
-        ("travel://preferences/{region}", "region", "Lat", ["latin-america"]),
-        ("trips://history/{trip}", "trip", "5-Barcelona", ["2025-barcelona"]),
+        ("travel://preferences/{region}{?format}", "region", "Lat", ["latin-america"]),
+        ("trips://history/{slug}{?format}", "slug", "2025-Bar", ["2025-barcelona"]),
         ("calendar://events/{year}", "year", "2", []),
     ],
 )
@@ -99,13 +99,16 @@ def test_other_variables_are_completed_where_their_values_are_known(client, temp
 
 @pytest.mark.parametrize(
     ("template", "name", "slugs"),
-    [("trips://history/{trip}", "trip", Trip.objects), ("travel://documents/{slug}", "slug", Document.objects)],
+    [
+        ("trips://history/{slug}{?format}", "slug", Trip.objects),
+        ("travel://documents/{slug}{?format}", "slug", Document.objects),
+    ],
 )
 def test_all_trips_and_documents_can_be_found_by_their_slugs(client, template, name, slugs):
     offered = complete(client, template, name, "")
 
-    assert offered["total"] == slugs.count()
+    assert len(offered["values"]) == min(slugs.count(), 100)
     assert offered["hasMore"] is (slugs.count() > 100)
     for slug in offered["values"][:5]:
-        uri = template.replace(f"{{{name}}}", slug)
+        uri = template.replace(f"{{{name}}}", slug).replace("{?format}", "")
         assert "result" in client.request("resources/read", {"uri": uri}).json

@@ -16,16 +16,17 @@ from django.test.utils import CaptureQueriesContext
 from demo_project.travel import sample_data
 from demo_project.travel.models import (
     Activity,
+    Airport,
     Booking,
     CalendarEvent,
     City,
     Document,
     Flight,
     Hotel,
-    Region,
     RegionPreference,
     Trip,
 )
+from demo_project.travel.regions import Region
 from tests.demo.conftest import TODAY
 
 pytestmark = pytest.mark.usefixtures("travel")
@@ -38,6 +39,7 @@ def everything() -> dict[str, list[tuple[Any, ...]]]:
 
 def test_there_is_enough_of_everything():
     assert City.objects.count() >= 60
+    assert Airport.objects.count() >= City.objects.count() + 40
     assert Flight.objects.count() >= 20_000
     assert Hotel.objects.count() >= 500
     assert Activity.objects.count() >= 300
@@ -92,15 +94,27 @@ def test_a_reset_brings_the_same_rows_back(monkeypatch):
     before = described()
     Hotel.objects.filter(bookings=None).update(price=1)
     Trip.objects.all().delete()
+    Airport.objects.filter(code="LGW").delete()
+    Airport.objects.create(code="QQQ", name="Nowhere", city=City.objects.get(slug="london"))
 
     call_command("load_travel", reset=True, today=TODAY, verbosity=0)
 
     assert described() == before
 
 
+def test_a_load_says_how_many_there_are_of_every_kind(monkeypatch):
+    monkeypatch.setattr(sample_data, "DAYS_AROUND", 20)
+    out = io.StringIO()
+    call_command("load_travel", reset=True, today=TODAY, stdout=out)
+
+    for model in apps.get_app_config("travel").get_models():
+        assert f" {model.objects.count():,} {model._meta.verbose_name_plural}" in out.getvalue()
+
+
 def described() -> list[list[tuple[Any, ...]]]:
     """The rows without their keys, which a reset does not bring back."""
     return [
+        list(Airport.objects.values_list("code", "name", "city__slug")),
         list(Flight.objects.values_list("number", "departs", "arrives", "cabin", "price", "seats_left")),
         list(Hotel.objects.values_list("city__slug", "name", "stars", "price", "rooms")),
         list(Trip.objects.values_list("slug", "starts", "cost", "itinerary")),
@@ -148,7 +162,7 @@ def test_bookings_are_made_before_departure_and_hotels_are_where_the_flight_goes
 
 
 def test_every_row_passes_its_own_validation():
-    for model in (City, Hotel, Activity, Trip, Booking, Document, RegionPreference, CalendarEvent):
+    for model in (City, Airport, Hotel, Activity, Trip, Booking, Document, RegionPreference, CalendarEvent):
         for row in model.objects.all():
             row.clean_fields(exclude=[field.name for field in model._meta.fields if field.is_relation])
 

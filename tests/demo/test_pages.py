@@ -64,10 +64,11 @@ def test_a_customer_is_not_let_into_the_admin():
     assert client.get(reverse("admin:index")).status_code == 302
 
 
-def test_the_front_page_names_the_endpoint_and_counts_the_data():
+def test_the_front_page_names_the_endpoints_and_counts_the_data():
     page = Client().get("/").content.decode()
 
-    assert "http://testserver/mcp<" in page
+    for path in ("mcp", "staff/mcp", "open/mcp"):
+        assert f"<code>http://127.0.0.1:8000/{path}<" in page
     assert "<dt>flights</dt>" in page
     assert "<dd>71</dd>" in page
     assert "<script" not in page
@@ -83,3 +84,52 @@ def test_the_front_page_works_before_anything_is_loaded():
 
 def test_the_front_page_is_only_for_reading():
     assert Client().post("/").status_code == 405
+
+
+def test_the_front_page_says_which_address_to_use_to_whoever_came_by_another():
+    assert (
+        "You came by <code>localhost:8000</code>"
+        in Client(SERVER_PORT="8000").get("/", HTTP_HOST="localhost:8000").content.decode()
+    )
+    assert "You came by" not in Client().get("/", HTTP_HOST="127.0.0.1:8000").content.decode()
+
+
+def test_people_sign_in_and_out():
+    client = Client()
+    client.post(reverse("login"), {"username": "ben", "password": "travel-ben"})
+    signed_in = client.get("/").content.decode()
+    client.post(reverse("logout"))
+
+    assert "<strong>ben</strong>" in signed_in
+    assert "<strong>ben</strong>" not in client.get("/").content.decode()
+
+
+def test_signed_in_one_goes_on_to_where_one_came_from():
+    page = "/o/authorize/?client_id=x"
+    asked = Client().get(reverse("login"), {"next": page}).content.decode()
+    answer = Client().post(reverse("login"), {"username": "ben", "password": "travel-ben", "next": page})
+
+    assert f'name="next" value="{page}"' in asked
+    assert answer["Location"] == page
+
+
+@pytest.mark.parametrize("page", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
+def test_but_never_to_another_site(page):
+    answer = Client().post(reverse("login"), {"username": "ben", "password": "travel-ben", "next": page})
+
+    assert answer["Location"] == "/"
+
+
+def test_a_wrong_password_is_answered_in_words():
+    answer = Client().post(reverse("login"), {"username": "<ben>", "password": "wrong"})
+
+    assert 'role="alert"' in answer.content.decode()
+    assert 'value="&lt;ben&gt;"' in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["book", "departures", "event-list"])
+def test_the_front_page_leads_to_what_the_site_had_already(browser, name):
+    address = reverse(name, args=["BCN"] if name == "departures" else [])
+
+    assert f'href="{address}"' in browser.get("/").content.decode()
+    assert browser.get(address).status_code == 200

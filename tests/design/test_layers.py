@@ -6,10 +6,13 @@ import sys
 
 import pytest
 
+import django_mcp
 from tests.design.sources import ROOT, Module, modules
 
 STANDARD = frozenset(sys.stdlib_module_names)
 
+PUBLIC = {f"django_mcp.{name}" for name in django_mcp.__all__}
+"""What anybody may import."""
 PYDANTIC = {"pydantic", "pydantic_core", "typing_extensions"}
 
 # For each layer what it may import beside the standard library. A name stands for itself and all below it.
@@ -49,7 +52,71 @@ MAY: dict[str, set[str]] = {
         "django_mcp.live",
         "django_mcp.eras",
     },
-    "auth": {"django", "django_mcp.core.principal", "django_mcp.models", "django_mcp.auth"},
+    "auth": {
+        "django",
+        "jwcrypto",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.auth",
+        "django_mcp.oauth.toolkit",
+    },
+    "oauth": {
+        "django",
+        "oauthlib",
+        "oauth2_provider",
+        "django_mcp.protocol",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.auth",
+        "django_mcp.endpoint",
+        "django_mcp.oauth",
+    },
+    "exposure": {
+        *PYDANTIC,
+        "django",
+        "jwcrypto",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.live",
+        "django_mcp.exposure",
+    },
+    "skills": {
+        "django",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.skills",
+    },
+    "adapters": {
+        *PYDANTIC,
+        "django",
+        "asgiref",
+        "PIL",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.exposure",
+        "django_mcp.adapters",
+    },
+    "contrib": {
+        *PYDANTIC,
+        "django",
+        "asgiref",
+        "rest_framework",
+        "drf_spectacular",
+        "ninja",
+        *PUBLIC,
+        "django_mcp.adapters",
+        "django_mcp.contrib",
+    },
     "endpoint": {
         "django",
         "asgiref",
@@ -77,7 +144,7 @@ MUST_NOT: dict[str, set[str]] = {
 
 EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
 
-TOP = {"", "apps", "asgi", "checks", "urls", "admin", "models", "management", "migrations", "contrib", "templatetags"}
+TOP = {"", "apps", "asgi", "checks", "urls", "admin", "models", "management", "migrations", "templatetags"}
 """Modules above the layers, that may import any of them."""
 
 
@@ -109,6 +176,13 @@ def test_a_module_imports_what_its_layer_may_and_nothing_else(module: Module) ->
 def test_no_module_imports_the_official_implementation(module: Module) -> None:
     """It is a client for the tests; the package has to stand without it."""
     assert [name for name, _ in module.imports() if is_under(name, {"mcp", "mcp_types"})] == []
+
+
+@pytest.mark.parametrize("module", modules(), ids=label)
+def test_the_toolkit_is_imported_in_one_module(module: Module) -> None:
+    """Its next release moves its modules; there is one place to follow it."""
+    toolkit = [name for name, _ in module.imports() if is_under(name, {"oauth2_provider"})]
+    assert bool(toolkit) is (module.label == "oauth/toolkit.py")
 
 
 def test_every_module_is_in_a_layer_of_the_table() -> None:

@@ -18,7 +18,7 @@ from tests.clients import LEGACY, MODERN, Client, exchange, no_django
 from tests.design.sources import ROOT
 
 MOST_CALLS = 55
-MOST_FILES = 17  # 10 is the aim: a layer of this design is a file or two, and the way back to the client is two more
+MOST_FILES = 18  # 10 is the aim: a layer is a file or two, the way back to the client is two more, who calls is one
 WARM_UP = 3
 
 

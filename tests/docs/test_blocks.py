@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from django.db import connection
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -20,6 +22,10 @@ RUN_ELSEWHERE = {
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
     "make bench": "tests/benchmarks",
 }
+
+
+PAGE_ON_SKILLS = ROOT / "docs" / "skills.md"
+ORDER_BOOKS = "---\nname: order-books\ndescription: Order books.\n---\n"
 
 
 class Block(NamedTuple):
@@ -40,7 +46,25 @@ def code_of(name: str, language: str = "python") -> list[str]:
 
 def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     """A new page with Python in it has to be added below, and a new command above."""
-    tested = {"README.md", "asking.md", "primitives.md", "settings.md", "telling.md", "transports.md"}
+    tested = {
+        "README.md",
+        "asking.md",
+        "authorization.md",
+        "forms.md",
+        "large-tables.md",
+        "limits.md",
+        "many-tools.md",
+        "models.md",
+        "ninja.md",
+        "primitives.md",
+        "prompts.md",
+        "rest_framework.md",
+        "settings.md",
+        "skills.md",
+        "telling.md",
+        "transports.md",
+        "views.md",
+    }
     for page in PAGES:
         for block in blocks(page):
             if block.language == "python":
@@ -134,54 +158,115 @@ Book.objects.create(title="Emma", author="Jane Austen", pages=474)
 Book.objects.create(title="Persuasion", author="Jane Austen", pages=249)
 """
 
+ENQUIRY_FORM = """
+from django import forms
+
+class EnquiryForm(forms.Form):
+    question = forms.CharField(max_length=50)
+
+    def save(self):
+        return f"We will answer: {self.cleaned_data['question']}"
+"""
+OPENING_HOURS = """
+from django.http import JsonResponse
+urlpatterns += [path("hours/", lambda request: JsonResponse({"monday": "9 to 17"}), name="opening_hours")]
+"""
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def call(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+def call(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
     return "tools/call", {"name": name, "arguments": arguments}
+
+
+def data(answer: Any) -> Any:
+    """What a tool gives programs, as clients of the oldest versions get it too."""
+    return json.loads(answer["result"]["content"][0]["text"])
+
+
+def add_what_it_has_already(site: Site) -> None:
+    """The form and the view that the README publishes."""
+    site.append("library/forms.py", ENQUIRY_FORM)
+    site.append("mysite/urls.py", OPENING_HOURS)
 
 
 @pytest.mark.parametrize("edge", ["wsgi", "asgi"])
 def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> None:
     files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py", "mcp.py": "library/mcp.py"}
     files["asgi.py"] = "mysite/asgi.py"
-    files["mcp.py, further down"] = "library/mcp.py"
     site.append("mysite/urls.py", "from django.urls import include")
-    for code in code_of("README.md"):
-        name = re.match(r"# (\w+\.py(, further down)?)", code)[1]
-        site.append(files.pop(name), code)
-    assert not files, "the README no longer shows these"
+    add_what_it_has_already(site)
+    shown = [(re.match(r"# (\w+\.py)", code)[1], code) for code in code_of("README.md")]
+    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", "mcp.py", "mcp.py", "mcp.py"]
+    for name, code in shown:
+        site.append(files[name], code)
     site.migrate()
     site.run("manage.py", "check", "--fail-level", "WARNING")
     site.run("-c", TWO_BOOKS)
-    found, nothing, wrong, listed = site.requests(
+    found, nothing, wrong, listed, short, row, sent, refused, hours = site.requests(
         call("find_books", title="mm"),
         call("find_books", title="Ulysses"),
         call("find_books", words="mm"),
         ("tools/list", {}),
+        call("search_books", query="austen", pages__lte=300),
+        ("resources/read", {"uri": "library://book/1"}),
+        call("enquiry", question="Do you have Emma?"),
+        call("enquiry", question="?" * 99),
+        call("opening_hours"),
         edge=edge,
     )
     assert found["result"]["content"][0]["text"] == '["Emma"]'
     assert nothing["result"]["content"][0]["text"] == "[]"
     assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
-    find, discard = listed["result"]["tools"]
+    find, enquiry, hours_tool, discard, *of_books = listed["result"]["tools"]
+    assert (enquiry["name"], hours_tool["name"]) == ("enquiry", "opening_hours")
+    assert sent["result"]["content"][0]["text"] == "We will answer: Do you have Emma?"
+    assert "at most 50 characters" in refused["result"]["content"][0]["text"]
+    assert data(hours) == {"monday": "9 to 17"}
+    assert [tool["name"] for tool in of_books] == ["search_books", "get_book"]
+    assert [each["title"] for each in data(short)["rows"]] == ["Persuasion"]
+    assert '"pages":474' in row["result"]["contents"][0]["text"]
     assert find["annotations"] == {"readOnlyHint": True}
     assert (discard["name"], list(discard["inputSchema"]["properties"])) == ("discard_book", ["title"])
     lines = [line for code in code_of("README.md")[:3] for line in code.splitlines() if line and line[0] != "#"]
     assert len(lines) <= 10, "the README promises ten lines"
 
 
-def prepare(site: Site, page: str) -> None:
+def prepare(site: Site, page: str, *, skip: int = 0) -> None:
+    """Put the blocks of a page, but for the first *skip*, into the app's ``mcp.py`` of a site with an endpoint."""
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/mcp.py", "\n\n".join(code_of(page)))
+    site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:]))
     site.migrate()
     site.run("-c", TWO_BOOKS)
+
+
+def test_the_page_on_skills_does_what_it_says(site: Site) -> None:
+    written = re.search(r"^    ---\n(?:    .*\n|\n)+", PAGE_ON_SKILLS.read_text(), re.MULTILINE)[0]
+    for name, text in {"find-a-book": dedent(written), "order-books": ORDER_BOOKS}.items():
+        folder = site.path / "library" / "skills" / name / "references"
+        folder.mkdir(parents=True)
+        (folder.parent / "SKILL.md").write_text(text)
+        (folder / "shelves.md").write_text("# Shelves")
+    prepare(site, "skills.md")
+    uri = "skill://find-a-book/"
+    for path in ("/mcp", "/staff/mcp"):
+        listed, file, hidden = site.requests(
+            ("resources/list", {}),
+            ("resources/read", {"uri": f"{uri}references/shelves.md"}),
+            ("resources/read", {"uri": "skill://order-books/SKILL.md"}),
+            path=path,
+        )
+        assert [(each["uri"], each["name"]) for each in listed["result"]["resources"]] == [
+            (f"{uri}SKILL.md", "find-a-book")
+        ]
+        assert file["result"]["contents"][0]["text"] == "# Shelves"
+        assert hidden["error"]["message"] == "Resource not found"
 
 
 def review(name: str, value: str) -> dict[str, Any]:
@@ -191,23 +276,30 @@ def review(name: str, value: str) -> dict[str, Any]:
 def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
     prepare(site, "primitives.md")
     chosen = {"context": {"arguments": {"author": "Jane Austen"}}}
-    search, wrong, due, rename, rules, book, no_book, cover, prompt, listed, author, title, tone = site.requests(
-        call("search_books", words="a", order="pages"),
-        call("search_books", words="a", limit=500),
-        call("due_date"),
-        call("rename_book", pk=1, title="x"),
-        ("resources/read", {"uri": "library://rules"}),
-        ("resources/read", {"uri": "library://books/1"}),
-        ("resources/read", {"uri": "library://books/3"}),
-        ("resources/read", {"uri": "library://covers/1?size=90"}),
-        ("prompts/get", {"name": "reading-list", "arguments": {"subject": "bees", "books": "2"}}),
-        ("tools/list", {}),
-        ("completion/complete", review("author", "jane")),
-        ("completion/complete", {**review("title", ""), **chosen}),
-        ("completion/complete", review("tone", "s")),
+    search, wrong, due, rename, rules, book, no_book, cover, prompt, listed, author, title, tone, *others = (
+        site.requests(
+            call("search_books", words="a", order="pages"),
+            call("search_books", words="a", limit=500),
+            call("due_date"),
+            call("rename_book", pk=1, title="x"),
+            ("resources/read", {"uri": "library://rules"}),
+            ("resources/read", {"uri": "library://books/1"}),
+            ("resources/read", {"uri": "library://books/3"}),
+            ("resources/read", {"uri": "library://covers/1?size=90"}),
+            ("prompts/get", {"name": "reading-list", "arguments": {"subject": "bees", "books": "2"}}),
+            ("tools/list", {}),
+            ("completion/complete", review("author", "jane")),
+            ("completion/complete", {**review("title", ""), **chosen}),
+            ("completion/complete", review("tone", "s")),
+            call("lend", book=1, reader="Ann"),
+            call("lend", book=9, reader="Ann"),
+            call("by_author", author="Jane Austen"),
+            call("turn_over", photo="iVBORw0KGgo="),
+            call("list_pages"),
+        )
     )
     assert search["result"]["content"][0]["text"] == "2 books: Persuasion, Emma"
-    assert "less than or equal to 50" in wrong["result"]["content"][0]["text"]
+    assert "must be at most 50" in wrong["result"]["content"][0]["text"]
     assert "result" in due
     assert rename["error"]["message"] == "Unknown tool: 'rename_book'."
     assert rules["result"]["contents"][0]["mimeType"] == "text/markdown"
@@ -215,10 +307,384 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
     assert no_book["error"]["message"] == "Resource not found"
     assert 'width="90"' in cover["result"]["contents"][0]["text"]
     assert "2 books about bees" in prompt["result"]["messages"][0]["content"]["text"]
-    assert {tool["name"] for tool in listed["result"]["tools"]} == {"search_books", "due_date"}
+    names = {"search_books", "due_date", "lend", "by_author", "turn_over", "list_pages", "get_book"}
+    assert {tool["name"] for tool in listed["result"]["tools"]} == names
+    lent, not_lent, of_author, photo, pages = others
+    assert lent["result"]["content"][0]["text"] == "Emma to Ann, for 14 days."
+    assert not_lent["result"]["content"][0]["text"] == "There is no book 9. Use search_books to find one."
+    assert {row["title"] for row in data(of_author)} == {"Emma", "Persuasion"}
+    assert (photo["result"]["content"][0]["type"], photo["result"]["content"][0]["mimeType"]) == ("image", "image/png")
+    assert pages["result"]["content"][1]["text"] == "Persuasion: 249 pages."
     assert author["result"]["completion"]["values"] == ["Jane Austen"]
     assert title["result"]["completion"]["values"] == ["Emma", "Persuasion"]
     assert tone["result"]["completion"]["values"] == ["sharp"]
+
+
+def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
+    prepare(site, "forms.md")
+    listed, asked, wrong, made, sent, enrolled, young = site.requests(
+        ("tools/list", {}),
+        call("enquiry", title="Emma", email="ann@example.com"),
+        call("enquiry", title={}, email="ann", copies=10, when="soon"),
+        call("create_book", title="Emma", author="Jane Austen", pages=474),
+        call("letter", text="Hello"),
+        call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": 7}]),
+        call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": "seven"}]),
+    )
+    assert {tool["name"] for tool in listed["result"]["tools"]} == {"enquiry", "letter", "enrol"}
+    assert asked["result"]["content"][0]["text"] == "We will write to ann@example.com."
+    assert wrong["result"]["content"][0]["text"] == (
+        "Unknown argument 'when'. It takes 'title', 'email', 'copies'. "
+        "Argument 'title' must be a string, not an object. "
+        "Argument 'email': Enter a valid email address. "
+        "Argument 'copies': Ensure this value is less than or equal to 9."
+    )
+    assert made["error"]["message"] == "Unknown tool: 'create_book'."
+    assert sent["result"]["content"][0]["text"] == "Sent in the name of nobody."
+    assert enrolled["result"]["content"][0]["text"] == "Welcome, Ann and Bob."
+    assert young["result"]["content"][0]["text"] == "Argument 'readers[1].age': Enter a whole number."
+
+
+def test_the_page_on_prompts_does_what_it_says(site: Site) -> None:
+    (site.path / "library/templates/library").mkdir(parents=True)
+    (site.path / "library/templates/library/review.md").write_text(code_of("prompts.md", "")[0])
+    prepare(site, "prompts.md")
+    emma = {"title": "<Emma>", "tone": "sharp"}
+    listed, review, long, wrong, asked, _ = site.requests(
+        ("prompts/list", {}),
+        ("prompts/get", {"name": "review", "arguments": {**emma, "words": "9"}}),
+        ("prompts/get", {"name": "short-review", "arguments": emma}),
+        ("prompts/get", {"name": "short-review", "arguments": {**emma, "words": "9"}}),
+        ("prompts/get", {"name": "ask-the-house", "arguments": {"question": "Why?"}}),
+        ("prompts/get", {"name": "agree"}),
+    )
+    first, short, *_ = listed["result"]["prompts"]
+    assert first["description"] == short["description"] == "Ask for a review of a book."
+    assert [(each["name"], each["required"]) for each in first["arguments"]] == [
+        ("title", True),
+        ("tone", False),
+        ("words", False),
+    ]
+    assert short["arguments"][0] == {"name": "title", "description": "The title as it is printed.", "required": True}
+    wish, rules, reply = review["result"]["messages"]
+    assert wish["content"]["text"] == 'Write a sharp review of "<Emma>" in at most 9 words.'
+    assert rules["content"]["resource"]["text"] == "# Rules\n\nBe kind to books."
+    assert (reply["role"], reply["content"]["text"]) == ("assistant", "I will read the rules of the house first.")
+    assert "in at most 50 words" in long["result"]["messages"][0]["content"]["text"]
+    assert "'words' must be at least 20" in wrong["error"]["message"]
+    assert asked["result"]["messages"][1]["content"] == rules["content"]
+
+
+VIEWS_AND_THE_SITE = """
+from django.contrib import admin
+from django.http import HttpResponse
+from django.urls import include, path
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/login/", lambda request: HttpResponse("Sign in."), name="login"),
+    path("", include("library.urls")),
+    path("", include("django_mcp.urls")),
+]
+"""
+
+
+def test_the_page_on_views_does_what_it_says(site: Site) -> None:
+    views, urls, tools = code_of("views.md")
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
+    site.append("mysite/who.py", BY_NAME.replace('User.objects.get(username=head.headers.get("x-user", "ann"))', "WHO"))
+    site.append("mysite/who.py", "from django.contrib.auth.models import AnonymousUser")
+    site.append("mysite/who.py", "WHO = User(pk=1, username='ann')")
+    (site.path / "mysite/urls.py").write_text(VIEWS_AND_THE_SITE)
+    (site.path / "library/views.py").write_text(views)
+    site.append("library/urls.py", urls)
+    site.append("library/mcp.py", tools)
+    page = site.path / "library/templates/library/book_list.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(
+        "<nav>Menu</nav><h1>Books</h1><ul>{% for each in object_list %}<li>{{ each.title }}{% endfor %}</ul>"
+    )
+    site.migrate()
+    site.run("-c", TWO_BOOKS)
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    listed, one, books, none, added, refused = site.requests(
+        ("tools/list", {}),
+        call("library_detail", pk=1),
+        call("list_books"),
+        call("library_detail", pk=99),
+        call("add_book", title="Lady Susan", author="Austen"),
+        call("add_book", title="x" * 101, author="Austen"),
+    )
+    schemas = {each["name"]: each["inputSchema"]["properties"] for each in listed["result"]["tools"]}
+    assert schemas["library_detail"] == {"pk": {"type": "integer", "minimum": 0}}
+    assert schemas["list_books"]["page"]["description"] == "Ten books are on each."
+    assert "title" in data(one)
+    assert books["result"]["content"][0]["text"] == "# Books\n\n- Emma\n- Persuasion"
+    assert none["result"]["content"][0]["text"] == "Not found."
+    assert added["result"]["content"][0]["text"].startswith('Lady Susan is number 3.\n\n{"title": "Lady Susan"')
+    assert refused["result"]["content"][0]["text"] == "The request was not accepted. title: At most 100 characters."
+    site.append("mysite/who.py", "WHO = AnonymousUser()")
+    (nobody,) = site.requests(call("add_book", title="x", author="y"))
+    assert nobody["result"]["content"][0]["text"] == "This needs a caller who is signed in."
+
+
+ANN_JOINS_THE_DESK = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.contrib.auth.models import Group, User
+ann = User.objects.create_user("ann")
+ann.groups.add(Group.objects.create(name="Desk"))
+from library.mcp import promote
+promote([ann.pk])
+from django_mcp.models import Event
+print([each.topic for each in Event.objects.filter(data__contains=f'"user:{ann.pk}"').order_by("pk")])
+"""
+
+
+def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
+    site.append("mysite/who.py", BY_NAME)
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/mcp.py", "\n\n".join(code_of("many-tools.md")))
+    site.migrate()
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    told = site.run("-c", ANN_JOINS_THE_DESK)
+    assert told.count("server:default") == 2, "when she joined, and when she was promoted"
+    listed, hidden, mine = site.requests(
+        ("tools/list", {}), call("rename_book", pk=1, title="x"), call("fetch_book", pk=1)
+    )
+    names = ["waive_fee", "fetch_book", "loans_count", "loans_forget_all"]
+    assert [each["name"] for each in listed["result"]["tools"]] == names
+    assert hidden["error"]["message"] == "Unknown tool: 'rename_book'."
+    assert mine["result"]["content"][0]["text"] == "It is on its way."
+    (desk,) = site.requests(("tools/list", {}), path="/desk/mcp")
+    assert [each["name"] for each in desk["result"]["tools"]] == ["loans_count"]
+    listed, found, called = site.requests(
+        ("tools/list", {}),
+        call("search_tools", query="books that are out"),
+        call("call_tool", name="loans_count"),
+        path="/everything/mcp",
+    )
+    assert [each["name"] for each in listed["result"]["tools"]] == ["search_tools", "call_tool"]
+    assert "4 tools, tagged: danger (1), desk (2), loans (2)" in listed["result"]["tools"][0]["description"]
+    assert data(found)["tools"][0]["name"] == "loans_count"
+    assert data(called) == 0
+
+
+def test_the_page_on_ninja_does_what_it_says(site: Site) -> None:
+    declared, *_ = code_of("ninja.md")
+    (site.path / "library/api.py").write_text(declared)
+    site.append("mysite/urls.py", 'from library.api import api\nurlpatterns += [path("api/", api.urls)]')
+    prepare(site, "ninja.md", skip=1)
+    emma = {"title": "Emma", "author": "J. Austen", "pages": 470}
+    listed, found, written, wrong, gone, refused, machine = site.requests(
+        ("tools/list", {}),
+        call("search_books", title="e", limit=1),
+        call("replace_book", pk=1, **emma),
+        call("replace_book", pk=1, **{**emma, "pages": 0}),
+        call("replace_book", pk=7, **emma),
+        call("delete_book", pk=1),
+        call("restock", pk=1),
+    )
+    assert [tool["name"] for tool in listed["result"]["tools"]] == [
+        "search_books",
+        "replace_book",
+        "delete_book",
+        "restock",
+    ]
+    assert data(found) == {"items": [{"id": 1, "title": "Emma", "author": "Jane Austen", "pages": 474}], "count": 2}
+    assert data(written) == {"id": 1, **emma}
+    assert wrong["result"]["content"][0]["text"] == "Argument 'pages' must be at least 1, not 0."
+    assert gone["result"]["content"][0]["text"].startswith("Not Found")
+    assert "signed in" in refused["result"]["content"][0]["text"]
+    assert "signed in" in machine["result"]["content"][0]["text"]
+
+
+def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
+    api, *_ = code_of("rest_framework.md")
+    site.append("library/api.py", api)
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["rest_framework"]')
+    site.append("mysite/urls.py", "from django.urls import include\nfrom library.api import router")
+    site.append("mysite/urls.py", 'urlpatterns += [path("api/", include(router.urls))]')
+    prepare(site, "rest_framework.md", skip=1)
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    listed, found, page, blurb, refused, wrong, ordered = site.requests(
+        ("tools/list", {}),
+        call("list_books", search="emma"),
+        call("list_books", ordering="-pages", page_size=1),
+        call("blurb_book", pk=1),
+        call("delete_book", pk=1),
+        call("order_book", title="", copies=10),
+        call("order_book", title="Sanditon"),
+    )
+    assert [tool["name"] for tool in listed["result"]["tools"]] == [
+        *("list_books", "create_book", "get_book", "update_book", "delete_book", "blurb_book", "order_book"),
+    ]
+    assert [row["title"] for row in data(found)["results"]] == ["Emma"]
+    assert data(page)["next_arguments"] == {"page": 2, "page_size": 1}
+    assert data(blurb)["blurb"].endswith("is worth reading.")
+    assert "signed in" in refused["result"]["content"][0]["text"]
+    assert wrong["result"]["content"][0]["text"].splitlines() == [
+        "Argument 'title': This field may not be blank. (It was \"\".)",
+        "Argument 'copies': Ensure this value is less than or equal to 9. (It was 10.)",
+    ]
+    assert data(ordered) == {"arrives": "2030-05-01"}
+
+
+ANN_SHOPS = """
+import json, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.contrib.auth.models import Group, User
+from library.models import Offer, Order, Seller
+ann, bob = User.objects.create_user("ann"), User.objects.create_user("bob")
+Group.objects.create(name="readers")
+seller = Seller.objects.create(name="Carl", phone="0123")
+worn = {"price": "4.50", "condition": "worn", "description": "Torn."}
+emma = Offer.objects.create(title="Emma", slug="emma", seller=seller, **worn)
+Offer.objects.create(title="Persuasion", slug="persuasion", seller=seller, price="9", condition="good")
+Order.objects.create(offer=emma, buyer=bob, note="of Bob")
+from django_mcp.models import Event
+from library.prices import reduce_prices
+reduce_prices(Offer.objects.filter(slug="persuasion"))
+print(json.dumps([json.loads(data) for data in Event.objects.order_by("pk").values_list("data", flat=True)]))
+"""
+
+
+def test_the_page_on_limits_does_what_it_says(site: Site) -> None:
+    prepare(site, "limits.md")
+    method, params = call("lend_book", title="Emma")
+    keyed = (method, {**params, "_meta": {"django-mcp/idempotencyKey": "8e03978e"}})
+    other = (method, {**keyed[1], "arguments": {"title": "Persuasion"}})
+    books, lent, again, wrong = site.requests(call("export_books", limit=1), keyed, keyed, other)
+    assert len(json.loads(books["result"]["content"][0]["text"])) == 1
+    assert lent["result"]["content"][0]["text"] == again["result"]["content"][0]["text"] == "Emma is yours."
+    assert "used before, with other arguments" in wrong["result"]["content"][0]["text"]
+
+
+def test_the_page_on_models_does_what_it_says(site: Site) -> None:
+    models, *others = code_of("models.md")
+    resources = [code for code in others if code.startswith(("# mcp.py", "@register"))]
+    (prices,) = [code for code in others if code not in resources]
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
+    site.append("mysite/who.py", BY_NAME)
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/models.py", models)
+    site.append("library/mcp.py", "\n\n".join(resources))
+    site.append("library/prices.py", prices)
+    site.migrate()
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    told = json.loads(site.run("-c", ANN_SHOPS))
+    assert "library://offer/persuasion" in [each["params"].get("uri") for each in told]
+    row, text, found, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
+        ("resources/read", {"uri": "library://offer/emma"}),
+        ("resources/read", {"uri": "library://offer/emma/description"}),
+        call("search_offers", query="carl", price__lte=5, order_by="-price"),
+        call("aggregate_offers", measures=["count", "max_price"], by=["seller__name"]),
+        ("resources/read", {"uri": "schema://library/offer"}),
+        ("resources/list", {}),
+        ("tools/list", {}),
+        call("search_orders"),
+        call("create_order", offer="emma", note="mine"),
+        call("search_orders"),
+        call("search_groups", query="reader"),
+    )
+    offer = json.loads(row["result"]["contents"][0]["text"])
+    assert offer["seller"] == {"uri": "library://seller/1", "title": "Carl"}
+    assert text["result"]["contents"][0] == {
+        "uri": "library://offer/emma/description",
+        "mimeType": "text/markdown",
+        "text": "Torn.",
+    }
+    assert [each["title"] for each in data(found)["rows"]] == ["Emma", "Persuasion"]
+    assert data(groups)["groups"][0]["count"] == 2
+    assert "0123" not in str([row, schema, listed])
+    assert {"library://offer", "library://offer/emma"} <= {each["uri"] for each in listed["result"]["resources"]}
+    names = {tool["name"] for tool in tools["result"]["tools"]}
+    assert names >= {"search_offers", "get_offer", "aggregate_offers", "create_order", "update_order", "delete_order"}
+    assert data(orders)["rows"] == []
+    assert data(ordered)["offer"]["uri"] == "library://offer/emma"
+    assert [each["note"] for each in data(mine)["rows"]] == ["mine"]
+    assert "Unknown tool" in group["error"]["message"]
+
+
+BY_NAME = """
+from django.contrib.auth.models import User
+from django_mcp import Authenticator, Principal
+
+class ByName(Authenticator):
+    def authenticate(self, head, server):
+        user = User.objects.get(username=head.headers.get("x-user", "ann"))
+        return Principal(kind="name", id=user.username, user=user)
+"""
+
+
+ESSAYS = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from library.models import Essay
+Essay.objects.create(text="Boots and long roads.")
+Essay.objects.create(text="Chairs.")
+"""
+
+
+ESSAYS_ARE_OFFERED = """
+from django_mcp import ModelResource, register
+from library.models import Essay
+
+@register(Essay)
+class EssayResource(ModelResource):
+    fields = ["text"]
+    view_permission = None"""
+
+
+def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
+    plain, on_postgresql = code_of("large-tables.md")
+    declared = re.findall(
+        r"`((?:search_fields|search_config|findable) = [^`]+)`", (ROOT / "docs" / "large-tables.md").read_text()
+    )
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/models.py", plain)
+    site.migrate()
+    site.append("library/models.py", on_postgresql)
+    site.append("library/mcp.py", "\n    ".join([ESSAYS_ARE_OFFERED, *declared[1:4]]))
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    with on_postgresql_too(site) as is_there:
+        if not is_there:  # on SQLite there is no such column
+            return
+        site.migrate()
+        site.run("-c", ESSAYS)
+        road, wall = site.requests(call("search_essays", query="a long road"), call("search_essays", query="walls"))
+        assert [each["text"] for each in data(road)["rows"]] == ["Boots and long roads."]
+        assert data(wall)["rows"] == []
+        assert "words" not in data(road)["rows"][0]
+
+
+@contextmanager
+def on_postgresql_too(site: Site) -> Iterator[bool]:
+    """Gives the site a PostgreSQL database where the tests have one; whether it does."""
+    if connection.vendor != "postgresql":
+        yield False
+        return
+    import psycopg
+
+    parameters = {**connection.get_connection_params(), "dbname": "postgres"}
+    options = {key: parameters[key] for key in ("dbname", "user", "password", "host", "port") if key in parameters}
+    name = f"{connection.settings_dict['NAME']}_large_tables"
+    with psycopg.connect(**options, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+        settings = {**connection.settings_dict, "NAME": name, "TEST": {}}
+        site.append("mysite/settings.py", f"DATABASES = {{'default': {settings!r}}}")
+        try:
+            yield True
+        finally:
+            server.execute(f'DROP DATABASE "{name}"')
 
 
 def test_the_page_on_settings_does_what_it_says(site: Site) -> None:
@@ -226,7 +692,57 @@ def test_the_page_on_settings_does_what_it_says(site: Site) -> None:
     (count,) = site.requests(call("count_books"), path="/staff/mcp")
     assert count["result"]["content"][0]["text"] == "2"
     (refused,) = site.requests(call("count_books"), path="/inside/mcp")
-    assert "credential" in refused["error"]["message"]
+    assert "credential" in refused["error_description"]
+
+
+WHO_MAY_CALL = """
+import json, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.contrib.auth.models import User
+from django.test import Client
+from django_mcp.auth.keys import create_key
+anna = User.objects.create_user("anna", password="x")
+post = lambda path, method, params, **headers: Client().post(
+    path, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+    content_type="application/json", headers={"host": "library.example.com", **headers})
+anonymous = post("/mcp", "tools/list", {})
+foreign = post("/sso/mcp", "tools/list", {})
+key = create_key(anna, "nightly report", endpoints=["default"], scopes=["library:read"], days=90)[1]
+reading = {"authorization": f"Bearer {key}"}
+metadata = Client().get("/.well-known/oauth-authorization-server", headers={"host": "library.example.com"})
+print(json.dumps({
+    "challenge": anonymous["www-authenticate"],
+    "other issuer": foreign["www-authenticate"],
+    "listed": [each["name"] for each in post("/mcp", "tools/list", {}, **reading).json()["result"]["tools"]],
+    "count": post("/mcp", "tools/call", {"name": "count_books"}, **reading).json(),
+    "add": post("/mcp", "tools/call", {"name": "add_book", "arguments": {}}, **reading).json(),
+    "issuer": metadata.json()["issuer"],
+    "login": Client().get("/o/access/", headers={"host": "library.example.com"})["location"],
+}))
+"""
+
+
+def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
+    files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py"}
+    files |= {"mcp.py": "library/mcp.py", "mcp.py, further down": "library/mcp.py"}
+    site.append("mysite/urls.py", "from django.urls import include")
+    for code in code_of("authorization.md"):
+        site.append(files.pop(re.match(r"# (\w+\.py(, further down)?)", code)[1]), code)
+    assert not files, "the page no longer shows these"
+    site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')
+    site.migrate()
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    site.run("-c", TWO_BOOKS)
+    found = json.loads(site.run("-c", WHO_MAY_CALL))
+    well_known = "https://library.example.com/.well-known/oauth-protected-resource"
+    assert found["challenge"] == f'Bearer scope="library:read", resource_metadata="{well_known}/mcp"'
+    assert f"{well_known}/sso/mcp" in found["other issuer"]
+    assert found["listed"] == ["count_books"]
+    assert found["count"]["result"]["content"][0]["text"] == "2"
+    assert found["add"]["error"]["message"] == "Unknown tool: 'add_book'."
+    assert found["issuer"] == "https://library.example.com"
+    assert found["login"] == "/accounts/login/?next=/o/access/"
 
 
 def test_every_setting_is_on_the_page_and_nothing_else() -> None:

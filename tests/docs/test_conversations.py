@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_blocks import Site, code_of, prepare
+from tests.docs.test_blocks import Site, add_what_it_has_already, code_of, prepare
 
 TALK = """
 import json, os
@@ -81,6 +81,7 @@ def talk(site: Site, *calls: Call) -> list[dict[str, Any]]:
 
 def test_the_tool_of_the_readme_asks_before_it_acts(site: Site) -> None:
     prepare(site, "settings.md")
+    add_what_it_has_already(site)
     site.append("library/mcp.py", "\n\n".join(code for code in code_of("README.md") if code.startswith("# mcp.py")))
     no, closed, yes = talk(
         site,

@@ -3,16 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import override_settings
 
-from django_mcp import Context, MCPServer, Public, ToolError, tool
-from django_mcp.endpoint.asgi import MCPApplication, path_of
+from django_mcp import Authenticator, Context, Head, MCPServer, Principal, Public, ToolError, tool
+from django_mcp.auth.identifiers import path_of
+from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.endpoint.views import mcp_view
 from tests.clients import MODERN, Client, exchange, no_django, urls
 
@@ -156,6 +158,30 @@ def test_what_cannot_be_shown_is_rolled_back_too(server: MCPServer, edge: str, r
     assert rows() == 0
 
 
+def test_the_log_warns_of_a_database_error_that_a_tool_caught_itself(
+    server: MCPServer, edge: str, rows: Callable[[], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """For what it wrote is gone, although it answers as if it were not."""
+
+    @tool(server=server)
+    def write_twice(inside: bool) -> str:
+        ContentType.objects.create(app_label="made_by_a_tool", model="x")
+        try:
+            with transaction.atomic() if inside else nullcontext():
+                ContentType.objects.create(app_label="made_by_a_tool", model="x")
+        except IntegrityError:
+            return "There is one already."
+        return "written"
+
+    client = Client(server, MODERN, edge)
+    assert client.call("write_twice", inside=True).text == "There is one already."
+    assert (rows(), caplog.records) == (1, [])
+    ContentType.objects.filter(app_label="made_by_a_tool").delete()
+    client.call("write_twice", inside=False)
+    assert rows() == 0
+    assert ["A database error was caught inside" in record.message for record in caplog.records] == [True]
+
+
 def test_synchronous_code_never_runs_on_the_event_loop(server: MCPServer, open_database: None) -> None:
     places: dict[str, tuple[int, bool]] = {}
 
@@ -195,9 +221,9 @@ def test_an_authenticator_that_blocks_is_asked_in_a_thread(
     class Slow(Public):
         blocking = True
 
-        def authenticate(self, headers: Any) -> Any:
+        def authenticate(self, head: Head, server: MCPServer) -> Any:
             threads.append(threading.get_ident())
-            return super().authenticate(headers)
+            return super().authenticate(head, server)
 
     server = make_server("slow", authentication=[Slow()])
     tool(server=server, name="one")(lambda: "x")
@@ -206,13 +232,11 @@ def test_an_authenticator_that_blocks_is_asked_in_a_thread(
 
 
 def test_authenticators_are_asked_in_order(make_server: Callable[..., MCPServer], edge: str) -> None:
-    class Key:
+    class Key(Authenticator):
         blocking = False
 
-        def authenticate(self, headers: Any) -> Any:
-            from django_mcp import Principal
-
-            return Principal("key", headers["x-api-key"], None) if "x-api-key" in headers else None
+        def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+            return Principal("key", head.headers["x-api-key"], None) if "x-api-key" in head.headers else None
 
     server = make_server("keyed", authentication=[Key(), Public()])
 

@@ -5,9 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.test import override_settings
 
-from django_mcp import MCPServer, tool
+from django_mcp import Authenticator, Head, MCPServer, tool
 from django_mcp.endpoint.asgi import MCPApplication
 from tests.clients import Client, no_django
 
@@ -105,8 +106,12 @@ def test_no_origin_is_no_browser_and_is_served(legacy: Client) -> None:
 @pytest.mark.parametrize(
     ("origin", "host"), [("http://testserver", "testserver"), ("http://localhost:8000", "localhost:8000")]
 )
-def test_pages_of_this_very_site_may_call(legacy: Client, origin: str, host: str) -> None:
-    answer = legacy.post(PING, {"origin": origin, "host": host})
+def test_where_a_site_does_not_know_its_address_pages_of_this_very_host_may_call(
+    legacy: Client, origin: str, host: str
+) -> None:
+    """Its address settles it otherwise: tests/auth/test_cors.py."""
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
+        answer = legacy.post(PING, {"origin": origin, "host": host})
     assert answer.status == 200
     assert answer.headers["access-control-allow-origin"] == origin
 
@@ -133,16 +138,16 @@ def test_configured_origins_may_call_and_read_even_the_errors(legacy: Client) ->
 def test_a_preflight_is_answered_before_anybody_is_asked_who_they_are(
     make_server: Any, edge: str, open_database: None
 ) -> None:
-    class Nobody:
+    class Nobody(Authenticator):
         blocking = False
 
-        def authenticate(self, headers: Any) -> None:
+        def authenticate(self, head: Head, server: object) -> None:
             return None
 
     server = make_server("closed", authentication=[Nobody()])
     client = Client(server, "2025-11-25", edge)
     asked = {
-        "origin": "http://testserver",
+        "origin": django_settings.DJANGO_MCP["BASE_URL"],
         "access-control-request-method": "POST",
         "access-control-request-headers": "content-type, mcp-param-region",
     }
@@ -150,7 +155,8 @@ def test_a_preflight_is_answered_before_anybody_is_asked_who_they_are(
     assert (answer.status, answer.body) == (204, b"")
     assert "POST" in answer.headers["access-control-allow-methods"]
     allowed = answer.headers["access-control-allow-headers"].lower()
-    assert all(name in allowed for name in ("mcp-protocol-version", "mcp-method", "authorization", "mcp-param-region"))
+    for name in ("mcp-protocol-version", "mcp-method", "authorization", "mcp-param-region", "idempotency-key"):
+        assert name in allowed
     refused = client.post(b"[" * 100)
     assert refused.status == 401
     assert refused.headers["www-authenticate"]

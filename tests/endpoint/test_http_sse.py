@@ -20,7 +20,7 @@ from django.test import override_settings
 from django.urls import Resolver404, clear_url_caches, resolve
 
 import django_mcp.urls
-from django_mcp import Context, MCPServer, Principal, conf, resource, tool
+from django_mcp import Authenticator, Context, Head, MCPServer, Principal, conf, resource, tool
 from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.eras.legacy import http_sse
 from django_mcp.live.follower import end_streams
@@ -408,13 +408,13 @@ def test_a_post_without_a_known_session_is_404(workers: list[Worker], query: str
     assert answer.json["id"] == 7
 
 
-class ByName:
+class ByName(Authenticator):
     """Takes everybody's word for who they are."""
 
     blocking = True
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal | None:
-        name = headers.get("x-name")
+    def authenticate(self, head: Head, server: object) -> Principal | None:
+        name = head.headers.get("x-name")
         return Principal("named", name, SimpleNamespace()) if name else None
 
 

@@ -14,6 +14,8 @@ from tests.clients import MODERN, Client, no_django
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 INNER = {"host": "10.0.0.7:8000", "x-forwarded-host": "testserver"}
 
+NO_ADDRESS = {"AUTHENTICATION": ["django_mcp.Public"]}
+
 
 @pytest.fixture(autouse=True)
 def one_tool(server: MCPServer) -> None:
@@ -34,14 +36,18 @@ def test_a_forwarded_host_is_believed_only_where_the_site_says_so(legacy: Client
 def test_the_scheme_a_proxy_tells_decides_which_origin_is_our_own(
     legacy: Client, told: str, origin: str, status: int
 ) -> None:
+    """Where it does not know its own address."""
     headers = {"x-forwarded-proto": told, "origin": f"{origin}://testserver"}
-    with override_settings(SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
-        assert legacy.post(PING, headers).status == status
-    assert legacy.post(PING, headers).status == (200 if origin == "http" else 403), "and is nothing without the setting"
+    with override_settings(DJANGO_MCP=NO_ADDRESS):
+        with override_settings(SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
+            assert legacy.post(PING, headers).status == status
+        expected = 200 if origin == "http" else 403
+        assert legacy.post(PING, headers).status == expected, "and is nothing without the setting"
 
 
 def test_a_proxy_that_tells_no_scheme_leaves_the_connections_own(legacy: Client) -> None:
-    with override_settings(SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
+    forwarded = ("HTTP_X_FORWARDED_PROTO", "https")
+    with override_settings(DJANGO_MCP=NO_ADDRESS, SECURE_PROXY_SSL_HEADER=forwarded):
         assert legacy.post(PING, {"origin": "http://testserver"}).status == 200
 
 

@@ -88,6 +88,11 @@ def rows(database: Path, query: str) -> list[Any]:
         return connection.execute(query).fetchall()
 
 
+def changed(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(statement)
+
+
 # Both eras
 
 
@@ -148,6 +153,18 @@ def test_the_demo_is_served_in_the_name_of_one_of_its_users(tmp_path: Path) -> N
 def test_the_caller_is_the_user_that_was_named(start: Start, local_database: Path) -> None:
     ((pk,),) = rows(local_database, "SELECT id FROM auth_user WHERE username = 'ada'")
     assert start(MODERN, "--user", "ada").text("who_am_i") == f"user {pk} ada http://agency.example/page"
+
+
+def test_the_user_has_the_rights_that_they_have_now(start: Start, local_database: Path) -> None:
+    """A connection may outlive many changes of them."""
+    pipe = start(MODERN, "--user", "ada")
+    assert pipe.text("who_am_i")
+    try:
+        changed(local_database, "UPDATE auth_user SET is_active = 0 WHERE username = 'ada'")
+        assert "may not sign in any more" in pipe.answer(pipe.request("tools/list"))["error"]["message"]
+    finally:
+        changed(local_database, "UPDATE auth_user SET is_active = 1 WHERE username = 'ada'")
+    assert pipe.text("who_am_i")
 
 
 def test_an_open_endpoint_needs_no_user(start: Start) -> None:

@@ -13,6 +13,12 @@ from django_mcp.models import Event
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def empty_log(db: None) -> None:
+    """Whoever made users before may have told of their rights."""
+    Event.objects.all().delete()
+
+
 @pytest.fixture
 def rings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows with each ring of the bell."""

@@ -1,13 +1,17 @@
 """A project as its own process, under each kind of server."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.ports import free_port
 
@@ -21,13 +25,19 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Project:
-    """A Django project, and the environment variable by which it finds its SQLite file."""
+    """A Django project, the environment variable by which it finds its SQLite file, and its settings module."""
 
     package: str
     database_variable: str
+    settings: str = ""
+
+    @property
+    def settings_module(self) -> str:
+        return self.settings or f"{self.package}.settings"
 
 
-DEMO = Project("demo_project", "DEMO_DATABASE")
+DEMO = Project("demo_project", "DEMO_DATABASE", "tests.real_clients.settings")
+"""With its endpoint for customers open to everybody: these tests are of the protocol, not of logins."""
 FIXTURES = Project("tests.conformance", "CONFORMANCE_DATABASE")
 """Its tools do one thing each that the protocol has: ask, report progress, write to the log, announce changes."""
 
@@ -44,7 +54,7 @@ def environment(database: Path, project: Project = DEMO) -> dict[str, str]:
     return {
         **inherited,
         project.database_variable: str(database),
-        "DJANGO_SETTINGS_MODULE": f"{project.package}.settings",
+        "DJANGO_SETTINGS_MODULE": project.settings_module,
         "DEBUG": "0",
         "PYTHONUNBUFFERED": "1",
     }
@@ -87,6 +97,17 @@ class Site:
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}/mcp"
+
+    def asked(self, path: str) -> Any:
+        """What the site itself answers at a path, in JSON."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=PATIENCE) as response:
+            return json.load(response)
+
+    def run(self, code: str) -> str:
+        """What a program prints that has the site's settings and database."""
+        command = [sys.executable, "-c", f"import django; django.setup()\n{code}"]
+        given = environment(self.database, self.project)
+        return subprocess.run(command, cwd=PROJECT, env=given, check=True, capture_output=True, text=True).stdout
 
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
@@ -132,3 +153,15 @@ class Site:
             self.process.kill()
             self.process.wait(timeout=PATIENCE)
             raise AssertionError(f"{self.kind} had to be killed:\n{self.output()}") from None
+
+
+@contextmanager
+def served(project: Project, folder: Path, data: str) -> Iterator[Site]:
+    """A site under uvicorn, with a database in *folder* that the program *data* has filled."""
+    made = Site("uvicorn", folder / "site.sqlite3", folder / "output.txt", project)
+    manage(made.database, "migrate", "--verbosity", "0", project=project)
+    made.run(data)
+    made.start()
+    yield made
+    made.stop()
+    assert "Traceback" not in made.output(), made.output()

@@ -2,8 +2,7 @@
 
 import http.client
 import json
-import select
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -84,15 +83,14 @@ def test_a_host_that_is_not_ours_is_turned_away(site: Site) -> None:
 
 
 def test_a_body_larger_than_allowed_is_turned_away(site: Site) -> None:
-    """The answer may come before the body was sent, after which nobody listens to the rest."""
+    """The answer may come before the body was sent: a client that is cut off still reads it."""
     body = b" " * (4 * 1024 * 1024 + 1)
     with closing(http.client.HTTPConnection(HOST, site.port, timeout=30)) as connection:
         connection.putrequest("POST", "/mcp")
         for name, value in {**JSON, "Content-Length": str(len(body))}.items():
             connection.putheader(name, value)
         connection.endheaders()
-        answered, _, _ = select.select([connection.sock], [], [], 1)
-        if not answered:
+        with suppress(BrokenPipeError, ConnectionResetError):
             connection.send(body)
         assert connection.getresponse().status == 413
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, capabilities
+from django_mcp.eras.base import ACCEPTED, Answer, Inbound, adopt_key, capabilities
 from django_mcp.eras.legacy import control, sessions
 from django_mcp.eras.legacy.channel import QuietChannel
 from django_mcp.eras.legacy.connections import end_session, named_session, open_stream
@@ -73,10 +73,12 @@ class LegacyEra:
                 await inbound.runner.sync(partial(control.cancel, session, message.params))
             return ACCEPTED
         assert isinstance(message, Request)  # noqa: S101
-        if message.method != "initialize":
-            return await serve_request(message, version, session, inbound)
         try:
-            return await initialize(message, inbound)
+            if message.method == "initialize":
+                return await initialize(message, inbound)
+            if headers.IDEMPOTENCY_KEY in inbound.headers:
+                adopt_key(message, inbound)
+            return await serve_request(message, version, session, inbound)
         except ProtocolError as error:
             return failed(message, error)
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from django_mcp.core.channel import LEVELS
 from django_mcp.core.concurrency import detached, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.methods import known_resources
+from django_mcp.core.known import known_resources
 from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import LegacyChannel
 from django_mcp.live import log

@@ -174,7 +174,7 @@ async def _initialize(request: Request, session: Session, inbound: Inbound) -> A
 
 
 async def _events(address: str, session: Session, inbound: Inbound) -> AsyncGenerator[Event, None]:
-    subscription = await follow(topic(session))
+    subscription = await follow(topic(session), principal=inbound.principal)
     joined = Joined()
     try:
         yield Event(address.encode(), kind="endpoint")
@@ -210,7 +210,7 @@ async def _said(
             elif found.data == INITIALIZED and not hears:
                 hears = True
                 await run(session.refresh_from_db)
-                joined.add(changes_for(session, inbound.server, None))
+                joined.add(changes_for(session, inbound, None))
             elif found.data.startswith(CALL):
                 call = await run(session.calls.filter(key=found.data.removeprefix(f"{CALL} ")).first)
                 if call is not None:

@@ -111,7 +111,7 @@ async def _asked(needed: InputRequired, channel: LegacyChannel, inbound: Inbound
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
     if inbound.wire.can_hold:
-        return Answer(200, stream=tail(channel.call, position))
+        return Answer(200, stream=tail(channel.call, position, inbound.principal))
     inbound.wire.send(Event(retry=RETRY_MS))
     return Answer(200)
 

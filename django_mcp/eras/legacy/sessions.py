@@ -6,9 +6,10 @@ Many clients ``initialize`` on each connect and never come back, so a session th
 import datetime
 import hashlib
 import secrets
+from collections.abc import Collection
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from django_mcp.conf import settings
@@ -88,6 +89,15 @@ def end_session(session: Session) -> None:
 def subscriptions_of(session: Session) -> list[str]:
     """The URIs it is subscribed to by now; none where it has ended."""
     return Session.objects.filter(pk=session.pk).values_list("subscriptions", flat=True).first() or []
+
+
+def forget_subscriptions(session: Session, uris: Collection[str]) -> None:
+    """Take *uris* out of those it is subscribed to."""
+    with transaction.atomic():
+        locked = Session.objects.select_for_update().filter(pk=session.pk).first()
+        if locked is not None:
+            locked.subscriptions = [each for each in locked.subscriptions if each not in uris]
+            locked.save(update_fields=["subscriptions"])
 
 
 def topic(session: Session) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import ASKING, Context
 from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.discovery import behind
 from django_mcp.core.methods import dispatch, may_speak
 from django_mcp.core.registry import MCPServer
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, Wire, capabilities, context_for, response
+from django_mcp.eras.base import ACCEPTED, Answer, Inbound, Wire, adopt_key, capabilities, context_for, response
 from django_mcp.eras.modern.channel import ModernChannel
 from django_mcp.eras.modern.listening import listen
 from django_mcp.eras.modern.states import seal, unseal
@@ -56,6 +57,8 @@ class ModernEra:
 
     async def _result(self, request: Request, inbound: Inbound) -> Answer:
         asked = check_request(request, inbound)
+        if headers.IDEMPOTENCY_KEY in inbound.headers:
+            adopt_key(request, inbound)
         server = inbound.server
         finish = partial(complete, server=server)
         match request.method:
@@ -73,7 +76,7 @@ class ModernEra:
         try:
             if may_speak(server, request.method, request.params):
                 channel.follow_client()
-            result = await dispatch(context)
+            result = await dispatch(context, extended=True)
         except InputRequired as needed:
             state = seal(channel.dialogue, request, server, inbound.principal)
             fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
@@ -115,7 +118,8 @@ async def resume(context: Context, inbound: Inbound) -> None:
 
 def is_repeatable(context: Context) -> bool:
     """Whether running the call again with the same answers does no harm."""
-    tool = context.server.tools.get(str(context.params.get("name")))
+    server, params = context.server, context.params
+    tool = server.tools.get(str(params.get("name"))) or behind(server, params)
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 
 
@@ -157,10 +161,10 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
 
 def discover(server: MCPServer, wire: Wire) -> Result:
     """``server/discover``: what a client may want to know before it calls."""
-    fields: dict[str, Any] = {
-        "supportedVersions": list(versions.SUPPORTED),
-        "capabilities": capabilities(server, wire),
-    }
+    declared = capabilities(server, wire)
+    if server.extensions:
+        declared["extensions"] = {name: dict(each.settings) for name, each in server.extensions.items()}
+    fields: dict[str, Any] = {"supportedVersions": list(versions.SUPPORTED), "capabilities": declared}
     if server.instructions:
         fields["instructions"] = server.instructions
     return Result(fields, ttl_ms=server.ttl_ms, public=True)

@@ -1,14 +1,13 @@
 """``subscriptions/listen``: one stream of the changes a client asked for (2026-07-28, Subscriptions)."""
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from django_mcp.core.channel import Channel
-from django_mcp.core.methods import known_resources
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.known import known_resources
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, capabilities, context_for, notification
+from django_mcp.eras.hearing import Hearing
 from django_mcp.live import changes
 from django_mcp.live.follower import follow, position
 from django_mcp.protocol import envelope
@@ -46,28 +45,27 @@ async def listen(request: Request, inbound: Inbound) -> Answer:
         known = await known_resources(context_for(inbound, request, None, {}, Channel()), uris)
         if known:
             honoured["resourceSubscriptions"] = known
-    return Answer(200, stream=_stream(request.id, honoured, inbound.server))
+    return Answer(200, stream=_stream(request.id, honoured, inbound))
 
 
-async def _stream(request_id: RequestId, honoured: Mapping[str, Any], server: MCPServer) -> AsyncGenerator[Event, None]:
+async def _stream(request_id: RequestId, honoured: Mapping[str, Any], inbound: Inbound) -> AsyncGenerator[Event, None]:
+    server = inbound.server
     meta = {envelope.SUBSCRIPTION: request_id}
     methods = {changes.list_changed_method(kind) for name, kind in KINDS.items() if name in honoured}
-    uris = set(honoured.get("resourceSubscriptions", ()))
+    hearing = Hearing(inbound, methods, honoured.get("resourceSubscriptions", ()))
     began = await position()
-    subscription = await follow(changes.topic(server))
+    subscription = await follow(changes.topic(server), principal=inbound.principal)
+    # What changed before anybody listened is none of its business.
+    subscription.wants = lambda entry: entry.id > began and hearing.wants(entry)
     try:
         acknowledged = {"_meta": meta, "notifications": honoured}
         yield Event(notification("notifications/subscriptions/acknowledged", acknowledged))
-        async with aclosing(subscription.entries()) as entries:
-            async for entry in entries:
-                if entry is None:
+        async with aclosing(subscription.batches()) as batches:
+            async for entries in batches:
+                if not entries:
                     yield KEEP_ALIVE
-                    continue
-                change = json.loads(entry.data)
-                if entry.id <= began:  # was so before anybody listened
-                    continue
-                if change["method"] in methods or change["params"].get("uri") in uris:
-                    yield Event(notification(change["method"], {**change["params"], "_meta": meta}))
+                for told in await hearing.told(entries):
+                    yield Event(notification(told.method, {**told.params, "_meta": meta}))
         own = {**meta, envelope.SERVER_INFO: server.implementation}
         yield Event(encode_result(request_id, {"resultType": "complete", "_meta": own}))
     finally:

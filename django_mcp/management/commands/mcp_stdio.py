@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.auth.base import authenticators
 from django_mcp.auth.public import Public
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer, servers
-from django_mcp.endpoint.gate import Endpoint
 from django_mcp.endpoint.lines import take_streams
 from django_mcp.endpoint.stdio import serve
 
@@ -41,6 +40,8 @@ class Command(BaseCommand):
         server = find_server(options["server"])
         name = options["user"]
         principal = everybody(server) if name is None else find_user(name)
+        if server.user_passes_test is not None and not server.user_passes_test(principal.user):
+            raise CommandError(f"The endpoint {server.name!r} is not for this user.")
         serve(server, principal, *(self.streams or take_streams()))
 
 
@@ -62,8 +63,6 @@ def find_user(name: str) -> Principal:
     Raises:
         CommandError: there is none, or they may not sign in.
     """
-    if not apps.is_installed("django.contrib.auth"):
-        raise CommandError("This site has no users: django.contrib.auth is not installed. Leave --user out.")
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
 
     model = get_user_model()
@@ -82,7 +81,7 @@ def everybody(server: MCPServer) -> Principal:
     Raises:
         CommandError: it is not.
     """
-    for each in Endpoint(server).authenticators if server.authentication else ():
+    for each in authenticators(server):
         if isinstance(each, Public):
-            return each.authenticate({})
+            return each.everybody
     raise CommandError(f"The endpoint {server.name!r} is not open to everybody: say who calls with --user NAME.")

@@ -1,15 +1,14 @@
 """Who calls is what a header says. It proves nothing, and needs no password either."""
 
-from collections.abc import Mapping
-
+from django_mcp import Authenticator, Head
 from django_mcp.core.principal import Principal
 
 
-class ByHeader:
+class ByHeader(Authenticator):
     """Recognises everybody by the name in ``X-User``."""
 
     blocking = False
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal | None:
-        name = headers.get("x-user")
+    def authenticate(self, head: Head, server: object) -> Principal | None:
+        name = head.headers.get("x-user")
         return None if name is None else Principal(kind="header", id=name, user=None)

@@ -170,7 +170,7 @@ class Counters(BaseModel):
     tasks: int
 
 
-@tool(read_only=True)
+@tool(read_only=True, output_limit=0)
 async def watch_process() -> Counters:
     """The queries since the last time, and the tasks there are now."""
     queries = list(counters.queries)

@@ -8,6 +8,6 @@ Environment variables besides those of the conformance site:
 
 from tests.conformance.settings import *  # noqa: F403
 
-INSTALLED_APPS = ["django_mcp", "tests.faults.site"]
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django_mcp", "tests.faults.site"]
 ASGI_APPLICATION = "tests.faults.site.asgi.application"
 DJANGO_MCP = {"AUTHENTICATION": ["tests.faults.site.callers.ByHeader"], "NAME": "faults"}

@@ -1,11 +1,15 @@
 """``manage.py demo``: from a fresh checkout to a running endpoint, and how to point a client at it."""
 
 import json
+import os
+import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
@@ -20,6 +24,12 @@ class Command(BaseCommand):
     help = "Prepares the sample data and serves the demo until Ctrl-C."
     # prepare() runs the checks: some of Django's open the database, and the port comes first.
     requires_system_checks = ()
+    is_own_process = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run as a command: from here on the process is this command's alone."""
+        self.is_own_process = True
+        super().run_from_argv(argv)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default=HOST, help="address to listen on (default: %(default)s)")
@@ -29,6 +39,7 @@ class Command(BaseCommand):
         # First of all: nobody should wait for a database to learn that the port is taken.
         if problem := port_problem(port, host, "manage.py demo --port {}"):
             raise CommandError(problem)
+        self.match_address(host, port)
         try:
             self.prepare()
             self.serve(host, int(port))
@@ -36,6 +47,16 @@ class Command(BaseCommand):
             # Ctrl-C while preparing. Once the reactor runs, it takes the signal and serve() returns.
             pass
         self.stdout.write("\nStopped.")
+
+    def match_address(self, host: str, port: str) -> None:
+        """Start again with BASE_URL in the environment, where it is not given and the settings guessed another.
+
+        Tokens are issued for that address, and settings are read before a command knows its arguments.
+        """
+        address = f"http://{address_of(host)}:{port}"
+        if self.is_own_process and "BASE_URL" not in os.environ and address != settings.BASE_URL:
+            os.environ["BASE_URL"] = address
+            os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - the command that was typed
 
     def prepare(self) -> None:
         """Bring the tables and the sample data up to date; both do nothing where that is so already."""
@@ -64,7 +85,7 @@ class Command(BaseCommand):
             reactor.callLater(0, announce)
 
         def announce() -> None:
-            self.stdout.write(banner(f"http://{host}:{port}", self.heading()))
+            self.stdout.write(banner(settings.BASE_URL, self.heading()))
             self.stdout.flush()
 
         Server(
@@ -81,6 +102,13 @@ class Command(BaseCommand):
         return self.style.MIGRATE_HEADING if self.stdout.isatty() else str
 
 
+def address_of(host: str) -> str:
+    """What to write into a URL to reach who listens on *host*."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - on every address, this machine's own among them
+        return HOST
+    return f"[{host}]" if ":" in host else host
+
+
 def banner(site: str, heading: Callable[[str], str] = str) -> str:
     """Everything to copy from the terminal: addresses, logins, and settings for each client.
 
@@ -88,34 +116,76 @@ def banner(site: str, heading: Callable[[str], str] = str) -> str:
         site: The demo's address, without a slash at its end.
         heading: Applied to each heading, for its colour.
     """
-    endpoint = f"{site}/mcp"
-    width = max(len(user.username) for user in SAMPLE_USERS) + 2
-    password_width = max(len(user.password) for user in SAMPLE_USERS) + 2
-    people = [f"{user.username:{width}}{user.password:{password_width}}{user.role}" for user in SAMPLE_USERS]
+    endpoints = {
+        f"{site}/mcp": "for everybody who can sign in: ben, anna, admin",
+        f"{site}/staff/mcp": "for staff: anna, admin",
+        f"{site}/open/mcp": "for anybody, without signing in; read-only",
+    }
+    pages = {
+        f"{site}/": "the front page",
+        f"{site}/o/access/": "applications with access, to take it back",
+        f"{site}/admin/": "the admin, for anna and admin",
+    }
     sections = {
-        "Endpoint": endpoint,
-        "Admin": f"{site}/admin/",
-        "Sample users: name, password, role": "\n".join(people),
-        **client_settings(endpoint),
+        "Endpoints": columns(endpoints.items()),
+        "Pages": columns(pages.items()),
+        "Sample users: name, password, role": columns(SAMPLE_USERS),
+        **client_settings(site),
+        **key_settings(site),
     }
     parts = [f"{heading(title)}\n{indent(text, '  ')}" for title, text in sections.items()]
     return "\n" + "\n\n".join([*parts, "The demo is running. Press Ctrl-C to stop it."])
 
 
-def client_settings(endpoint: str) -> dict[str, str]:
-    """How each client is told of the endpoint, in the form it reads, ready to paste."""
+def columns(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text as a table."""
+    rows = list(rows)
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    lines = ("".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def client_settings(site: str) -> dict[str, str]:
+    """How each client is told of the endpoint, in the form it reads, ready to paste.
+
+    The address is all they need: they open the login page themselves.
+    """
+    endpoint = f"{site}/mcp"
     inspector = "npx @modelcontextprotocol/inspector"
     return {
-        "Claude Code": f"claude mcp add --transport http travel {endpoint}",
+        "Claude Code; then type /mcp in it to sign in": f"claude mcp add --transport http travel {endpoint}",
         "VS Code: .vscode/mcp.json": as_json({"servers": {"travel": {"type": "http", "url": endpoint}}}),
         "Cursor: .cursor/mcp.json": as_json({"mcpServers": {"travel": {"url": endpoint}}}),
-        "MCP Inspector: in the terminal, then in the browser (Node.js 22.19 or newer)": (
-            f"{inspector} --cli {endpoint} --transport http --method tools/list\n"
-            f"{inspector} --server-url {endpoint} --transport http"
+        "MCP Inspector: in the browser, then in the terminal without signing in (Node.js 22.19 or newer)": (
+            f"{inspector} --server-url {endpoint} --transport http\n"
+            f"{inspector} --cli {site}/open/mcp --transport http --method tools/list"
         ),
     }
 
 
-def as_json(settings: dict[str, Any]) -> str:
+def key_settings(site: str) -> dict[str, str]:
+    """How a program calls that cannot open a browser: make a key, and send it."""
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "search_bookings", "arguments": {}},
+    }
+    return {
+        "Scripts and CI: an API key, and a call with it": (
+            f"{python()} manage.py mcp_key create --user ben --name laptop\n"
+            f"curl {site}/mcp -H 'Authorization: Bearer PASTE-THE-KEY-HERE' -H 'Content-Type: application/json' \\\n"
+            f"  -H 'Accept: application/json, text/event-stream' -d '{json.dumps(message)}'"
+        ),
+    }
+
+
+def python() -> str:
+    """How to call the Python that runs this, from the folder that it was called in."""
+    running = Path(sys.executable)
+    return str(running.relative_to(Path.cwd())) if running.is_relative_to(Path.cwd()) else str(running)
+
+
+def as_json(value: dict[str, Any]) -> str:
     """JSON as people write it."""
-    return json.dumps(settings, indent=2)
+    return json.dumps(value, indent=2)

@@ -21,6 +21,7 @@ OURS = (
     models.Activity,
     models.Hotel,
     models.Flight,
+    models.Airport,
     models.City,
     models.Document,
     models.RegionPreference,
@@ -62,6 +63,7 @@ def load(today: date, people: list[User]) -> None:
     """Fill the agency's empty tables with the data of *today*."""
     _, agent, customer = people
     by_slug = {city.slug: city for city in models.City.objects.bulk_create(sample_data.cities())}
+    models.Airport.objects.bulk_create(sample_data.airports(by_slug))
     hotels = models.Hotel.objects.bulk_create(sample_data.hotels(by_slug))
     activities = models.Activity.objects.bulk_create(sample_data.activities(by_slug))
     flights = models.Flight.objects.bulk_create(sample_data.flights(by_slug, today), batch_size=BATCH)

@@ -1,0 +1,138 @@
+"""The agency's data as resources: which fields, which rows, and what may be asked of them. Nothing else is shown.
+
+``view_permission = None`` lets everybody who may call the endpoint; without it, it takes Django's own permission.
+"""
+
+from typing import Any
+
+from demo_project.travel import models
+from demo_project.travel.endpoints import SIGNED_IN, staff
+from demo_project.travel.icons import BED, PLANE
+from django_mcp import Context, ModelResource, register, server
+
+
+class Catalogue(ModelResource):
+    """What the agency shows to everybody who is signed in."""
+
+    view_permission = None
+
+
+@register(models.City, server=SIGNED_IN)
+class Cities(Catalogue):
+    """A place with an airport, a climate and things to do."""
+
+    uri, lookup_field, title_field = "travel://cities", "slug", "name"
+    fields = ["name", "country", "region", "airport", "airport_name", "timezone", "airports", "trips"]
+    search_fields, filters = ["name", "slug", "country", "=airport"], ["region", "country"]
+    findable, ordering = ["slug"], ["name"]
+    aggregates, dimensions = {}, ["region", "country"]
+
+
+@register(models.Airport, server=SIGNED_IN)
+class Airports(Catalogue):
+    """An airport, by its IATA code."""
+
+    uri, lookup_field, title_field = "travel://airports", "code", "name"
+    fields = ["code", "name", "city", "city__name"]
+    search_fields, filters, ordering = ["=code", "name", "city__name"], ["city"], ["code"]
+
+
+@register(models.Flight, server=SIGNED_IN)
+class Flights(Catalogue):
+    """One departure in one cabin, with the fare of today. To find flights for a day, use search_flights."""
+
+    fields = ["number", "airline", "origin", "destination", "departs", "arrives", "cabin", "price", "seats_left"]
+    title_field, icons, max_listed = "number", [PLANE], 0
+    tools = ["get", "aggregate"]
+    filters = ["origin", "destination", "airline", "cabin", "departs__date", "departs__year", "departs__month"]
+    aggregates, dimensions = {"price": ["min", "max", "avg"]}, ["airline", "cabin", "departs__month"]
+
+
+@register(models.Hotel, server=SIGNED_IN)
+class Hotels(Catalogue):
+    """A house the agency has rooms in. Prices are in euros, per room and night."""
+
+    fields = ["name", "city", "city__name", "district", "stars", "rating", "price", "breakfast"]
+    uri, title_field, icons = "travel://hotels", "name", [BED]
+    search_fields = ["name", "district", "city__name"]
+    filters = ["city", "stars__gte", "rating__gte", "price__lte", "breakfast"]
+    ordering, sortable_by = ["city__name", "name"], ["price", "rating", "stars"]
+    aggregates, dimensions = {"price": ["min", "max", "avg"]}, ["city__name", "stars"]
+
+
+@register(models.Activity, server=SIGNED_IN)
+class Activities(Catalogue):
+    """Something to do in a city. Prices are in euros, per person."""
+
+    fields = ["name", "city", "city__name", "category", "description", "price", "duration"]
+    title_field, max_listed = "name", 0
+    search_fields, filters = ["name", "description", "city__name"], ["city", "category", "price__lte"]
+    sortable_by, aggregates, dimensions = ["price", "name"], {"price": ["min", "avg"]}, ["category", "city__name"]
+
+
+@register(models.Trip, server=SIGNED_IN)
+class Trips(Catalogue):
+    """A trip that the agency planned and somebody came home from."""
+
+    uri, lookup_field, title_field = "trips://history", "slug", "title"
+    fields = ["title", "city", "city__name", "starts", "ends", "travellers", "cost", "rating", "itinerary"]
+    search_fields, filters = ["title", "itinerary", "city__name"], ["city", "rating__gte", "starts__year"]
+    ordering, sortable_by = ["-starts"], ["cost", "rating"]
+
+
+@register(models.RegionPreference, server=SIGNED_IN)
+class Preferences(Catalogue):
+    """What the agency's customers like in a part of the world: pace, lodging, interests, months to avoid."""
+
+    uri, lookup_field, name, plural, tools = "travel://preferences", "region", "preferences", "preferences", ["get"]
+    fields = ["region", "summary", "preferences"]
+
+
+@register(models.Document, server=SIGNED_IN)
+class Documents(Catalogue):
+    """A guide, a policy or a list, in Markdown. search_documents finds them."""
+
+    uri, lookup_field, title_field, modified_field = "travel://documents", "slug", "title", "updated"
+    fields, content_fields, tools = ["title", "category", "text", "updated"], {"text": "text/markdown"}, ["get"]
+
+
+@register(models.CalendarEvent, server=SIGNED_IN)
+class CalendarEvents(Catalogue):
+    """An entry in the agency's calendar, or in your own."""
+
+    fields = ["title", "starts", "ends", "location", "notes"]
+    title_field, max_listed = "title", 0
+    search_fields, filters = ["title", "location", "notes"], ["starts__gte", "starts__lt", "starts__year"]
+    ordering = ["starts"]
+
+    def get_queryset(self, ctx: Context) -> Any:
+        return models.CalendarEvent.objects.visible_to(ctx.user)
+
+
+@register(models.Booking, server=server)
+class OwnBookings(Catalogue):
+    """Your own bookings of flights and hotels, the newest first. Nobody else's are shown."""
+
+    fields = [
+        *("reference", "status", "flight", "flight__number", "flight__departs", "hotel", "hotel__name"),
+        *("hotel__city__name", "check_in", "nights", "travellers", "room", "seat", "insurance", "total", "created"),
+    ]
+    lookup_field, title_field, icons, max_listed = "reference", "reference", [BED], 50
+    search_fields, ordering = ["=reference", "hotel__name", "hotel__city__name", "=flight__number"], ["-created"]
+    filters = ["status", "check_in__gte", "check_in__lte", "flight__departs__gte"]
+    aggregates, dimensions = {"total": ["sum"]}, ["status"]
+
+    def get_queryset(self, ctx: Context) -> Any:
+        return models.Booking.objects.made_by(ctx.user)
+
+
+@register(models.Booking, server=staff)
+class AllBookings(OwnBookings):
+    """Everybody's bookings, the newest first."""
+
+    view_permission = "travel.view_booking"
+    fields = [*OwnBookings.fields, "user__username"]
+    filters = [*OwnBookings.filters, "user__username", "hotel__city__name"]
+
+    def get_queryset(self, ctx: Context) -> Any:  # noqa: ARG002 - all of them, for whoever may view bookings
+        return models.Booking.objects.all()

@@ -1,0 +1,1 @@
+"""What a site has already, as tools and prompts: forms, views, templates."""

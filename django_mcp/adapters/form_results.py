@@ -1,0 +1,68 @@
+"""What a caller is told of a form that was accepted."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.db import models
+from pydantic_core import to_json
+
+from django_mcp.adapters.form_schema import asked
+from django_mcp.core.context import Context
+from django_mcp.exposure.field_types import to_json_value
+from django_mcp.exposure.tools import show_row
+from django_mcp.exposure.viewing import Viewer
+from django_mcp.primitives.output import ToolResult
+
+
+def accepted(ctx: Context, done: Any, filled: Iterable[forms.BaseForm], *, change: bool) -> Any:
+    """The result for what handling a form gave: rows as their declaration shows them, and otherwise what it is.
+
+    Args:
+        ctx: the call.
+        done: a row, a list of rows, None, or anything that a tool may return.
+        filled: the form, or those of a set, valid.
+        change: a row that was there before was changed.
+    """
+    verb = "changed" if change else "created"
+    if isinstance(done, models.Model):
+        words = f"The {done._meta.verbose_name} was {verb}."  # noqa: SLF001 - Django's documented API
+        return _told(words, _row(ctx, done, next(iter(filled))))
+    if isinstance(done, list) and any(isinstance(each, models.Model) for each in done):
+        rows = [_row(ctx, obj, form) for obj, form in zip(done, filled, strict=False)]
+        options = done[0]._meta  # noqa: SLF001 - Django's documented API
+        words = f"1 {options.verbose_name} was" if len(done) == 1 else f"{len(done)} {options.verbose_name_plural} were"
+        return _told(f"{words} {verb}.", {"rows": [row for row in rows if row is not None]})
+    if done is None:
+        return "The form was accepted."
+    return done
+
+
+def _told(words: str, data: dict[str, Any] | None) -> Any:
+    return words if data is None else ToolResult(data, text=f"{words}\n{to_json(data).decode()}")
+
+
+def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
+    """A row as the model's declaration at the endpoint shows it to the caller, or else what was given of it.
+
+    None: the declaration does not let the caller see it.
+    """
+    exposed = ctx.server.exposed.get(type(obj))
+    if exposed is None:
+        return {"pk": to_json_value(obj.pk), **given_values(form)}
+    viewer = Viewer(ctx)
+    return show_row(exposed, viewer, viewer.door(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
+
+
+def given_values(form: forms.BaseForm) -> dict[str, Any]:
+    """The cleaned values of the fields that can be given, but no passwords."""
+    return {
+        name: _plain(form.cleaned_data[name])
+        for name, field in asked(form).items()
+        if name in form.cleaned_data and getattr(field.widget, "input_type", None) != "password"
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.name if isinstance(value, UploadedFile) else to_json_value(value)

@@ -1,0 +1,118 @@
+"""Forms as tools see them: one form whose fields are arguments, or a set of forms that is an array."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseError
+from django.utils.text import camel_case_to_spaces
+
+from django_mcp.adapters.form_filling import Data, fill, problems, put, unknown
+from django_mcp.adapters.form_rows import keep_hidden, narrow
+from django_mcp.adapters.form_schema import asked, form_schema
+from django_mcp.core.context import Context
+from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.write_forms import keep, written_by
+from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.sentences import abridged
+
+
+class FormSource:
+    """A form class.
+
+    Args:
+        form_class: the class.
+        form_kwargs: takes the context, gives further arguments of the class.
+        most_bytes: how large a file may be.
+        changes: rows that are there are changed: what is not given stays.
+        label: for messages to the site's owner.
+
+    Attributes:
+        model: whose rows it writes, or None.
+        schema: JSON Schema of its arguments.
+
+    Raises:
+        ImproperlyConfigured: it cannot be made.
+    """
+
+    def __init__(
+        self,
+        form_class: Any,
+        form_kwargs: Callable[[Context], Mapping[str, Any]] | None,
+        most_bytes: int,
+        label: str,
+        *,
+        changes: bool,
+    ) -> None:
+        self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
+        self.model = getattr(getattr(form_class, "_meta", None), "model", None)
+        form = unbound(form_class, label, has_arguments=form_kwargs is not None)
+        self.schema = form_schema(form, asked(form), most_bytes)
+        if changes and self.model is not None:
+            kept = set(written_by(form))
+            self.schema["required"] = [name for name in self.schema.get("required", ()) if name not in kept]
+
+    def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+        """The form, filled in and valid.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: the row it is about, new or there already; None for a form that makes its own, or has none.
+
+        Raises:
+            ArgumentError: the arguments do not fit, or the form says no.
+        """
+        options = {} if self._kwargs is None else dict(self._kwargs(ctx))
+        data: Data = Data()
+        prefix = options.get("prefix", self._class.prefix)
+        for name, value in given.items():  # some forms look what was chosen before they make their fields
+            put(data, f"{prefix}-{name}" if prefix else name, value)
+        if obj is not None:
+            options["instance"] = obj
+        form: forms.BaseForm = self._class(data=data, files=Data(), **options)
+        found = [*unknown(given, asked(form)), *self._problems(ctx, form, given)]
+        if found:
+            raise ArgumentError(abridged(found))
+        return form
+
+    def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
+        viewer = Viewer(ctx)
+        is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
+        mine = asked(form)
+        narrow(form, given, viewer)
+        if is_change:
+            keep(form, form.instance, given)
+        fill(form, given, self._most_bytes)
+        found = list(problems(form, given, mine))
+        if is_change and not found:
+            keep_hidden(form, form.instance, given, viewer)
+        return found
+
+    def forms(self, form: Any) -> list[forms.BaseForm]:
+        """The forms that were filled in."""
+        return [form]
+
+
+def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
+    """A form nobody has filled in, to read its fields.
+
+    One that wants arguments, or finds no database yet, is read as its class has it.
+    """
+    try:
+        return form_class()
+    except DatabaseError:
+        pass
+    except Exception as error:
+        if not has_arguments:
+            msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
+            raise ImproperlyConfigured(msg) from error
+    base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
+    return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
+
+
+def words_of(form_class: type) -> str:
+    """``send invoice`` of ``SendInvoiceForm``."""
+    return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"

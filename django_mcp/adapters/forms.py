@@ -1,0 +1,282 @@
+"""``form_tool``: a form of the site as a tool. The form validates and saves, as it does for people."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, overload
+
+from django import forms
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.db.models import Model
+from django.http import Http404
+from django.utils import translation
+
+from django_mcp.adapters.form_results import accepted
+from django_mcp.adapters.form_rows import Lookup
+from django_mcp.adapters.form_sources import FormSource, words_of
+from django_mcp.adapters.formsets import FormSetSource
+from django_mcp.core.context import Context
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.generated import function
+from django_mcp.core.selection import Where
+from django_mcp.exposure.write_saving import check_at_once, in_database
+from django_mcp.exposure.write_words import stored
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.functions import EMPTY, underlying
+from django_mcp.primitives.options import check_options
+from django_mcp.primitives.schema import ArgumentError, Arguments
+from django_mcp.primitives.sentences import missing_argument
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.uploads import MOST_BYTES
+
+F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
+
+Handle = Callable[[Context, Any], Any]
+Kwargs = Callable[[Context], Mapping[str, Any]]
+
+
+@overload
+def form_tool(
+    form_class: F,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    handle: Handle | str | None = None,
+    result: Handle | None = None,
+    form_kwargs: Kwargs | None = None,
+    instance: Callable[[Context], Any] | None = None,
+    lookup: str | None = None,
+    queryset: Callable[[Context], Any] | None = None,
+    argument: str | None = None,
+    max_file_bytes: int = MOST_BYTES,
+    server: Where = None,
+    **options: Any,
+) -> F: ...
+@overload
+def form_tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    handle: Handle | str | None = None,
+    result: Handle | None = None,
+    form_kwargs: Kwargs | None = None,
+    instance: Callable[[Context], Any] | None = None,
+    lookup: str | None = None,
+    queryset: Callable[[Context], Any] | None = None,
+    argument: str | None = None,
+    max_file_bytes: int = MOST_BYTES,
+    server: Where = None,
+    **options: Any,
+) -> Callable[[F], F]: ...
+def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any) -> Any:
+    """Offer a form as a tool: ``form_tool(BookingForm)``, or ``@form_tool`` on the class, bare and called.
+
+    The class is left as it is, and given back. Its fields are the arguments; a set of forms is one argument, an array.
+    Nobody needs a permission for it unless you say so, for a form does not know who may use it: say ``permission=``,
+    ``groups=``, ``scopes=`` or ``visible=``, as the view of the form does.
+
+    Args:
+        form_class: a ``Form``, a ``ModelForm``, or a set of them as ``formset_factory`` and its kin make it.
+        name: by default after the class: ``create_booking`` and ``update_booking`` for a ``ModelForm``.
+        description: for the model; by default the docstring of the class.
+        handle: takes the context and the valid form, and does with it what the view does; or the name of a method of
+            the form. By default ``"save"``. What it gives is the result; rows are shown as their declaration at the
+            endpoint shows them, or else with what was given of them.
+        result: takes the context and what handling gave, gives the result. Its return annotation makes the output
+            schema.
+        form_kwargs: takes the context, gives further arguments of the class, like ``{"user": ctx.user}``; of a set,
+            of each form in it. An ``instance`` among them is a new object that has values already.
+        instance: takes the context, gives the row that the form changes.
+        lookup: a unique field, like ``"pk"``, by which callers say which row the form changes.
+        queryset: takes the context, gives the rows among which ``lookup`` looks; by default those that the model's
+            declaration at the endpoint lets the caller see.
+        argument: what the array of a set is called; by default after the model or the form.
+        max_file_bytes: how large a file may be.
+        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        **options: those of ``tool``: ``title``, ``permission``, ``scopes``, ``atomic``, ``rate_limit``, ….
+
+    Raises:
+        ImproperlyConfigured: nothing would be done with the form, or it cannot be made, or an option does not fit it.
+    """
+
+    def register(made: F) -> F:
+        for each in servers_of(server):
+            each.add(FormTool(made, getattr(each, "server", each), **options).tool)
+        return made
+
+    return register if form_class is None else register(form_class)
+
+
+class FormArguments(Arguments):
+    """What a form takes. The form itself checks it, where it may ask the database."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self.names = tuple(schema["properties"])
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All of it, for the form to look at."""
+        return {"given": dict(values)}
+
+
+class FormTool:
+    """A form class and what is done with it.
+
+    Attributes:
+        tool: made of it.
+    """
+
+    def __init__(
+        self,
+        form_class: Any,
+        server: Any,
+        *,
+        handle: Handle | str | None = None,
+        result: Handle | None = None,
+        form_kwargs: Kwargs | None = None,
+        instance: Callable[[Context], Any] | None = None,
+        lookup: str | None = None,
+        queryset: Callable[[Context], Any] | None = None,
+        argument: str | None = None,
+        max_file_bytes: int = MOST_BYTES,
+        **options: Any,
+    ) -> None:
+        named = form_class.__name__ if isinstance(form_class, type) else f"a {type(form_class).__name__}"
+        self._label = f"form_tool({named})"
+        check_options(self._label, options, FormTool.__init__, Tool.__init__, Primitive.__init__)
+        self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
+        if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
+            raise self._wrong("it takes a form class, or a class that formset_factory made")
+        changes = instance is not None or lookup is not None
+        self._source: FormSource | FormSetSource = (
+            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label)
+            if self._is_set
+            else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes)
+        )
+        self._written = getattr(form_class, "model", None) if self._is_set else self._source.model
+        self._changes = changes and not self._is_set
+        self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
+        self._check_instance(changes, queryset, lookup)
+        self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
+        call = function(self._run, self._name(form_class), "", [], self, _returns(result, handle))
+        call.__module__ = form_class.__module__
+        if self._written is not None and not changes and handle is None:
+            options = {"read_only": False, "destructive": False, "idempotent": False, **options}
+        options.setdefault("description", self._words(form_class))
+        self.tool = Tool(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
+        self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
+
+    def _wrong(self, words: str) -> ImproperlyConfigured:
+        return ImproperlyConfigured(f"{self._label}: {words}.")
+
+    def _handling(self, form_class: Any, handle: Handle | str | None) -> Handle:
+        if callable(handle):
+            if inspect.iscoroutinefunction(handle):
+                raise self._wrong("handle must be a plain function, for forms are synchronous")
+            return handle
+        method = "save" if handle is None else handle
+        if not callable(getattr(form_class, method, None)):
+            raise self._wrong(
+                f"the class has no method {method!r}, so nothing would be done with what was filled in; say "
+                "handle=lambda ctx, form: …, or the name of a method"
+            )
+        return lambda _, form: getattr(form, method)()
+
+    def _check_instance(self, changes: bool, queryset: Any, lookup: str | None) -> None:
+        model, is_inline = self._source.model, self._is_set and self._source.model is not None
+        if changes and model is None:
+            raise self._wrong("instance and lookup are for a ModelForm, or an inline set of forms")
+        if is_inline and not changes:
+            raise self._wrong("an inline set of forms belongs to a row; say which with lookup or instance")
+        if queryset is not None and lookup is None:
+            raise self._wrong("queryset is where lookup looks; say lookup='pk' too")
+        if lookup in self._source.schema["properties"]:
+            raise self._wrong(f"the form has a field {lookup!r} too; use lookup='pk'")
+
+    def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
+        model: Any = self._source.model
+        if queryset is None and model not in server.exposed:
+            raise self._wrong(
+                f"{model.__name__} is not registered at {server!r}, so it is not known which rows callers "
+                "may change; register it first, or say queryset=lambda ctx: …"
+            )
+        return Lookup(model, name, queryset, self._label)
+
+    # Words
+
+    def _schema(self) -> dict[str, Any]:
+        schema = self._source.schema
+        if self._lookup is None:
+            return schema
+        return {
+            **schema,
+            "properties": {self._lookup.name: self._lookup.schema, **schema["properties"]},
+            "required": [self._lookup.name, *schema.get("required", ())],
+        }
+
+    def _name(self, form_class: type) -> str:
+        if isinstance(self._source, FormSetSource):
+            return f"create_{self._source.argument}" if self._written else self._source.argument
+        words = words_of(form_class).replace(" ", "_")
+        return f"{'update' if self._changes else 'create'}_{words}" if self._written else words
+
+    def _words(self, form_class: type) -> str:
+        own = inspect.cleandoc(form_class.__doc__) if form_class.__doc__ else ""
+        if self._written is None:
+            return own or f"{words_of(form_class).capitalize()}."
+        options = self._written._meta  # noqa: SLF001 - Django's documented API
+        if self._changes:
+            more = "What is not given stays as it is."
+            return f"{own}\n\n{more}" if own else f"Changes one {options.verbose_name}. {more}"
+        many = options.verbose_name_plural if self._is_set else f"one {options.verbose_name}"
+        return own or f"Creates {many}."
+
+    # A call
+
+    def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
+        given = keywords["given"]
+        with translation.override(ctx.language), self._database(), stored(self._label):
+            obj = self._row(ctx, given)
+            form = self._source.bound(ctx, given, obj)
+            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+            done = self._handle(ctx, form)
+            if self._written is not None:
+                check_at_once(self._written)
+            if self._result is not None:
+                return self._result(ctx, done)
+            return accepted(ctx, done, self._source.forms(form), change=is_change)
+
+    def _database(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._written is None else in_database(self._written)
+
+    def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
+        """The row that the form is about; None where it makes its own, or has none.
+
+        Raises:
+            ToolError: there is none for the caller.
+        """
+        if self._lookup is not None:
+            if self._lookup.name not in given:
+                raise ArgumentError([missing_argument([self._lookup.name])])
+            return self._lookup.find(ctx, given.pop(self._lookup.name))
+        try:
+            obj = None if self._instance is None else self._instance(ctx)
+        except (ObjectDoesNotExist, Http404):
+            obj = None
+        if obj is None and self._instance is not None:
+            raise ToolError("There is nothing here that you could change.")
+        return obj
+
+
+def _returns(*calls: Any) -> Any:
+    """The return annotation of the first of *calls* that has one a schema can be made of."""
+    for call in calls:
+        if call is None or isinstance(call, str):
+            continue
+        found = typing.get_type_hints(underlying(call), include_extras=True).get("return", EMPTY)
+        if found not in (None, type(None), EMPTY) and not (isinstance(found, type) and issubclass(found, Model)):
+            return found
+        return EMPTY
+    return EMPTY

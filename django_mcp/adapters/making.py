@@ -1,0 +1,34 @@
+"""What packages under ``contrib`` make tools with, besides the public names."""
+
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.generated import function, shaped
+from django_mcp.core.registry import every_server
+from django_mcp.core.selection import Where
+from django_mcp.exposure.field_types import json_type
+from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.schema import ArgumentError, Arguments, json_schema, typed_dict
+from django_mcp.primitives.sentences import abridged, missing_argument, sentences, written
+from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.words import shortened, with_article
+
+__all__ = [
+    "EMPTY",
+    "ArgumentError",
+    "Arguments",
+    "Parameter",
+    "Tool",
+    "Where",
+    "abridged",
+    "every_server",
+    "function",
+    "json_schema",
+    "json_type",
+    "missing_argument",
+    "sentences",
+    "servers_of",
+    "shaped",
+    "shortened",
+    "typed_dict",
+    "with_article",
+    "written",
+]

@@ -1,0 +1,259 @@
+"""API keys in the admin: made and shown once, listed, revoked."""
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+from django.views.decorators.debug import sensitive_variables
+
+from django_mcp.admin.choices import STYLES, checkboxes, endpoint_choices, scope_choices
+from django_mcp.auth.identifiers import path_of
+from django_mcp.auth.keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
+from django_mcp.conf import settings
+from django_mcp.core.registry import servers
+from django_mcp.core.scopes import declared
+from django_mcp.models import APIKey
+
+if TYPE_CHECKING:
+    _ModelAdmin = admin.ModelAdmin[APIKey]
+    _ModelForm = forms.ModelForm[APIKey]
+    _Keys = QuerySet[APIKey]
+else:
+    _ModelAdmin = admin.ModelAdmin
+    _ModelForm = forms.ModelForm
+    _Keys = QuerySet
+
+WORDS = {
+    State.ACTIVE: gettext_lazy("active"),
+    State.REVOKED: gettext_lazy("revoked"),
+    State.EXPIRED: gettext_lazy("expired"),
+    State.USER_INACTIVE: gettext_lazy("user inactive"),
+}
+
+WRITTEN = ("created", "expires", "revoked", "last_used")
+
+
+class NewKeyForm(_ModelForm):
+    """What a key is to be, as ``create_key`` takes it."""
+
+    endpoints = checkboxes(
+        label=gettext_lazy("Endpoints"), choices=endpoint_choices, help_text=gettext_lazy("Where the key opens.")
+    )
+    scopes = checkboxes(
+        label=gettext_lazy("Scopes"),
+        choices=scope_choices,
+        required=False,
+        help_text=gettext_lazy("What the key allows. If you tick none: what the endpoints ask of every caller."),
+    )
+    days = forms.IntegerField(
+        label=gettext_lazy("Days"),
+        initial=lambda: min(DAYS, settings.API_KEY_DAYS),
+        min_value=1,
+        help_text=gettext_lazy("How long the key lives."),
+    )
+
+    class Meta:
+        model = APIKey
+        fields = ("user", "name")
+
+    class Media:
+        """Its styles."""
+
+        css = STYLES
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["endpoints"].initial = [each.name for each in servers() if takes_keys(each)][:1]
+
+    def clean(self) -> dict[str, Any]:
+        """Say what ``create_key`` would refuse."""
+        given = super().clean() or self.cleaned_data
+        if not self.errors:
+            problems = find_problems(
+                given["user"], given["name"], given["endpoints"], given["scopes"] or None, given["days"]
+            )
+            for field, words in problems.items():
+                self.add_error(field, words)
+        return given
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Keys that can be used, and those that cannot."""
+
+    title = gettext_lazy("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:  # noqa: ARG002
+        """Each state by its value."""
+        return [(state.value, words) for state, words in WORDS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: _Keys) -> _Keys:  # noqa: ARG002
+        """The keys in the chosen state; the first reason counts, as in ``state_of``."""
+        now = timezone.now()
+        unrevoked = queryset.filter(revoked=None)
+        match self.value():
+            case State.REVOKED.value:
+                return queryset.exclude(revoked=None)
+            case State.EXPIRED.value:
+                return unrevoked.filter(expires__lte=now)
+            case State.ACTIVE.value | State.USER_INACTIVE.value as state:
+                return unrevoked.filter(expires__gt=now, user__is_active=state == State.ACTIVE.value)
+        return queryset
+
+
+@admin.register(APIKey)
+class APIKeyAdmin(_ModelAdmin):
+    """A key is made here, shown once, and later at most renamed or revoked."""
+
+    list_display = ("name", "prefix", "user", "endpoint_names", "state", "expires", "last_used")
+    list_filter = (StateFilter, "created")
+    list_select_related = ("user",)
+    ordering = ("-pk",)
+    raw_id_fields = ("user",)
+    actions = ("revoke_selected",)
+    readonly_fields = (*("prefix", "user", "endpoint_names", "scope_words", "state"), *WRITTEN)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, row: APIKey) -> str:
+        """Whether it can be used."""
+        return str(WORDS[state_of(row)])
+
+    @admin.display(description=gettext_lazy("endpoints"))
+    def endpoint_names(self, row: APIKey) -> str:
+        """Where it opens."""
+        return ", ".join(row.endpoints)
+
+    @admin.display(description=gettext_lazy("scopes"))
+    def scope_words(self, row: APIKey) -> str:
+        """What it allows."""
+        known = declared()
+        return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in row.scopes) or "–"
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
+        """The user model may have another name for names."""
+        return ("name", "prefix", f"user__{get_user_model().USERNAME_FIELD}")
+
+    def get_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
+        """All of it is chosen when the key is made."""
+        return ("user", "name", "endpoints", "scopes", "days") if obj is None else ("name", *self.readonly_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:  # noqa: ARG002
+        """And later only the name can be changed."""
+        return () if obj is None else self.readonly_fields
+
+    def get_form(self, request: HttpRequest, obj: APIKey | None = None, change: bool = False, **options: Any) -> Any:
+        """The form that makes keys, or that of a name."""
+        if obj is not None:
+            return super().get_form(request, obj, change=change, **options)
+        form = super().get_form(request, obj, change=change, form=NewKeyForm, fields=("user", "name"))
+        return type("NewKeyForm", (form,), {"clean_user": _own_user_or_superuser(request)})
+
+    # Making
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """With one button: what follows is the page with the key."""
+        buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
+        return super().add_view(request, form_url, {**(extra_context or {}), **buttons})
+
+    @sensitive_variables()
+    def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:
+        """Make the key; or change a name."""
+        if change:
+            super().save_model(request, obj, form, change)
+            return
+        given = form.cleaned_data
+        row, key = create_key(
+            given["user"],
+            given["name"],
+            endpoints=given["endpoints"],
+            scopes=given["scopes"] or None,
+            days=given["days"],
+        )
+        vars(obj).update(vars(row))
+        obj.shown_once = key  # type: ignore[attr-defined] # of this one object, for response_add
+
+    @sensitive_variables()
+    def response_add(self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None) -> HttpResponse:  # noqa: ARG002
+        """The page with the key. It is the answer itself: a redirect would need a place to keep the key in between."""
+        request.current_app = self.admin_site.name
+        opened = [each for each in servers() if each.name in obj.endpoints]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Your new API key"),
+            "opts": self.opts,
+            "row": obj,
+            "key": obj.shown_once,  # type: ignore[attr-defined]
+            "scope_words": self.scope_words(obj),
+            "addresses": [(path_of(each), takes_keys(each)) for each in opened],
+        }
+        answer = TemplateResponse(request, "admin/django_mcp/apikey/shown_once.html", context)
+        answer.headers["Cache-Control"] = "no-store, private"
+        answer.headers["Referrer-Policy"] = "no-referrer"
+        return answer
+
+    # Revoking
+
+    def get_urls(self) -> list[URLPattern]:
+        """And the page that asks whether a key is to be revoked."""
+        view = self.admin_site.admin_view(self.revoke_view)
+        return [path("<int:pk>/revoke/", view, name="django_mcp_apikey_revoke"), *super().get_urls()]
+
+    def revoke_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Ask, and by POST do it."""
+        row = self.get_object(request, str(pk))
+        if row is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined, no-any-return]
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        if request.method == "POST":
+            self._revoke(request, row)
+            self.message_user(request, _("The key “%s” is revoked.") % row, messages.SUCCESS)
+            listing = reverse("admin:django_mcp_apikey_changelist", current_app=self.admin_site.name)
+            return HttpResponseRedirect(listing)
+        request.current_app = self.admin_site.name
+        context = {**self.admin_site.each_context(request), "title": _("Revoke API key"), "opts": self.opts, "row": row}
+        return TemplateResponse(request, "admin/django_mcp/apikey/revoke.html", context)
+
+    @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
+    def revoke_selected(self, request: HttpRequest, queryset: _Keys) -> None:
+        """Revoke those that are not yet."""
+        count = sum(self._revoke(request, row) for row in queryset)
+        words = ngettext("%d API key is revoked.", "%d API keys are revoked.", count) % count
+        self.message_user(request, words, messages.SUCCESS)
+
+    def _revoke(self, request: HttpRequest, row: APIKey) -> bool:
+        if changed := revoke_key(row):
+            self.log_change(request, row, _("Revoked."))
+        return changed
+
+    def delete_model(self, request: HttpRequest, obj: APIKey) -> None:
+        """Open streams end with it."""
+        revoke_key(obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: _Keys) -> None:
+        """Open streams end with them."""
+        for row in queryset:
+            revoke_key(row)
+        super().delete_queryset(request, queryset)
+
+
+def _own_user_or_superuser(request: HttpRequest) -> Any:
+    """Whoever makes a key for another can act as them, so permission to add keys must not be enough for that."""
+
+    def clean_user(form: Any) -> Any:
+        user = form.cleaned_data["user"]
+        if user != request.user and not request.user.is_superuser:
+            raise forms.ValidationError(_("Only superusers make keys for others. Choose yourself."))
+        return user
+
+    return clean_user

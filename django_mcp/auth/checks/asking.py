@@ -1,0 +1,57 @@
+"""Authenticators: that they can be made, and that each of them is asked."""
+
+from collections.abc import Iterator
+
+from django.core.checks import CheckMessage, Error
+
+from django_mcp.auth.base import Authenticator, authenticators
+from django_mcp.auth.checks.base import check, made
+from django_mcp.auth.external import ExternalTokens
+from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.public import Public
+from django_mcp.core.registry import servers
+
+
+@check()
+def check_authenticators() -> Iterator[CheckMessage]:
+    """Authenticators that cannot be made, or are none."""
+    for server in servers():
+        try:
+            wrong = [each for each in authenticators(server) if not isinstance(each, Authenticator)]
+        except Exception as error:  # noqa: BLE001 - whatever a site's own class raises
+            yield Error(
+                f"An authenticator of {server!r} cannot be made: {error}",
+                hint="Write objects, classes or dotted paths of django_mcp.Authenticator, like 'django_mcp.OAuth'.",
+                obj=server,
+                id="django_mcp.E006",
+            )
+            continue
+        for each in wrong:
+            yield Error(
+                f"{each!r} among the authenticators of {server!r} is none.",
+                hint="Make its class a subclass of django_mcp.Authenticator.",
+                obj=server,
+                id="django_mcp.E006",
+            )
+
+
+@check()
+def check_order() -> Iterator[CheckMessage]:
+    """Authenticators that are never asked, for one before them has an answer to everything."""
+    for server in servers():
+        given = made(server)
+        for place, each in enumerate(given):
+            behind = [other for other in given[:place] if _answers_for(other, each)]
+            if behind:
+                yield Error(
+                    f"{type(each).__name__} of {server!r} is never asked: {type(behind[0]).__name__} stands before it "
+                    "and answers first.",
+                    hint=f"Put {type(behind[0]).__name__} behind it: they are asked in order.",
+                    obj=server,
+                    id="django_mcp.E021",
+                )
+
+
+def _answers_for(first: object, second: object) -> bool:
+    """Whether *first* leaves nothing for *second*: ``Public`` takes all, ``OAuth`` refuses tokens it does not know."""
+    return isinstance(first, Public) or (isinstance(first, OAuth) and isinstance(second, ExternalTokens))

@@ -1,0 +1,233 @@
+"""JWT access tokens of an authorization server that is not this site (RFC 9068)."""
+
+import base64
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.utils.module_loading import import_string
+from django.views.decorators.debug import sensitive_variables
+
+from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
+from django_mcp.auth.identifiers import canonical, resource_of
+from django_mcp.auth.issuers import IssuerKeys, is_safe_address
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+
+Claims = Mapping[str, Any]
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Signatures with a key pair. With ``none`` or a shared secret, whoever reads the public key could sign."""
+_SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_TYPES = {"", "jwt", "application/jwt", "at+jwt", "application/at+jwt"}
+_SPEAKS_OF_SOMETHING_ELSE = frozenset({"at_hash", "c_hash", "cnf"})
+"""Claims of ID tokens, and of tokens that are worthless without a key of the client's (RFC 7800)."""
+
+
+class ExternalTokens(Authenticator):
+    """Access tokens of one external authorization server.
+
+    Several can stand in the list, one for each issuer. They come before ``OAuth``, which takes every token that it
+    does not know for a bad one.
+
+    Args:
+        issuer: its identifier, exactly as its tokens have it in ``iss``.
+        user: takes a token's verified claims, gives a Django user or None; or the dotted path of such a function.
+            ``ExternalTokens.by_username()`` and ``ExternalTokens.by_verified_email`` are two.
+        audience: what must be in ``aud``, for a server that cannot be told an endpoint's URL. By default the URL of the
+            endpoint. Endpoints with the same audience take each other's tokens.
+        algorithms: signatures that are taken, out of ``ALGORITHMS``.
+        jwks_url: where the keys are, for an issuer without metadata.
+        leeway: seconds by which the clocks may differ.
+        scope_claim: where the scopes are, a string with spaces or a list; by default ``scope``, or else ``scp``. A
+            token without has no scopes: the endpoint is then one with ``MCPServer(scopes=[])``.
+
+    Raises:
+        ImproperlyConfigured: the issuer is no https URL, or an algorithm is none of those.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        *,
+        user: Callable[[Claims], Any] | str,
+        audience: str | None = None,
+        algorithms: Sequence[str] = ALGORITHMS,
+        jwks_url: str | None = None,
+        leeway: int = 30,
+        scope_claim: str | None = None,
+    ) -> None:
+        for url in filter(None, [issuer, jwks_url]):
+            if not is_safe_address(url):
+                raise ImproperlyConfigured(f"ExternalTokens: {url!r} is no address of an issuer; write an https URL.")
+        if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= set(ALGORITHMS):
+            known = ", ".join(ALGORITHMS)
+            raise ImproperlyConfigured(f"ExternalTokens: algorithms {algorithms!r}; give a list out of {known}.")
+        self.issuer = issuer
+        self.audience = audience
+        self.algorithms = tuple(algorithms)
+        self.leeway = leeway
+        self.scope_claims = ("scope", "scp") if scope_claim is None else (scope_claim,)
+        self.keys = IssuerKeys(issuer, jwks_url)
+        self._user = user
+
+    @sensitive_variables()
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        """The user of a token of this issuer; None for a token of anybody else's.
+
+        Raises:
+            InvalidToken: it says that it is of this issuer, and is bad.
+            AuthorizationServerAway: there are no keys to tell.
+        """
+        token = bearer(head.headers)
+        header, claims = (None, None) if token is None else _unverified(token)
+        if token is None or header is None or claims is None or claims.get("iss") != self.issuer:
+            return None
+        claims = self._verified(token, header)
+        if not self._is_for(claims.get("aud"), server):
+            raise InvalidToken
+        user = self._user_of(claims)
+        client = next((claims[name] for name in ("client_id", "azp") if _is_text(claims.get(name))), None)
+        return Principal(
+            kind="external",
+            id=f"{user.pk}:{_digest(self.issuer, claims['sub'], client)}",
+            user=user,
+            scopes=self._scopes(claims),
+            client_id=client,
+            credential=str(claims.get("jti") or "")[:255],
+            expires=_moment(claims["exp"]),
+            steps_up=True,
+        )
+
+    def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
+        """The issuer."""
+        return (self.issuer,)
+
+    @staticmethod
+    def by_username(claim: str = "sub") -> Callable[[Claims], Any]:
+        """Finds the user whose name is in *claim*, exactly. Only for a claim that people cannot choose themselves."""
+
+        def user(claims: Claims) -> Any:
+            from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app registry
+
+            name = claims.get(claim)
+            found = get_user_model()._default_manager.get_by_natural_key(name) if _is_text(name) else None  # noqa: SLF001
+            return found if found is not None and found.get_username() == name else None
+
+        return user
+
+    @staticmethod
+    def by_verified_email(claims: Claims) -> Any:
+        """Finds the only user with the token's ``email``, which ``email_verified`` must vouch for."""
+        from django.contrib.auth import get_user_model  # noqa: PLC0415
+
+        email = claims.get("email")
+        if claims.get("email_verified") is not True or not _is_text(email):
+            return None
+        field = get_user_model().get_email_field_name()
+        found = list(get_user_model()._default_manager.filter(**{f"{field}__iexact": email})[:2])  # noqa: SLF001
+        # A database may hold letters equal that are not.
+        return found[0] if len(found) == 1 and getattr(found[0], field).lower() == str(email).lower() else None
+
+    @cached_property
+    def _find_user(self) -> Callable[[Claims], Any]:
+        return import_string(self._user) if isinstance(self._user, str) else self._user
+
+    def _user_of(self, claims: Claims) -> Any:
+        try:
+            user = self._find_user(claims)
+        except ObjectDoesNotExist:
+            user = None
+        if user is None or not user.is_active:
+            raise InvalidToken
+        return user
+
+    @sensitive_variables()
+    def _verified(self, token: str, header: Claims) -> Claims:
+        """The claims, after the signature, the times and the type were looked at."""
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in self.algorithms or str(header.get("typ") or "").lower() not in _TYPES:
+            raise InvalidToken
+        if kid is not None and not isinstance(kid, str):
+            raise InvalidToken
+        for key in self.keys.find(kid, algorithm):
+            claims = _claims_if_signed(token, key, algorithm, self.leeway)
+            if claims is not None:
+                break
+        else:
+            raise InvalidToken
+        if claims.get("iss") != self.issuer or not _is_text(claims.get("sub")):
+            raise InvalidToken
+        if _SPEAKS_OF_SOMETHING_ELSE & claims.keys():
+            raise InvalidToken
+        return claims
+
+    def _is_for(self, given: Any, server: MCPServer) -> bool:
+        audiences = [each for each in (given if isinstance(given, list) else [given]) if _is_text(each)]
+        if self.audience is not None:
+            return self.audience in audiences
+        return resource_of(server) in {_canonical_or_none(each) for each in audiences}
+
+    def _scopes(self, claims: Claims) -> frozenset[str]:
+        given = next((claims[name] for name in self.scope_claims if name in claims), ())
+        return frozenset(given.split() if isinstance(given, str) else map(str, given or ()))
+
+
+@sensitive_variables()
+def _unverified(token: str) -> tuple[Claims | None, Claims | None]:
+    """Header and claims as the token has them, which prove nothing; None for what is no signed JWT."""
+    if not _SHAPE.fullmatch(token):
+        return None, None
+    header, claims, _ = token.split(".")
+    return _decoded(header), _decoded(claims)
+
+
+def _decoded(part: str) -> Claims | None:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@sensitive_variables()
+def _claims_if_signed(token: str, key: Any, algorithm: str, leeway: int) -> Claims | None:
+    """The claims of a token that *key* has signed, which begins and ends to be valid; None for any other."""
+    from jwcrypto.common import JWException  # noqa: PLC0415 - brings a large library
+    from jwcrypto.jwt import JWT  # noqa: PLC0415
+
+    jwt = JWT(algs=[algorithm], expected_type="JWS")
+    jwt.leeway = leeway
+    try:
+        jwt.deserialize(token, key)  # looks at exp and nbf where they are there
+        claims: Claims = json.loads(jwt.claims)
+        _moment(claims["exp"])
+    except (JWException, ValueError, TypeError, KeyError, OverflowError, OSError):
+        return None
+    return claims
+
+
+def _moment(seconds: Any) -> datetime.datetime:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError("no time")
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
+def _canonical_or_none(uri: str) -> str | None:
+    try:
+        return canonical(uri)
+    except ValueError:
+        return None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _digest(*parts: str | None) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

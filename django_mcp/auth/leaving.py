@@ -1,0 +1,44 @@
+"""Who logs out, or may no longer log in, loses open streams at once; credentials are refused by the next look.
+
+Streams of an API key that opens something else now are ended too, after they were told: they know what it opened.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_out
+from django.db.models.signals import post_save, pre_save
+from django.dispatch import receiver
+
+from django_mcp.live.revocation import end_streams
+from django_mcp.live.rights import differs, renew_streams
+from django_mcp.models import APIKey
+
+
+@receiver(user_logged_out, dispatch_uid="django_mcp.auth.leaving.logout")
+def end_session_streams(user: Any, **_: Any) -> None:
+    """End what pages of the site opened for a user who logs out."""
+    if user is not None:
+        end_streams("session", str(user.pk))
+
+
+@receiver(post_save, sender=settings.AUTH_USER_MODEL, dispatch_uid="django_mcp.auth.leaving.inactive")
+def end_streams_of_inactive(instance: Any, **_: Any) -> None:
+    """End the streams of a user who is deactivated, of the site's pages and of API keys."""
+    if not instance.is_active:
+        end_streams("session", str(instance.pk))
+        for key in APIKey.objects.filter(user_id=instance.pk, revoked=None).values_list("pk", flat=True):
+            end_streams("api_key", str(key))
+
+
+@receiver(pre_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_is_saved")
+def look_at_key(instance: Any, update_fields: Any, **_: Any) -> None:
+    """Note whether a key will open something else."""
+    instance.opens_other = differs(instance, ("endpoints", "scopes"), update_fields)
+
+
+@receiver(post_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_was_saved")
+def renew_streams_of_key(instance: Any, **_: Any) -> None:
+    """Renew the streams of a key that opens something else."""
+    if vars(instance).pop("opens_other", False):
+        renew_streams("api_key", str(instance.pk))

@@ -1,0 +1,125 @@
+"""OAuth access tokens of this site's own authorization server: one query, and every rule on one page.
+
+django-oauth-toolkit's own check is not used. It takes tokens without an audience, tokens of deactivated users, of
+clients that nobody approved, and the registration token it hands to anybody (``docs/decisions/0012``).
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import JSONObject
+from django.utils import timezone
+
+from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
+from django_mcp.auth.identifiers import base_url, canonical, resource_of
+from django_mcp.auth.keys import is_key
+from django_mcp.conf import settings
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+from django_mcp.core.scopes import expanded
+
+
+class OAuth(Authenticator):
+    """Access tokens from django-oauth-toolkit, in the ``Authorization`` header and nowhere else."""
+
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        """The user and client of a token that was issued for this endpoint.
+
+        Raises:
+            InvalidToken: whatever is wrong with it.
+        """
+        token = bearer(head.headers)
+        if token is None or is_key(token):
+            return None
+        row = find_token(token)
+        if row is None or row.application is None or not is_for(row.resource, server):
+            raise InvalidToken
+        policy = Policy(row.policy)
+        scopes = frozenset(row.scope.split())
+        if policy.blocked or registration_scope() in scopes or not is_usable(row.application, head):
+            raise InvalidToken
+        acts_for_itself = row.application.authorization_grant_type == "client-credentials"
+        if acts_for_itself and (policy.acts_as is None or policy.acts_as != row.user_id):
+            raise InvalidToken
+        if row.user is None or not row.user.is_active:
+            raise InvalidToken
+        return Principal(
+            kind="client" if acts_for_itself else "oauth",
+            id=f"{row.user_id}:{row.application_id}",
+            user=row.user,
+            scopes=scopes if policy.scopes is None else expanded(scopes) & expanded(policy.scopes),
+            client_id=row.application.client_id,
+            credential=str(row.pk),
+            expires=row.expires,
+            tools=policy.tools,
+            steps_up=not acts_for_itself,
+        )
+
+    def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
+        """This site; without an address it is none, which a system check says (``django_mcp.E010``)."""
+        return (base_url(),) if settings.BASE_URL else ()
+
+
+class Policy:
+    """A ``ClientPolicy`` as the token's query brings it: JSON, or None for a client without one."""
+
+    def __init__(self, row: dict[str, Any] | None) -> None:
+        row = row or {}
+        self.blocked = bool(row.get("blocked"))
+        self.acts_as: int | None = row.get("acts_as")
+        self.scopes = _set(row.get("scopes"))
+        self.tools = _set(row.get("tools"))
+
+
+def find_token(token: str) -> Any:
+    """The live access token, its user, application and policy; None for an unknown or expired one. One query."""
+    from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
+    from django_mcp.oauth.toolkit import get_access_token_model  # noqa: PLC0415
+
+    policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
+    policy = policies.values(policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", acts_as="acts_as_id"))
+    return (
+        get_access_token_model()
+        .objects.filter(token_checksum=hashlib.sha256(token.encode()).hexdigest(), expires__gt=timezone.now())
+        .select_related("user", "application")
+        .annotate(policy=Subquery(policy))
+        .first()
+    )
+
+
+def is_for(resources: Any, server: MCPServer) -> bool:
+    """Whether a token was issued for this endpoint: exactly, for an empty list is none (RFC 8707, section 2)."""
+    wanted = resource_of(server)
+    for resource in resources if isinstance(resources, list) else ():
+        try:
+            if canonical(resource) == wanted:
+                return True
+        except (ValueError, TypeError, AttributeError):
+            continue
+    return False
+
+
+def is_usable(application: Any, head: Head) -> bool:
+    """Whether the application may be used, as a swapped model may decide by the request."""
+    from django_mcp.oauth.toolkit import AbstractApplication  # noqa: PLC0415
+
+    if type(application).is_usable is AbstractApplication.is_usable:
+        return True
+    return bool(application.is_usable(head.edge()))
+
+
+def registration_scope() -> str:
+    """The scope of tokens that manage registrations, which open nothing here."""
+    from django_mcp.oauth.toolkit import oauth2_settings  # noqa: PLC0415
+
+    return str(oauth2_settings.DCR_REGISTRATION_SCOPE)
+
+
+def _set(value: Any) -> frozenset[str] | None:
+    """A JSON list, or its text, as a set; None for none."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    return None if value is None else frozenset(map(str, value))

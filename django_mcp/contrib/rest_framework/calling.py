@@ -1,0 +1,132 @@
+"""From the arguments of a call to the view's response and back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from django.contrib.auth.models import AnonymousUser
+from rest_framework.parsers import BaseParser
+from rest_framework.response import Response
+from rest_framework.status import HTTP_204_NO_CONTENT, is_client_error
+from rest_framework.versioning import AcceptHeaderVersioning, QueryParameterVersioning
+
+from django_mcp import Context, ToolError, ToolResult
+from django_mcp.adapters.making import ArgumentError, missing_argument
+from django_mcp.adapters.paths import nothing_with
+from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, site_request
+from django_mcp.adapters.responses import tool_result
+from django_mcp.contrib.rest_framework.addresses import NoSuchURLError, place
+from django_mcp.contrib.rest_framework.answers import answered
+from django_mcp.contrib.rest_framework.arguments import APIArguments, Sent
+from django_mcp.contrib.rest_framework.dialect import Schema
+from django_mcp.contrib.rest_framework.refusals import refused
+from django_mcp.contrib.rest_framework.views import Operation
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a tool calls.
+
+    Attributes:
+        arguments: of the tool.
+        output: JSON Schema of the tool's structured content; None where nobody said what comes back.
+        version: of the API, for views with versions.
+        mounted: the view is in the URLconf.
+        done: what a model is told of an answer without a body.
+    """
+
+    operation: Operation
+    arguments: APIArguments
+    output: Schema | None
+    version: str | None
+    mounted: bool
+    done: str
+
+    def __call__(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
+        """Call the view as the caller, and tell what it answered.
+
+        Raises:
+            ToolError: it refused.
+            ArgumentError: no URL of it can be made of the arguments.
+        """
+        given = keywords["given"]
+        sent = self.arguments.sent(given)
+        path, view, args, variables, match = self._place(sent)
+        request: Any = site_request(ctx, self._call(path, sent))
+        request.resolver_match = match
+        # What REST framework's own test client sets: the view's authenticators are not asked. There is no token to
+        # give: the caller's is for this endpoint, and for nothing behind it.
+        caller = AnonymousUser() if ctx.user is None else ctx.user
+        request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
+        response: Any = run_view(view, request, args, variables)
+        if is_client_error(response.status_code):
+            raise refused(response, self.arguments, given, ctx.user)
+        result = tool_result(response, request, ctx=ctx)
+        if response.status_code == HTTP_204_NO_CONTENT or (isinstance(response, Response) and response.data is None):
+            return ToolResult({} if self.output else None, text=self.done)
+        return answered(result, self.arguments, self.output)
+
+    def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
+        """The path, the view behind it, what it takes besides the request, and the resolver's match."""
+        values = dict(sent.path)
+        if (variable := self.operation.version_variable) and self.version is not None:
+            values[variable] = self.version
+        if not self.mounted:
+            path = "/".join(["", *(quote(str(value), safe="") for value in values.values()), ""])
+            return path or "/", self._unmounted, (), values, None
+        try:
+            path, match = place(self.operation, values, self.version)
+        except NoSuchURLError as error:
+            if error.lacking:
+                raise ArgumentError([missing_argument([name]) for name in sorted(error.lacking)]) from None
+            raise ToolError(nothing_with(sent.path)) from None
+        return path, match.func, match.args, match.kwargs, match
+
+    @cached_property
+    def _unmounted(self) -> Any:
+        view: Any = self.operation.view
+        mapping = [] if self.operation.mapping is None else [dict(self.operation.mapping)]
+        return view.as_view(*mapping, **self.operation.initkwargs)
+
+    def _call(self, path: str, sent: Sent) -> Call:
+        scheme = self.operation.view.versioning_class
+        accept, query = JSON, dict(sent.query)
+        if scheme and self.version is not None and issubclass(scheme, AcceptHeaderVersioning):
+            accept = f"{JSON}; {scheme.version_param}={self.version}"
+        if scheme and self.version is not None and issubclass(scheme, QueryParameterVersioning):
+            query[scheme.version_param] = self.version
+        content_type = MULTIPART if sent.files else self._content_type
+        body = sent.body if content_type == JSON else as_form(sent.body or {})
+        headers = {"Accept": f"{accept}, */*;q=0.1"}
+        return Call(self.operation.method, path, query, body, content_type, headers, sent.files)
+
+    @cached_property
+    def _content_type(self) -> str:
+        """What to send without files: JSON where the view takes it."""
+        parsers: list[BaseParser] = self.operation.instance().get_parsers()
+        taken = [each.media_type for each in parsers]
+        return next((each for each in (JSON, MULTIPART, FORM) if each in taken), JSON)
+
+
+def as_form(body: Any, prefix: str = "") -> dict[str, Any]:
+    """A body as REST framework reads forms: ``a.b`` for a member, ``a[0]b`` for one of an item, text for all else."""
+    found: dict[str, Any] = {}
+    for key, value in body.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            found |= as_form(value, f"{name}.")
+        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            for number, each in enumerate(value):
+                found |= as_form(each, f"{name}[{number}]") if isinstance(each, dict) else {f"{name}[{number}]": each}
+        else:
+            found[name] = [_text(each) for each in value] if isinstance(value, list) else _text(value)
+    return found
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,38 @@
+"""A system check: that the URLconf leads to what is published."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, register
+
+from django_mcp.adapters.making import every_server
+from django_mcp.contrib.rest_framework.addresses import addresses, missing
+from django_mcp.contrib.rest_framework.calling import Endpoint
+from django_mcp.contrib.rest_framework.tools import APITool
+
+
+@register("django_mcp")
+def check_addresses(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Tools whose calls would end nowhere."""
+    return [
+        Error(
+            f"The tool {tool.name!r} on {server!r} cannot reach its view. {missing(tool.endpoint.operation, known)}",
+            hint="Add the view to the URLconf, name variables with path_arguments={…}, or say mounted=False.",
+            id="django_mcp.E028",
+        )
+        for server in every_server()
+        for tool in server.tools.values()
+        if isinstance(tool, APITool) and tool.endpoint.mounted
+        for known in _unreachable(tool.endpoint)
+    ]
+
+
+def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
+    """The addresses of a view, where none of them has the variables that its tool can fill in."""
+    known = addresses(endpoint.operation, endpoint.version)
+    variables = endpoint.arguments.variables
+    version = endpoint.operation.version_variable
+    own = {version} if version and endpoint.version is not None else set()
+    least, most = {name for name, is_needed in variables.items() if is_needed} | own, {*variables, *own}
+    if not any(least <= each.variables.keys() <= most for each in known):
+        yield known

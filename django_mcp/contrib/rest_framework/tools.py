@@ -1,0 +1,180 @@
+"""One operation of a view as one tool."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from rest_framework.serializers import BaseSerializer, ListSerializer
+
+from django_mcp import Context
+from django_mcp.adapters.making import EMPTY, Tool, function, shaped
+from django_mcp.adapters.methods import hints
+from django_mcp.contrib.rest_framework import outgoing
+from django_mcp.contrib.rest_framework.answers import page_arguments
+from django_mcp.contrib.rest_framework.arguments import APIArguments
+from django_mcp.contrib.rest_framework.bodies import request_of, response_of
+from django_mcp.contrib.rest_framework.calling import Endpoint
+from django_mcp.contrib.rest_framework.columns import column_of, column_schema
+from django_mcp.contrib.rest_framework.dialect import Schema, from_annotation, inlined, structural
+from django_mcp.contrib.rest_framework.notes import NOTHING, OperationNote, note_of_operation, schema_of_note
+from django_mcp.contrib.rest_framework.parameters import Parameter, query_parameters, serializer_parameters
+from django_mcp.contrib.rest_framework.views import Operation
+from django_mcp.contrib.rest_framework.words import DONE, Noun, description
+
+ANY_KEY: Schema = {"type": ["integer", "string"]}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What ``api_tools`` was told besides the source; see there."""
+
+    names: Mapping[str, str]
+    request: Mapping[str, Any]
+    responses: Mapping[str, Any]
+    path_arguments: Mapping[str, Any]
+    version: str | None
+    mounted: bool
+    name: str | None
+    plural: str | None
+
+    def about(self, operation: Operation, given: Mapping[str, Any]) -> Any:
+        """What one of the mappings has for an operation, by action or by the name of its method; else ``NOTHING``."""
+        return given.get(operation.action, given.get(operation.handler, NOTHING))
+
+
+class APITool(Tool):
+    """A tool that calls a view.
+
+    Attributes:
+        endpoint: what it calls.
+    """
+
+    def __init__(self, endpoint: Endpoint, call: Any, **options: Any) -> None:
+        super().__init__(call, **options)
+        self.endpoint = endpoint
+
+
+class Described:
+    """All that a view tells of one operation, read once.
+
+    Raises:
+        ImproperlyConfigured: it cannot be read without a request from somebody.
+    """
+
+    def __init__(self, operation: Operation, told: Told) -> None:
+        self.operation = operation
+        self._told = told
+        self._label = f"api_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
+        try:
+            self._view = operation.instance()
+            self.note: OperationNote = note_of_operation(self._view, operation.decorated, operation.method)
+            self._request = request_of(operation, self._view, self.note, told.about(operation, told.request))
+            self._response = response_of(operation, self._view, self.note, told.about(operation, told.responses))
+            self.noun = Noun(operation.view, self._model, told.name, told.plural)
+            self._arguments = self._read_arguments()
+            self._output = self._read_output()
+        except ImproperlyConfigured:
+            raise
+        except Exception as error:
+            msg = (
+                f"{self._label} cannot be described: {error!r}. Views are asked what they take as for a schema, with "
+                "swagger_fake_view set and an anonymous caller; or say it with request={...} and responses={...}."
+            )
+            raise ImproperlyConfigured(msg) from error
+
+    def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
+        """The tool, with the options of ``@tool``."""
+        endpoint = Endpoint(
+            self.operation, self._arguments, self._output, self._told.version, self._told.mounted, self._done
+        )
+        returns = EMPTY if self._output is None else shaped(self._output)
+        own: dict[str, Any] = {**hints(self.operation.method)}
+        if self.operation.action == "create":
+            own["destructive"] = False
+        own["description"] = description(self.operation, self._view, self.noun, self.note)
+        own["title"] = self.note.summary or name.replace("_", " ").capitalize()
+        return APITool(
+            endpoint,
+            function(endpoint, name, "", [], self._view, returns),
+            context_type=Context,
+            name=name,
+            arguments=self._arguments,
+            **{**own, **options},
+        )
+
+    @property
+    def _done(self) -> str:
+        return DONE.get(self.operation.action, "Done.")
+
+    @cached_property
+    def _model(self) -> Any:
+        """The model of the view's rows; None where it has none that could be known here."""
+        queryset = getattr(self._view, "queryset", None)
+        if queryset is not None:
+            return queryset.model
+        serializer = self._response if isinstance(self._response, BaseSerializer) else self._request
+        serializer = getattr(serializer, "child", serializer)
+        if not isinstance(serializer, BaseSerializer):
+            serializer = getattr(self._view, "serializer_class", None)
+        return getattr(getattr(serializer, "Meta", None), "model", None)
+
+    # Arguments
+
+    def _read_arguments(self) -> APIArguments:
+        query = query_parameters(self.operation, self._view, self.note, self._model)
+        body = self._request
+        if self.operation.is_safe and isinstance(body, BaseSerializer):
+            query, body = [*query, *serializer_parameters(body)], None
+        made = APIArguments(list(self._variables()), query, body, self._label)
+        if paginator := getattr(self._view, "paginator", None):
+            pages = {each["name"] for each in paginator.get_schema_operation_parameters(self._view)}
+            made.paging = frozenset(pages & {each.name for each in query})
+        return made
+
+    def _variables(self) -> Iterator[Parameter]:
+        """The variables of the URL, in the order of a URL, with their types as far as they are known."""
+        operation, signature = self.operation, self.operation.parameters()
+        names = [*operation.variables, *([operation.lookup] if operation.lookup else []), *signature]
+        for name in dict.fromkeys([*names, *self._told.path_arguments]):
+            if name in {"format", operation.version_variable, None}:
+                continue
+            parameter = signature.get(name)
+            optional = parameter is not None and parameter.default is not parameter.empty and name != operation.lookup
+            yield Parameter(name, self._variable_schema(name, parameter), required=not optional)
+
+    def _variable_schema(self, name: str, parameter: Any) -> Schema:
+        if annotation := self._told.path_arguments.get(name):
+            return from_annotation(annotation) or ANY_KEY
+        if name == self.operation.lookup and self._model is not None:
+            column = column_of(self._model, self._view.lookup_field)
+            schema = ANY_KEY if column is None else column_schema(column)
+            words = "key" if self._view.lookup_field in {"pk", "id"} else self._view.lookup_field.replace("_", " ")
+            return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
+        if parameter is not None and parameter.annotation is not parameter.empty:
+            return from_annotation(parameter.annotation) or ANY_KEY
+        return ANY_KEY
+
+    # Output
+
+    def _read_output(self) -> Schema | None:
+        if self._response is NOTHING or self._response is None:
+            return None
+        schema = structural(schema_of_note(self._response, outgoing.schema_of))
+        schema = self._several(schema)
+        if schema.get("type") != "object":
+            schema = {"type": "object", "properties": {"result": schema}}
+        return schema if schema.get("properties") else None
+
+    def _several(self, schema: Schema) -> Schema:
+        """For what lists: the array, in what the paginator puts around it."""
+        operation = self.operation
+        is_list = operation.action == "list" and isinstance(self._response, BaseSerializer)
+        if is_list and not isinstance(self._response, ListSerializer):
+            schema = {"type": "array", "items": schema}
+        is_paged = operation.action == "list" or operation.mentions("paginate_queryset")
+        if schema.get("type") != "array" or not is_paged or not self._arguments.paging:
+            return schema
+        page = structural(inlined(self._view.paginator.get_paginated_response_schema(schema)))
+        return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}

@@ -1,0 +1,66 @@
+"""Protected resource metadata (RFC 9728): where to get a token. One document for each endpoint, and no others."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import URLPattern, re_path
+
+from django_mcp.auth.challenges import has_metadata, issuers
+from django_mcp.auth.identifiers import WELL_KNOWN, base_url, path_of
+from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.scopes import in_order
+
+_WELL_KNOWN = re.escape(WELL_KNOWN)
+
+OPEN_TO_ALL = {"Access-Control-Allow-Origin": "*"}
+"""Public documents, which pages of any origin may read."""
+
+
+def document(server: MCPServer, *, slash: bool) -> dict[str, Any]:
+    """The metadata of an endpoint.
+
+    Args:
+        server: the endpoint.
+        slash: as its URL is with a slash at its end: a client compares ``resource`` with the URL it was given.
+    """
+    found: dict[str, Any] = {
+        "resource": base_url() + path_of(server) + ("/" if slash else ""),
+        "authorization_servers": issuers(server),
+        "bearer_methods_supported": ["header"],
+        "resource_name": server.implementation.get("title") or server.implementation["name"],
+    }
+    if server.scopes:
+        found["scopes_supported"] = in_order(server.scopes).split()
+    return found
+
+
+def public_document(make: Callable[[], dict[str, Any]]) -> Callable[[HttpRequest], HttpResponse]:
+    """The view of a JSON document that everybody may read, pages of any origin included, and keep for a while."""
+
+    @login_not_required
+    def view(request: HttpRequest) -> HttpResponse:
+        if request.method == "OPTIONS":
+            return HttpResponse(status=204, headers={**OPEN_TO_ALL, "Access-Control-Allow-Headers": "*"})
+        if request.method not in {"GET", "HEAD"}:
+            return HttpResponse(status=405, headers={**OPEN_TO_ALL, "Allow": "GET, HEAD, OPTIONS"})
+        return JsonResponse(make(), headers={**OPEN_TO_ALL, "Cache-Control": "public, max-age=300"})
+
+    return view
+
+
+def metadata_patterns() -> list[URLPattern]:
+    """Patterns of the documents of all endpoints that take tokens; and the bare one, where there is one endpoint."""
+    found = []
+    protected = [server for server in servers() if has_metadata(server)]
+    for server in protected:
+        path = rf"^{_WELL_KNOWN}/{re.escape(server.path)}"
+        plain, slashed = (public_document(partial(document, server, slash=slash)) for slash in (False, True))
+        found.append(re_path(rf"{path}$", plain, name=f"{server.name}-metadata"))
+        found.append(re_path(rf"{path}/$", slashed))
+    if len(protected) == 1:
+        found.append(re_path(rf"^{_WELL_KNOWN}$", plain))
+    return found

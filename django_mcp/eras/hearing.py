@@ -1,0 +1,111 @@
+"""What one stream is told of an endpoint's changes: what it asked for, as long as that exists for its caller.
+
+A stream lives longer than rights and rows do. So the caller is asked about anew whenever there is something to tell:
+of what does not exist for them any more they hear once, as they do of what was deleted, and then never again.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.known import find_known, takes_queries
+from django_mcp.eras.base import Inbound, context_for
+from django_mcp.live import changes
+from django_mcp.live.log import Entry
+from django_mcp.live.patience import patiently
+from django_mcp.protocol.jsonrpc import Request
+
+logger = logging.getLogger("django_mcp")
+
+
+class Told(NamedTuple):
+    """A notification that goes out.
+
+    Attributes:
+        id: of its entry in the log.
+    """
+
+    id: int
+    method: str
+    params: Mapping[str, Any]
+
+
+class Hearing:
+    """Of one stream.
+
+    Args:
+        inbound: the request that opened it.
+        methods: the notifications of lists that it is to hear.
+        uris: the resources it is to hear of.
+
+    Attributes:
+        uris: those it is to hear of still. Whoever knows that they exist for the caller may add some.
+        lost: those it heard of for the last time.
+    """
+
+    def __init__(self, inbound: Inbound, methods: Collection[str], uris: Iterable[str] = ()) -> None:
+        self.uris = set(uris)
+        self.lost: set[str] = set()
+        self._inbound = inbound
+        self._methods = methods
+        self._names = changes.names_of(inbound.principal)
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether a change is among what it asked for."""
+        change = changes.read(entry.data)
+        if "for" in change and self._names.isdisjoint(change["for"]):
+            return False
+        return change["method"] in self._methods or change["params"].get("uri") in self.uris
+
+    async def told(self, entries: Iterable[Entry]) -> list[Told]:
+        """What goes out for changes that came together. The same is told but once where it is about rows."""
+        asked = [entry for entry in entries if self.wants(entry)]
+        wanted = [(entry.id, changes.read(entry.data)) for entry in asked]
+        known = await self.known(_uris(change for _, change in wanted))
+        if known is None:  # which is no reason to keep silent about the others
+            return [each for entry in asked for each in await self.told([entry])] if len(asked) > 1 else []
+        told: dict[Any, Told] = {}
+        for number, change in wanted:
+            uri, about = change["params"].get("uri"), change.get("about")
+            if about is not None and known.isdisjoint(about):
+                continue
+            if uri is not None and not self._is_heard(uri, known):
+                continue
+            key = number if about is None else (change["method"], uri)
+            told.setdefault(key, Told(number, change["method"], change["params"]))
+        return list(told.values())
+
+    def _is_heard(self, uri: str, known: Collection[str]) -> bool:
+        if uri not in self.uris:
+            return False
+        if uri not in known:
+            self.uris.discard(uri)
+            self.lost.add(uri)
+        return True
+
+    async def known(self, uris: Iterable[str]) -> set[str] | None:
+        """Those of *uris* that exist for the caller now; None where that cannot be found out."""
+        wanted = list(dict.fromkeys(uris))
+        if not wanted:
+            return set()
+        request = Request(0, "resources/subscribe", {})
+        context = context_for(self._inbound, request, None, {}, Channel())
+        if not takes_queries(self._inbound.server):
+            return set(find_known(context, wanted))
+        try:
+            return set(await patiently(shared_pool(), partial(find_known, context, wanted, afresh=True)))
+        except Exception:
+            logger.exception("nothing is told to %r, for what exists for them cannot be found out", context.principal)
+            return None
+
+
+def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """All that has to be asked about to tell of changes."""
+    for change in wanted:
+        about: Sequence[str] = change.get("about", ())
+        yield from about
+        if "uri" in change["params"]:
+            yield change["params"]["uri"]

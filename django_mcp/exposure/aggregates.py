@@ -1,0 +1,115 @@
+"""Counting and adding up rows, in groups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
+from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
+
+from django_mcp.exposure.field_types import json_type, to_json_value
+from django_mcp.exposure.guards import guarded
+from django_mcp.exposure.paths import Path
+from django_mcp.exposure.viewing import Viewer
+
+if TYPE_CHECKING:
+    from django_mcp.exposure.exposed import Exposed
+
+FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
+PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
+MOST_DIMENSIONS = 3
+COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is worked out of the rows of a group.
+
+    Attributes:
+        function: one of ``FUNCTIONS``.
+        path: to what.
+    """
+
+    function: str
+    path: Path
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there is none for a group in which no row has one."""
+        end = self.path.field
+        if self.function == "avg" and isinstance(end, models.IntegerField):
+            return {"type": ["number", "null"]}
+        kind = json_type(end)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What rows are grouped by.
+
+    Attributes:
+        path: to it.
+        part: of a date: one of ``PARTS``.
+    """
+
+    path: Path
+    part: str | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there may be none."""
+        kind = {"type": "integer"} if self.part else json_type(self.path.field)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+
+
+def aggregated(
+    rows: QuerySet[Any],
+    measures: Sequence[str],
+    dimensions: Sequence[str],
+    most: int,
+    viewer: Viewer,
+    exposed: "Exposed",
+) -> list[dict[str, Any]]:
+    """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
+    if not exposed.resource.has_plain_rows:
+        # Rows the caller sees, each once, whatever the site's own queryset joins.
+        rows = exposed.model._base_manager.filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
+    names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
+    rows = rows.annotate(**{key: _dimension(exposed.dimensions[name], viewer, exposed) for key, name in names.items()})
+    worked = {f"mcp_of_{at}": name for at, name in enumerate(measures)}
+    functions = {key: _measure(exposed.measures.get(name), viewer, exposed) for key, name in worked.items()}
+    if not dimensions:
+        return [_named(rows.aggregate(**functions), worked, exposed)]
+    groups = rows.order_by().values(*names).annotate(**functions).order_by(*names)
+    return [_named(group, {**names, **worked}, exposed) for group in groups[: most + 1]]
+
+
+def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: "Exposed") -> dict[str, Any]:
+    return {name: to_json_value(_exact(group[key], exposed.measures.get(name))) for key, name in names.items()}
+
+
+def _exact(value: Any, measure: Measure | None) -> Any:
+    """A decimal with the places of its column, for SQLite works with floats; a mean with two more."""
+    if measure is None or not isinstance(value, Decimal) or not value.is_finite():
+        return value
+    places = measure.path.field.decimal_places + (2 if measure.function == "avg" else 0)
+    with localcontext(prec=100):
+        return value.quantize(Decimal(1).scaleb(-places))
+
+
+def _value(path: Path, viewer: Viewer, exposed: "Exposed") -> Any:
+    expression = guarded(path, viewer, exposed)
+    return F(path.column) if expression is None else expression
+
+
+def _dimension(dimension: Dimension, viewer: Viewer, exposed: "Exposed") -> Any:
+    value = _value(dimension.path, viewer, exposed)
+    return PARTS[dimension.part](value) if dimension.part else value
+
+
+def _measure(measure: Measure | None, viewer: Viewer, exposed: "Exposed") -> Any:
+    if measure is None:
+        return Count("pk")
+    return FUNCTIONS[measure.function](_value(measure.path, viewer, exposed))

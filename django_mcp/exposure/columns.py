@@ -1,0 +1,232 @@
+"""What is shown of a row: each declared name with its JSON Schema, and how its value is taken from an object."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import models
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from django_mcp.exposure.field_types import json_type, may_be_null, to_json_value
+from django_mcp.exposure.files import FILE_SCHEMA, describe_file
+from django_mcp.exposure.paths import Path
+from django_mcp.exposure.viewing import Viewer
+from django_mcp.primitives.schema import json_schema
+
+if TYPE_CHECKING:
+    from django_mcp.exposure.exposed import Exposed
+
+LINK_SCHEMA = {
+    "type": "object",
+    "properties": {"uri": {"type": "string"}, "title": {"type": "string"}},
+    "required": ["uri", "title"],
+    "additionalProperties": False,
+}
+
+
+def rows_attribute(name: str) -> str:
+    """Where the prefetched rows of a set are put on an object, apart from what the site may prefetch itself."""
+    return f"mcp_rows_{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a row is to be shown.
+
+    Attributes:
+        viewer: for whom.
+        exposed: the row's model.
+        most_characters: of one text.
+        in_full: whether it is the only row, so that looking into a storage for the size of its files is right.
+    """
+
+    viewer: Viewer
+    exposed: "Exposed"
+    most_characters: int
+    in_full: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One declared name.
+
+    Attributes:
+        name: as it is shown.
+        schema: JSON Schema of its values.
+        path: the ``Path`` to its value; None where a function gives it.
+    """
+
+    name: str
+    schema: dict[str, Any]
+    path: Any = None
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """What JSON shows of *obj*."""
+        raise NotImplementedError
+
+
+def value_at(obj: Any, hops: tuple[Any, ...], showing: Showing) -> Any:
+    """The object at the end of single relations, or None where one on the way does not exist for the caller."""
+    for hop in hops:
+        name = hop.get_accessor_name() if hop.auto_created and not hop.concrete else hop.name
+        try:
+            obj = getattr(obj, name)
+        except ObjectDoesNotExist:  # a relation that must not be empty, to a row that does not exist for the caller
+            return None
+        if obj is None or not showing.viewer.sees_behind(hop, obj, showing.exposed):
+            return None
+    return obj
+
+
+class ValueColumn(Column):
+    """A column of the model, or of one that single relations lead to. A relation shows the key it holds."""
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """The value; of a text that is too long the beginning, and where the rest is."""
+        found = value_at(obj, self.path.hops, showing)
+        if found is None:
+            return None
+        value = to_json_value(getattr(found, self.path.field.attname))
+        if isinstance(value, str) and len(value) > showing.most_characters:
+            return _shortened(value, self, obj, showing)
+        return value
+
+
+def _shortened(text: str, column: Column, obj: Any, showing: Showing) -> str:
+    most = showing.most_characters
+    uri = showing.exposed.uri_of(obj)
+    is_apart = column.name in showing.exposed.contents
+    where = f": {uri}/{column.name}" if is_apart else "" if showing.in_full else f": {uri}"
+    return f"{text[:most].rstrip()}… ({len(text) - most} more characters{where})"
+
+
+class FileColumn(Column):
+    """A file: its name, media type, and the resource to read it from; never where it is stored."""
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """The file's description, or None where there is none."""
+        file = getattr(obj, self.path.field.attname)
+        if not file:
+            return None
+        uri = f"{showing.exposed.uri_of(obj)}/{self.name}"
+        return describe_file(file, uri, in_full=showing.in_full)
+
+
+class BytesColumn(Column):
+    """Bytes: where to read them."""
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """The link, or None where it is empty."""
+        found = getattr(obj, self.path.field.attname)
+        if found is None or len(found) == 0:
+            return None
+        mime_type = showing.exposed.contents[self.name].mime_type
+        return {"uri": f"{showing.exposed.uri_of(obj)}/{self.name}", "mimeType": mime_type, "size": len(found)}
+
+
+@dataclass(frozen=True, slots=True)
+class LinkColumn(Column):
+    """A single relation to a model that is exposed at the same endpoint."""
+
+    target: Any = None
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """The link, or None where there is nothing the caller may see."""
+        found = value_at(obj, (*self.path.hops, self.path.field), showing)
+        return None if found is None else self.target.link(found, showing.viewer)
+
+
+@dataclass(frozen=True, slots=True)
+class SetColumn(Column):
+    """A set of related rows: links to them, or what a path gives for each."""
+
+    target: Any = None
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """The first few that the caller may see, in the order of their primary keys."""
+        most = showing.exposed.resource.max_related
+        return [each for each in self._values(obj, showing) if each is not None][:most]
+
+    def _values(self, obj: Any, showing: Showing) -> Iterator[Any]:
+        steps: list[Any] = [*self.path.hops, self.path.field]
+        first, others = steps[0], steps[1:]
+        for row in getattr(obj, rows_attribute(first.name), ()):
+            if self.target is not None and not showing.viewer.sees(self.target, row):
+                continue
+            if not others:
+                yield None if self.target is None else self.target.link(row, showing.viewer)
+                continue
+            end = value_at(row, tuple(others[:-1]), showing)
+            value = None if end is None else to_json_value(getattr(end, others[-1].attname))
+            if isinstance(value, str) and len(value) > showing.most_characters:
+                value = _shortened(value, self, obj, showing)
+            yield value
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionColumn(Column):
+    """What a function gives for the object.
+
+    Attributes:
+        call: takes the object.
+        dump: from what it gives to JSON.
+    """
+
+    call: Callable[[Any], Any] = field(kw_only=True)
+    dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)
+
+    def value(self, obj: Any, showing: Showing) -> Any:
+        """What it gives; of a text that is too long the beginning."""
+        try:
+            value = self.dump(self.call(obj))
+        except ObjectDoesNotExist:  # it looks for a row that does not exist for the caller
+            return None
+        if isinstance(value, str) and len(value) > showing.most_characters:
+            return _shortened(value, self, obj, showing)
+        return value
+
+
+def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: str | None) -> FunctionColumn:
+    """The column of a function; its schema is that of its return annotation, where it has one that can be shown."""
+    described = {"description": words} if words else {}
+    if returns is None or returns is Any:
+        return FunctionColumn(name, described, call=call)
+    adapter: TypeAdapter[Any] = TypeAdapter(returns)
+    schema = json_schema(adapter, "serialization")
+
+    def dump(value: Any) -> Any:
+        return to_jsonable_python(adapter.dump_python(value, mode="json", by_alias=True), inf_nan_mode="constants")
+
+    return FunctionColumn(name, {**schema, **described}, call=call, dump=dump)
+
+
+def column_of(name: str, path: Path, target: "Exposed | None") -> Column:
+    """The column of a path."""
+    described = _words(path.field)
+    end = path.field
+    if path.is_many:
+        items = LINK_SCHEMA if end.is_relation else json_type(end)
+        return SetColumn(name, {**described, "type": "array", "items": items}, path, target=target)
+    if end.is_relation and target is not None:
+        return LinkColumn(name, _nullable({**LINK_SCHEMA, **described}, path), path, target=target)
+    if isinstance(end, models.FileField) and not path.hops:
+        return FileColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
+    if isinstance(end, models.BinaryField) and not path.hops:
+        return BytesColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
+    return ValueColumn(name, _nullable({**json_type(end), **described}, path), path)
+
+
+def _nullable(schema: dict[str, Any], path: Path) -> dict[str, Any]:
+    if "type" not in schema or not (path.hops or path.is_nullable or may_be_null(path.field) or path.field.is_relation):
+        return schema
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _words(end: Any) -> dict[str, Any]:
+    """What the model says of a field, for whoever reads its values."""
+    name, help_text = str(getattr(end, "verbose_name", "") or ""), str(getattr(end, "help_text", "") or "")
+    plain = str(getattr(end, "name", "")).replace("_", " ")
+    words = [each for each in (name if name.lower() != plain.lower() else "", help_text) if each]
+    return {"description": ". ".join(words)} if words else {}

@@ -1,0 +1,129 @@
+"""Reading rows with all that is shown of them, in a number of queries that does not depend on how many there are."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+from django.db.models import Prefetch, QuerySet
+from django.db.models.constants import LOOKUP_SEP
+
+from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
+from django_mcp.exposure.paths import Path
+from django_mcp.exposure.viewing import Viewer
+
+if TYPE_CHECKING:
+    from django_mcp.exposure.exposed import Exposed
+
+MORE_OF_A_SET = 200
+"""How many rows of a set are looked at where the database cannot tell which of them the caller may see."""
+
+
+def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exposed", viewer: Viewer) -> QuerySet[Any]:
+    """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
+    joined: list[str] = list(exposed.resource.select_related)
+    apart: dict[str, Any] = {}
+    ours: set[str] = set()
+    for prefix, relation, path in _relations(columns):
+        where = _accessor(prefix, path)
+        if _is_set(relation):
+            apart[where] = _set(prefix, relation, exposed, viewer)
+            continue
+        behind = viewer.behind(relation, exposed)
+        parent = prefix.rpartition(LOOKUP_SEP)[0]
+        if behind is None and (not parent or parent in joined):
+            joined.append(prefix)
+            continue
+        if behind is None:
+            behind = relation.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
+        apart[where] = Prefetch(where, queryset=_alone(behind))
+        ours |= {prefix, where}
+    rows = _without(rows, ours) if ours else rows
+    if joined := [each for each in joined if not _leads_over(each, ours)]:
+        rows = rows.select_related(*joined)
+    declared = [each for each in exposed.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
+    return rows.prefetch_related(*declared, *apart.values())
+
+
+def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
+    """*rows* without what the site itself joins or prefetches over *ours*: Django would not fetch that once more.
+
+    What a join brought would be shown then, whether it exists for the caller or not.
+    """
+    rows = rows.all()
+    joined = rows.query.select_related
+    rows.query.select_related = _cut(joined, "", ours) if isinstance(joined, dict) else False
+    fetched: Any = rows
+    kept = [each for each in fetched._prefetch_related_lookups if not _leads_over(each, ours)]  # noqa: SLF001
+    return rows.prefetch_related(None).prefetch_related(*kept)
+
+
+def _cut(joined: dict[str, Any], before: str, ours: set[str]) -> dict[str, Any]:
+    return {
+        name: _cut(behind, f"{before}{name}{LOOKUP_SEP}", ours)
+        for name, behind in joined.items()
+        if before + name not in ours
+    }
+
+
+def _leads_over(lookup: Any, ours: set[str]) -> bool:
+    path = getattr(lookup, "prefetch_to", lookup)
+    return any(f"{path}{LOOKUP_SEP}".startswith(f"{each}{LOOKUP_SEP}") for each in ours)
+
+
+def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """*rows* without rows of other models, which have to come through their own doors."""
+    return rows.select_related(None).prefetch_related(None)
+
+
+def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exposed") -> QuerySet[Any]:
+    """*rows* without their long columns that nobody is going to look at."""
+    shown = {column.path.source for column in columns if column.path}
+    shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
+    if exposed.resource.object_permissions or any(isinstance(column, FunctionColumn) for column in exposed.columns):
+        return rows  # somebody's code may look at anything
+    heavy = [
+        each.name
+        for each in exposed.options.concrete_fields
+        if isinstance(each, models.TextField | models.BinaryField | models.JSONField) and each.name not in shown
+    ]
+    return rows.defer(*heavy) if heavy else rows
+
+
+def _relations(columns: Iterable[Column]) -> Iterable[tuple[str, Any, Path]]:
+    """The relations that have to be there, each once, those before the ones behind them."""
+    seen: dict[str, tuple[str, Any, Path]] = {}
+    for column in columns:
+        if column.path is None:
+            continue
+        for prefix, relation in column.path.prefixes:
+            is_key = relation is column.path.field and not isinstance(column, LinkColumn | SetColumn)
+            if not is_key:
+                seen.setdefault(prefix, (prefix, relation, column.path))
+    return sorted(seen.values(), key=lambda each: each[0].count(LOOKUP_SEP))
+
+
+def _is_set(relation: Any) -> bool:
+    return bool(relation.one_to_many or relation.many_to_many)
+
+
+def _accessor(prefix: str, path: Path) -> str:
+    """The names of the attributes that lead along *prefix*; of a set the one that its rows are put on."""
+    depth = prefix.count(LOOKUP_SEP) + 1
+    names = []
+    for at, relation in enumerate((*path.hops, path.field)[:depth]):
+        if _is_set(relation):
+            names.append(relation.name if at == depth - 1 else rows_attribute(relation.name))
+        else:
+            names.append(relation.get_accessor_name() if relation.auto_created else relation.name)
+    return LOOKUP_SEP.join(names)
+
+
+def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer) -> "Prefetch[Any]":
+    target, most = exposed.on_server(relation.related_model), exposed.resource.max_related
+    if target is not None and target.resource.object_permissions:
+        most = MORE_OF_A_SET
+    rows = viewer.behind(relation, exposed)
+    if rows is None:
+        rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
+    accessor = relation.get_accessor_name() if relation.auto_created else relation.name
+    return Prefetch(accessor, queryset=_alone(rows).order_by("pk")[:most], to_attr=rows_attribute(name))

@@ -1,0 +1,207 @@
+"""What the columns of a model are in JSON: as they are shown, and as callers give them."""
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import connection, models
+from django.db.models.fields.files import FieldFile
+from django.utils import timezone
+from django.utils.duration import duration_iso_string
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+MOST_CHARACTERS = 200
+"""The longest text of a filter, unless the column takes longer ones."""
+MOST_TOLD = 10**9
+"""Limits of numbers beyond these are not told: only databases mind."""
+MOST_CHOICES = 200
+"""Choices beyond these are told in the model's schema only."""
+MOST_DIGITS = 1000
+"""Zeros that a number may have before or behind what tells it from others."""
+
+_JSON_TYPES: tuple[tuple["type[models.Field[Any, Any]]", dict[str, Any]], ...] = (
+    (models.BooleanField, {"type": "boolean"}),
+    (models.IntegerField, {"type": "integer"}),
+    (models.AutoField, {"type": "integer"}),
+    (models.FloatField, {"type": "number"}),
+    (models.DecimalField, {"type": "string", "format": "decimal"}),
+    (models.DateTimeField, {"type": "string", "format": "date-time"}),
+    (models.DateField, {"type": "string", "format": "date"}),
+    (models.TimeField, {"type": "string", "format": "time"}),
+    (models.DurationField, {"type": "string", "format": "duration"}),
+    (models.UUIDField, {"type": "string", "format": "uuid"}),
+    (models.URLField, {"type": "string"}),
+    (models.JSONField, {}),
+)
+
+
+def json_type(field: Any) -> dict[str, Any]:
+    """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
+    field = _behind(field)
+    for kind, schema in _JSON_TYPES:
+        if isinstance(field, kind):
+            return dict(schema)
+    return {} if _is_array(field) else {"type": "string"}
+
+
+def may_be_null(field: Any) -> bool:
+    """Whether a value can be missing, or be one that JSON does not have."""
+    return bool(getattr(field, "null", False)) or isinstance(field, models.FloatField)
+
+
+def to_json_value(value: Any) -> Any:
+    """A column's value as JSON has it.
+
+    Decimals stay exact as text, moments carry their offset, durations are ISO 8601; a float that JSON lacks is null
+    """
+    kind = type(value)
+    if value is None or kind in {str, int, bool}:
+        return value
+    for each, convert in _CONVERSIONS:
+        if isinstance(value, each):
+            return convert(value)
+    return str(value)
+
+
+def _moment_text(value: datetime.datetime) -> str:
+    return (value if timezone.is_naive(value) else timezone.localtime(value)).isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """Without the class a value has in Python, such as that of a member of ``TextChoices``."""
+    return str.__str__(value) if isinstance(value, str) else int(value)
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    ((str, int), _plain),
+    # What a function may give: never what str() says of a row, or where a file is stored.
+    (models.Model, lambda value: to_json_value(value.pk)),
+    (models.QuerySet, lambda value: [to_json_value(each) for each in value]),
+    (FieldFile, lambda value: value.name.replace("\\", "/").rpartition("/")[2] if value else None),
+    (float, lambda value: float(value) if math.isfinite(value) else None),
+    (datetime.datetime, _moment_text),
+    ((datetime.date, datetime.time), lambda value: value.isoformat()),
+    (datetime.timedelta, duration_iso_string),
+    (Decimal, lambda value: format(value, "f") if value.is_finite() else None),
+    (Mapping, lambda value: {str(key): to_json_value(each) for key, each in value.items()}),
+    ((list, tuple, set, frozenset), lambda value: [to_json_value(each) for each in value]),
+)
+
+
+def input_type(field: Any) -> Any:
+    """The annotation of an argument that is to be compared with, or written into, a column."""
+    field = _behind(field)
+    if choices := choices_of(field):
+        return Literal[tuple(value for value, _ in choices)]
+    for kind, annotation in _INPUT_TYPES:
+        if isinstance(field, kind):
+            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
+    longest = max(MOST_CHARACTERS, getattr(field, "max_length", None) or 0)
+    return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
+
+
+def _integers(field: Any) -> Any:
+    least, most = connection.ops.integer_field_range(field.get_internal_type())
+    for validator in field._validators:  # noqa: SLF001 - without those that ask the database
+        limit = None if callable(getattr(validator, "limit_value", None)) else getattr(validator, "limit_value", None)
+        if isinstance(limit, int) and isinstance(validator, MinValueValidator):
+            least = limit if least is None else max(least, limit)
+        if isinstance(limit, int) and isinstance(validator, MaxValueValidator):
+            most = limit if most is None else min(most, limit)
+    limits = {"minimum": least, "maximum": most}
+    told = {name: limit for name, limit in limits.items() if limit is not None and abs(limit) < MOST_TOLD}
+    return Annotated[int, Field(ge=least, le=most), WithJsonSchema({"type": "integer", **told})]
+
+
+def _decimals(field: Any) -> Any:
+    whole = None if field.max_digits is None else 10 ** (field.max_digits - field.decimal_places)
+    limits = Field(allow_inf_nan=False, lt=whole, gt=None if whole is None else -whole)
+    return Annotated[Decimal, limits, AfterValidator(_written_out), WithJsonSchema({"type": ["number", "string"]})]
+
+
+def _written_out(value: Decimal) -> Decimal:
+    """A number that can be written without an exponent: 1E-999999999 is short, and would be a gigabyte of zeros."""
+    if abs(value.adjusted()) > MOST_DIGITS:
+        raise ValueError("must not be that large or small")
+    return value
+
+
+def moment(value: datetime.datetime) -> datetime.datetime:
+    """With an offset, that of the site's time zone where none was given, and inside what databases hold."""
+    if not 1 < value.year < datetime.MAXYEAR:
+        raise ValueError("must be of the years 2 to 9998")
+    if timezone.is_naive(value):
+        value = timezone.make_aware(value)
+    return value.astimezone(datetime.UTC) if settings.USE_TZ else timezone.make_naive(value)
+
+
+def _clock(value: datetime.time) -> datetime.time:
+    """Without an offset, for columns of times have none."""
+    if value.tzinfo is not None:
+        raise ValueError("must not have an offset")
+    return value
+
+
+def _moments(_: Any) -> Any:
+    return Annotated[datetime.datetime, AfterValidator(moment)]
+
+
+def _times(_: Any) -> Any:
+    return Annotated[datetime.time, AfterValidator(_clock)]
+
+
+def _floats(_: Any) -> Any:
+    return Annotated[float, Field(allow_inf_nan=False)]
+
+
+_INPUT_TYPES: tuple[tuple["type[models.Field[Any, Any]]", Any], ...] = (
+    (models.BooleanField, bool),
+    (models.IntegerField, _integers),
+    (models.FloatField, _floats),
+    (models.DecimalField, _decimals),
+    (models.DateTimeField, _moments),
+    (models.DateField, datetime.date),
+    (models.TimeField, _times),
+    (models.DurationField, datetime.timedelta),
+    (models.UUIDField, uuid.UUID),
+    (models.JSONField, Any),
+)
+"""Types, or functions that make one of a field."""
+
+
+def choices_of(field: Any) -> list[tuple[Any, str]]:
+    """Values and labels of a column with choices that are not too many to name; else nothing."""
+    flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
+    known = [(value, label) for value, label in flat if value is not None and isinstance(value, str | int)]
+    return [(_bare(value), label) for value, label in known] if len(known) <= MOST_CHOICES else []
+
+
+def _bare(value: Any) -> Any:
+    return value if type(value) in {str, int, bool} else _plain(value)
+
+
+def without_nul(text: str) -> str:
+    """*text* itself: PostgreSQL stores no NUL.
+
+    Raises:
+        ValueError: there is one in it.
+    """
+    if "\0" in text:
+        raise ValueError("must not contain NUL")
+    return text
+
+
+def _behind(field: Any) -> Any:
+    """The column that a relation's key refers to, at its end."""
+    while field.is_relation and getattr(field, "target_field", None) is not None:
+        field = field.target_field
+    return field
+
+
+def _is_array(field: Any) -> bool:
+    return hasattr(field, "base_field")

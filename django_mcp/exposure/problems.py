@@ -1,0 +1,174 @@
+"""What is wrong with a declaration. One with a problem is not served, and a system check says why."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models
+from django.db.models.constants import LOOKUP_SEP
+
+from django_mcp.exposure.declaration import READ_TOOLS, VERBS
+from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.misspelt import misspelt
+from django_mcp.exposure.paths import Path, PathError
+from django_mcp.exposure.reading import compile_declaration
+from django_mcp.exposure.tools import RESERVED
+from django_mcp.exposure.writing import writing_problems
+
+_WORDS = "password|passwd|passphrase|pwd|secret|token|key|hash|salt|digest|credential|otp|pin|cvv|cvc"
+_SECRET = re.compile(
+    rf"(?:^|_)(?:{_WORDS})(?:s|es)?(?:_|$)|password|passwd|secret|apikey|token|credential", re.IGNORECASE
+)
+_FILES: Any = (models.FileField, models.BinaryField)
+_LISTS = (
+    *("list_fields", "search_fields", "filters", "ordering", "sortable_by", "dimensions", "findable", "secret_fields"),
+    *("write_fields", "scopes", "write_scopes", "select_related", "prefetch_related"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        id: of the system check.
+        text: what is wrong.
+        hint: what would be right.
+    """
+
+    id: str
+    text: str
+    hint: str
+
+
+def problems(exposed: Exposed) -> list[Problem]:
+    """What is wrong with a declaration; it is compiled on the way."""
+    resource = exposed.resource
+    if unread := list(_unread(exposed)):
+        return unread
+    try:
+        compile_declaration(exposed)
+    except PathError as error:
+        return [Problem("django_mcp.E022", f"{resource!r}: {error}.", "Correct the name.")]
+    found = [*_shape(exposed), *_secrets(exposed), *_undeclared(exposed), *_per_row(exposed)]
+    return [
+        *found,
+        *(Problem("django_mcp.E027", f"{resource!r}: {text}.", hint) for text, hint in writing_problems(exposed)),
+    ]
+
+
+def _unread(exposed: Exposed) -> Iterator[Problem]:
+    """What keeps a declaration from being compiled, or nobody would read."""
+    resource = exposed.resource
+    if isinstance(resource.fields, str) or not resource.fields:
+        text = f"{resource!r} does not say what is shown."
+        if resource.fields:
+            text = f"{resource!r} does not say what is shown: fields is {resource.fields!r}, a string."
+        hint = "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+        yield Problem("django_mcp.E022", text, hint)
+    for name in _LISTS:
+        if isinstance(value := getattr(resource, name), str):
+            text = f"{resource!r}: {name} is {value!r}, a string, which is read letter by letter."
+            yield Problem("django_mcp.E022", text, f"Write a list: {name} = [{value!r}].")
+    if resource.lookup_field not in {"pk", *(each.name for each in exposed.options.concrete_fields)}:
+        text = f"{resource!r}: lookup_field {resource.lookup_field!r} is no column of the model, so it is not unique."
+        yield Problem("django_mcp.E025", text, "Name a unique field, or leave it out for the primary key.")
+    for name, meant in misspelt(resource):
+        text = f"{resource!r}: there is no attribute {name!r}. Did you mean {meant!r}?"
+        yield Problem(
+            "django_mcp.E022", text, "Correct it, or call it something else; other names of your own are fine."
+        )
+    # Those that come from an admin are there in case that something is added up.
+    own = next(each for each in type(resource).__mro__ if "dimensions" in vars(each))
+    if resource.dimensions and resource.aggregates is None and "admin" not in vars(own):
+        text = f"{resource!r}: dimensions without aggregates: nothing would be counted or added up."
+        yield Problem("django_mcp.E022", text, "Write aggregates = {} for counts alone.")
+
+
+def _shape(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    lookup = exposed.lookup
+    if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
+        text = f"{resource!r}: lookup_field {exposed.lookup_name!r} is not unique, so it does not address one row."
+        yield Problem("django_mcp.E025", text, "Name a unique field, or leave it out for the primary key.")
+    names = {column.name for column in exposed.columns}
+    # A method may show less than the column that is called like it.
+    own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}
+    own[exposed.lookup_name] = lookup
+    for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
+        name = getattr(resource, attribute)
+        field = own.get(name)
+        if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
+            what = "date or moment" if kind is models.DateField else "plain value"
+            text = f"{resource!r}: {attribute} {name!r} is no column of the model that is in fields and is a {what}."
+            yield Problem("django_mcp.E022", text, "Name a column of the model that is shown anyway.")
+    for each in exposed.filters:
+        if each.argument in RESERVED:
+            text = f"{resource!r}: a filter cannot be called {each.argument!r}, as is another argument."
+            yield Problem("django_mcp.E022", text, f"Give it a lookup, like '{each.argument}__in'.")
+    if "uri" in names:
+        yield Problem("django_mcp.E022", f"{resource!r}: 'uri' is the row's own.", "Show the field by a method.")
+    for attribute, known in (("tools", READ_TOOLS), ("verbs", VERBS)):
+        value = getattr(resource, attribute)
+        is_shared = attribute == "tools" and value == "shared"
+        if not is_shared and (isinstance(value, str) or set(value) - set(known)):
+            text = f"{resource!r}: {attribute} is {value!r}."
+            yield Problem("django_mcp.E022", text, f"Write a list of some of {', '.join(map(repr, known))}.")
+
+
+def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
+    """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
+    for field in exposed.search_fields:
+        yield "search_fields", field.path.source, field.path
+    for each in exposed.filters:
+        yield "filters", each.declared, each.path
+    for keys in exposed.sortings.values():
+        for key in keys:
+            yield "ordering", key.path.source, key.path
+    for measure in exposed.measures.values():
+        yield "aggregates", measure.path.source, measure.path
+    for dimension in exposed.dimensions.values():
+        yield "dimensions", dimension.path.source, dimension.path
+
+
+def _secrets(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    shown = [("fields", column.name) for column in exposed.columns]
+    written = [("write_fields", name) for name in resource.write_fields]
+    written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
+    paths = [(attribute, source) for attribute, source, _ in _compared(exposed)]
+    lookup = [("lookup_field", exposed.lookup_name)]
+    for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
+        if source not in resource.secret_fields and any(map(_SECRET.search, source.split(LOOKUP_SEP))):
+            text = f"{resource!r}: {source!r} in {attribute} looks like a secret."
+            hint = f"Take it out. If it is none, name it a second time: secret_fields = [{source!r}]."
+            yield Problem("django_mcp.E023", text, hint)
+
+
+def _undeclared(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    # A method may show less than the column that is called like it.
+    shown = {column.name for column in exposed.columns if column.path is not None}
+    shown |= {"pk", exposed.lookup_name, exposed.options.pk.name}
+    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _ in _compared(exposed)):
+        if source not in shown and source not in resource.findable:
+            text = f"{resource!r}: {source!r} in {attribute} is not in fields: who compares can find out what it holds."
+            hint = f"Put it into fields, or say that this is meant: findable = [{source!r}]."
+            yield Problem("django_mcp.E024", text, hint)
+
+
+def _per_row(exposed: Exposed) -> Iterator[Problem]:
+    """What cannot be, where each row has to be asked about."""
+    resource = exposed.resource
+    if resource.object_permissions and resource.aggregates is not None:
+        text = f"{resource!r}: aggregates would count rows that object_permissions hide."
+        yield Problem("django_mcp.E026", text, "Take aggregates out, or have get_queryset give the caller's rows only.")
+    for attribute, source, path in _compared(exposed):
+        for _, relation in path.prefixes:
+            target = exposed.on_server(relation.related_model)
+            if target is not None and target.resource.object_permissions:
+                text = f"{resource!r}: {source!r} in {attribute} would tell of rows that {target.resource!r} hides."
+                hint = "Take it out, or have get_queryset of that model give the caller's rows only."
+                yield Problem("django_mcp.E026", text, hint)
+                break

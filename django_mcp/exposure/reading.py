@@ -1,0 +1,219 @@
+"""Reading declarations: from a ``ModelResource`` to an ``Exposed``, or to what is wrong with it."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from django.db import models
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.fields import related_descriptors
+from pydantic import PydanticUserError
+
+from django_mcp.exposure.aggregates import FUNCTIONS, PARTS, Dimension, Measure
+from django_mcp.exposure.columns import Column, SetColumn, column_of, function_column
+from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.exposed import Content, Exposed
+from django_mcp.exposure.files import ANY_TYPE
+from django_mcp.exposure.filters import read_filters
+from django_mcp.exposure.ordering import Key
+from django_mcp.exposure.paths import Path, PathError, read_path
+from django_mcp.exposure.searching import LOOKUPS, SearchField
+
+
+def compile_declaration(exposed: Exposed) -> None:
+    """Fill *exposed* in from its declaration.
+
+    Raises:
+        PathError: something in it leads nowhere. The message says what, and what would be right.
+    """
+    resource = exposed.resource
+    exposed.contents = _contents(exposed)
+    columns = [_column(exposed, each) for each in resource.fields]
+    by_name = {column.name: column for column in columns if column.name != exposed.lookup_name}
+    exposed.columns = tuple(by_name.values())
+    listed = resource.list_fields
+    if listed is None:
+        exposed.list_columns = tuple(column for column in exposed.columns if not isinstance(column, SetColumn))
+    else:
+        exposed.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, exposed.lookup_name))
+    exposed.search_fields = [_search_field(exposed, each) for each in resource.search_fields]
+    exposed.filters = list(read_filters(exposed))
+    exposed.sortings = _sortings(exposed)
+    exposed.measures = dict(_measures(exposed))
+    exposed.dimensions = {each: _dimension(exposed, each) for each in resource.dimensions}
+
+
+def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> Iterator[str]:
+    for name in names:
+        if name in known:
+            yield name
+        elif name != lookup:
+            msg = f"list_fields: {name!r} is not in fields"
+            raise PathError(msg)
+
+
+def _contents(exposed: Exposed) -> dict[str, Content]:
+    """Texts, files and bytes among the declared fields."""
+    written = exposed.resource.content_fields
+    found: dict[str, Content] = {}
+    for name in exposed.resource.fields:
+        # What a method shows in place of the field is all there is of it.
+        field = None if _method(exposed, name) else _own_field(exposed.model, name)
+        if isinstance(field, models.FileField | models.BinaryField):
+            found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
+        elif isinstance(field, models.TextField):
+            found[str(name)] = Content(field, written.get(str(name), "text/plain"))
+    if unknown := [name for name in written if name not in found]:
+        msg = f"content_fields: {unknown[0]!r} is no text, file or binary field among fields"
+        raise PathError(msg)
+    return found
+
+
+def _own_field(model: type[models.Model], name: Any) -> Any:
+    fields = {each.name: each for each in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    return fields.get(name) if isinstance(name, str) else None
+
+
+def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
+    if callable(declared):
+        return _function(declared.__name__, declared, declared)
+    if (own := _method(exposed, declared)) is not None:
+        return _function(declared, getattr(exposed.resource, declared), own)
+    try:
+        path = read_path(exposed.model, declared)
+    except PathError:
+        attribute = inspect.getattr_static(exposed.model, declared, None)
+        if attribute is None or LOOKUP_SEP in declared or _is_of_database(exposed.model, declared, attribute):
+            raise
+        return _attribute(declared, attribute)
+    _require_showable(path)
+    relation = path.hops[0] if path.is_many and path.hops else path.field
+    target = exposed.on_server(relation.related_model) if relation.is_relation else None
+    if path.is_many and path.field.is_relation and target is None:
+        msg = (
+            f"{declared!r} is a set of {path.field.related_model._meta.label}, which is not registered at this "  # noqa: SLF001
+            f"endpoint: register it, or name a path into it, like '{declared}__name'"
+        )
+        raise PathError(msg)
+    return column_of(declared, path, target)
+
+
+def _method(exposed: Exposed, name: Any) -> Any:
+    """What a declaration itself has to show under that name."""
+    own = inspect.getattr_static(exposed.resource, name, None) if isinstance(name, str) else None
+    return own if callable(own) and not hasattr(ModelResource, name) else None
+
+
+def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
+    """Whether an attribute is that of a column or relation, which is shown by a path or not at all.
+
+    The key of a relation would tell of rows that the caller may not see; what alters rows is no value.
+    """
+    fields = {each.name for each in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
+        each.attname
+        for each in model._meta.concrete_fields  # noqa: SLF001 - likewise
+    }
+    is_relation = type(attribute).__module__ == related_descriptors.__name__
+    return name in fields or is_relation or bool(getattr(attribute, "alters_data", False))
+
+
+def _require_showable(path: Path) -> None:
+    if path.hops and isinstance(path.field, models.FileField | models.BinaryField):
+        msg = f"{path.source!r}: a file is shown of its own row only; show the relation that leads there"
+        raise PathError(msg)
+    if path.is_many and path.hops and path.field.is_relation:
+        msg = f"{path.source!r} ends with a relation behind a set of rows: name a value, like '{path.source}__pk'"
+        raise PathError(msg)
+
+
+def _attribute(name: str, attribute: Any) -> Column:
+    """The column of a property or method of the model."""
+    written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
+
+    def call(obj: Any) -> Any:
+        value = getattr(obj, name)
+        return value() if callable(value) else value
+
+    return _function(name, call, written)
+
+
+def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
+    written = inspect.unwrap(getattr(written, "__func__", written))
+    try:
+        returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
+        return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
+    except (NameError, TypeError, PydanticUserError) as error:
+        msg = f"the return annotation of {name!r} cannot be shown: {error}"
+        raise PathError(msg) from None
+
+
+def _search_field(exposed: Exposed, declared: str) -> SearchField:
+    lookup = LOOKUPS.get(declared[:1], "icontains")
+    path = read_path(exposed.model, declared[1:] if declared[:1] in LOOKUPS else declared)
+    if path.field.is_relation:
+        msg = f"search_fields: {declared!r} is a relation; name a text behind it, like '{declared}__name'"
+        raise PathError(msg)
+    if isinstance(path.field, models.FileField | models.BinaryField):
+        msg = f"search_fields: {declared!r} is a file, and where it is stored is not shown"
+        raise PathError(msg)
+    # A GeneratedField says what it gives.
+    is_vector = type(getattr(path.field, "output_field", path.field)).__name__ == "SearchVectorField"
+    return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
+
+
+def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
+    pk = read_path(exposed.model, "pk")
+    own = [_key(exposed, each) for each in exposed.resource.ordering]
+    # What is the same to the last key follows in the same direction, so that one index serves both.
+    sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
+    for name in (*exposed.resource.ordering, *exposed.resource.sortable_by):
+        name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
+        for way in (name, f"-{name}"):
+            key = _key(exposed, way)
+            sortings[way] = [key, Key(pk, key.is_descending)]
+    return sortings
+
+
+def _key(exposed: Exposed, declared: str) -> Key:
+    path = read_path(exposed.model, declared.removeprefix("-"))
+    if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
+        msg = f"{declared!r} cannot be sorted by: it is a set of rows, JSON or bytes"
+        raise PathError(msg)
+    return Key(path, declared.startswith("-"))
+
+
+def _measures(exposed: Exposed) -> Iterator[tuple[str, Measure]]:
+    for source, names in (exposed.resource.aggregates or {}).items():
+        path = read_path(exposed.model, source)
+        for name in names:
+            if name not in FUNCTIONS:
+                msg = f"aggregates: {source!r} has {name!r}; there are {', '.join(FUNCTIONS)}, and count by itself"
+                raise PathError(msg)
+            _require_adding_up(path, name)
+            yield f"{name}_{source}", Measure(name, path)
+
+
+_NUMBERS = (models.IntegerField, models.FloatField, models.DecimalField, models.DurationField)
+
+
+def _require_adding_up(path: Path, function: str) -> None:
+    field = path.field
+    is_none = field.is_relation or isinstance(field, models.FileField | models.BinaryField | models.JSONField)
+    if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
+        msg = f"aggregates: {path.source!r} is a {type(field).__name__}, of which there is no {function}"
+        raise PathError(msg)
+
+
+def _dimension(exposed: Exposed, declared: str) -> Dimension:
+    source, _, part = declared.rpartition(LOOKUP_SEP)
+    if not source or part not in PARTS:
+        source, part = declared, ""
+    path = read_path(exposed.model, source)
+    if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
+        msg = f"dimensions: rows cannot be grouped by {declared!r}: it is a set of rows, JSON or bytes"
+        raise PathError(msg)
+    if part and not isinstance(path.field, models.DateField):
+        msg = f"dimensions: {source!r} is no date, so it has no {part!r}"
+        raise PathError(msg)
+    return Dimension(path, part or None)

@@ -1,0 +1,162 @@
+"""``@register``: a model becomes resources and tools of an endpoint."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.dispatch import receiver
+
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.selection import Namespace
+from django_mcp.core.signals import primitive_added, server_made
+from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.listing import list_rows, listed_models
+from django_mcp.exposure.problems import Problem, problems
+from django_mcp.exposure.publishing import connect
+from django_mcp.exposure.settling import settle
+from django_mcp.exposure.shared_tools import shared_tools
+from django_mcp.exposure.templates import resources
+from django_mcp.exposure.tools import read_tools
+from django_mcp.exposure.writing import writing_tools
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.tool import Tool
+
+logger = logging.getLogger("django_mcp")
+
+R = TypeVar("R", bound=type[ModelResource])
+
+_started = False
+
+
+@overload
+def register(
+    model: type[models.Model], /, *, server: MCPServer | Sequence[MCPServer] | None = None
+) -> Callable[[R], R]: ...
+@overload
+def register(
+    model: type[models.Model], resource: R, /, *, server: MCPServer | Sequence[MCPServer] | None = None
+) -> R: ...
+def register(
+    model: type[models.Model],
+    resource: Any = None,
+    /,
+    *,
+    server: MCPServer | Sequence[MCPServer] | None = None,
+) -> Any:
+    """Offer a model as resources and tools: ``@register(Book)`` on a ``ModelResource``, or ``register(Book, …)``.
+
+    Args:
+        model: the model.
+        resource: the class, where it is not decorated.
+        server: where to register, one endpoint or several; by default ``django_mcp.server``.
+
+    Raises:
+        ImproperlyConfigured: it is no model or no ``ModelResource``, or the model is registered there already.
+    """
+    if isinstance(server, Namespace):
+        msg = f"register takes endpoints, not {server!r}; a model has name and plural for its tools, and tags."
+        raise ImproperlyConfigured(msg)
+    servers: Any = servers_of(server)
+    if not (isinstance(model, type) and issubclass(model, models.Model)):
+        msg = f"register takes a model, as in @register(Book), not {model!r}."
+        raise ImproperlyConfigured(msg)
+
+    def add(declared: R) -> R:
+        _require_fresh(model, declared, servers)
+        for each in servers:
+            each.exposed[model] = Exposed(declared(model, each))
+            if _started:
+                _build_with_takers(each)
+        return declared
+
+    return add if resource is None else add(resource)
+
+
+def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
+    if not (isinstance(declared, type) and issubclass(declared, ModelResource)):
+        msg = f"{declared!r} is no subclass of ModelResource."
+        raise ImproperlyConfigured(msg)
+    for each in servers:
+        if model in each.exposed:
+            msg = f"{model._meta.label} is registered at {each!r} already, as {each.exposed[model].resource!r}."  # noqa: SLF001
+            raise ImproperlyConfigured(msg)
+
+
+def start() -> None:
+    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once."""
+    global _started  # noqa: PLW0603 - once for each process
+    _started = True
+    for each in every_server():
+        build(each)
+
+
+@receiver(server_made, dispatch_uid="django_mcp.exposure.registration")
+def _build_late(sender: MCPServer, **_: Any) -> None:
+    """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
+    if _started and sender.source is not None:
+        build(sender)
+
+
+@receiver(primitive_added, dispatch_uid="django_mcp.exposure.registration")
+def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
+    """A tool that is registered after the start, when the models it takes or gives have to be known."""
+    if _started and isinstance(primitive, Tool):
+        settle(sender, primitive)
+
+
+def _build_with_takers(server: MCPServer) -> None:
+    build(server)
+    for each in every_server():
+        if each.source is server:
+            _build_with_takers(each)
+
+
+def _take_models(server: MCPServer) -> None:
+    """Offer the models of the endpoint that this one takes from, where their tags are wanted."""
+    for model, exposed in server.source.exposed.items() if server.source is not None else ():
+        if model not in server.exposed and server.selection.takes_model(exposed.resource.tags):
+            server.exposed[model] = Exposed(type(exposed.resource)(model, server))
+
+
+def build(server: MCPServer) -> None:
+    """Make resources and tools of all models of an endpoint anew, for each may show others.
+
+    A declaration that has a problem offers nothing; a system check tells of it, and so does the log.
+
+    Raises:
+        ImproperlyConfigured: the name or URI of something made is taken; or a tool takes or gives rows of a model of
+            which nothing says what a caller may see.
+    """
+    server.remove_generated()
+    _take_models(server)
+    for exposed in server.exposed.values():
+        exposed.problems = problems(exposed)
+        for problem in exposed.problems:
+            logger.error("%s %s (%s)", problem.text, problem.hint, problem.id)
+    sound = [exposed for exposed in server.exposed.values() if exposed.is_sound]
+    for primitive in (*(each for exposed in sound for each in _made(exposed)), *shared_tools(sound)):
+        primitive.is_generated = True
+        server.add(primitive)
+    for tool in server.tools.values():
+        settle(server, tool)
+    server.rows = list_rows if listed_models(server) else None
+    for exposed in sound:
+        connect(exposed)
+
+
+def _made(exposed: Exposed) -> list[Primitive]:
+    made: list[Primitive] = [*resources(exposed), *read_tools(exposed), *writing_tools(exposed)]
+    for each in made:
+        each.add_tags(exposed.resource.tags)
+    return made
+
+
+def found_problems() -> list[Problem]:
+    """What is wrong with declarations, of all endpoints."""
+    return [
+        problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
+    ]

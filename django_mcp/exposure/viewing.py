@@ -1,0 +1,84 @@
+"""Whoever asks, as far as rows are concerned: which of them exist, for one call."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+from django_mcp.core.context import Context
+from django_mcp.exposure.declaration import is_plain
+
+if TYPE_CHECKING:
+    from django_mcp.exposure.exposed import Exposed
+
+
+class Viewer:
+    """The caller of one call, and what was found out about their rights.
+
+    Args:
+        ctx: the call.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self._views: dict[Exposed, bool] = {}
+        self._seen: dict[tuple[Exposed, Any], bool] = {}
+
+    def may_view(self, exposed: "Exposed") -> bool:
+        """Whether the caller may view the model at all."""
+        if exposed not in self._views:
+            # One whose declaration has a problem offers nothing, and nothing leads to its rows.
+            self._views[exposed] = exposed.is_sound and exposed.is_for(self.ctx.principal)
+        return self._views[exposed]
+
+    def behind(self, relation: Any, exposed: "Exposed") -> models.QuerySet[Any] | None:
+        """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
+
+        What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
+        has, for that is where deleted ones are left out.
+        """
+        target = exposed.on_server(relation.related_model)
+        if target is not None:
+            return None if target.resource.has_plain_rows and self.may_view(target) else self.door(target)
+        manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
+        return None if is_plain(manager) else manager.all()
+
+    def door(self, exposed: "Exposed") -> models.QuerySet[Any]:
+        """The rows that exist for the caller, as far as the database can tell."""
+        if not self.may_view(exposed):
+            nothing: models.QuerySet[Any] = exposed.model._base_manager.none()  # noqa: SLF001 - documented API
+            return nothing
+        return each_once(exposed.resource.get_queryset(self.ctx))
+
+    def sees(self, exposed: "Exposed", obj: Any) -> bool:
+        """Whether a row that came through the door exists for the caller."""
+        if not exposed.resource.object_permissions:
+            return True
+        key = exposed, obj.pk
+        if key not in self._seen:
+            self._seen[key] = exposed.resource.has_view_permission(self.ctx.user, obj)
+        return self._seen[key]
+
+    def sees_behind(self, relation: Any, obj: Any, exposed: "Exposed") -> bool:
+        """The same of a row at the end of a relation."""
+        target = exposed.on_server(relation.related_model)
+        return target is None or self.sees(target, obj)
+
+
+def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """*rows* as something that can be filtered and sorted further, and has no row twice.
+
+    A site may write ``filter(members__in=…)``, which gives a row once for each member, or cut or unite its rows.
+    """
+    query = rows.query
+    if query.is_sliced or query.combinator or query.distinct_fields:
+        every: models.QuerySet[Any] = rows.model._base_manager.using(rows.db)  # noqa: SLF001 - documented API
+        return every.filter(pk__in=rows.values("pk"))
+    return rows if query.distinct or query.group_by is not None or not _joins_sets(query) else rows.distinct()
+
+
+def _joins_sets(query: Any) -> bool:
+    """Whether a query joins rows of which there may be several for one."""
+    fields = [
+        getattr(join, "join_field", None) for alias, join in query.alias_map.items() if query.alias_refcount[alias]
+    ]
+    return any(field is not None and (field.one_to_many or field.many_to_many) for field in fields)

@@ -1,0 +1,136 @@
+"""What callers give to be written: the types of values, made of columns of a model and of fields of a form."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any
+
+from django import forms
+from django.db import models
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
+from pydantic import AfterValidator, Field
+from pydantic_core import to_json
+
+from django_mcp.core.generated import list_of, one_of
+from django_mcp.exposure.field_types import MOST_CHOICES, choices_of, input_type, to_json_value, without_nul
+
+MOST_TEXT = 100_000
+"""The longest text, in characters; of JSON in bytes."""
+MOST_VALUES = 500
+"""The most values of a list, and the most rows of a set."""
+MOST_DEPTH = 50
+"""How deep JSON may be nested."""
+
+_TEXTS = (models.CharField, models.TextField)
+
+
+def write_type(field: Any) -> Any:
+    """The annotation of an argument that is written into a column, null left aside."""
+    if choices := choices_of(field):
+        values = [value for value, _ in choices]
+        return one_of(dict.fromkeys([*values, *([""] if field.blank and isinstance(field, _TEXTS) else [])]))
+    if isinstance(field, models.JSONField):
+        return Annotated[Any, AfterValidator(storable)]
+    if isinstance(field, _TEXTS):
+        return text_type(field.max_length)
+    if hasattr(field, "base_field"):  # an array
+        return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
+    return input_type(field)
+
+
+def text_type(most: int | None) -> Any:
+    """The annotation of a text of *most* characters; None: as many as any text may have."""
+    return Annotated[str, Field(max_length=min(most or MOST_TEXT, MOST_TEXT)), AfterValidator(without_nul)]
+
+
+def storable(value: Any) -> Any:
+    """*value* itself, if every database stores it and everybody can read it again.
+
+    Raises:
+        ValueError: it is too long, too deep, or has in it what cannot be stored.
+    """
+    for each, depth in _parts(value):
+        if depth > MOST_DEPTH:
+            raise ValueError(f"must not be nested deeper than {MOST_DEPTH}")
+        if isinstance(each, str):
+            without_nul(each)
+    try:
+        length = len(to_json(value))
+    except ValueError:
+        raise ValueError("must not contain half of a surrogate pair") from None
+    if length > MOST_TEXT:
+        raise ValueError(f"must have at most {MOST_TEXT} bytes")
+    return value
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """All that is in a value of JSON, and how deep; without recursion, for it may be very deep."""
+    rest: list[tuple[Any, int]] = [(value, 0)]
+    while rest:
+        each, depth = rest.pop()
+        yield each, depth
+        if isinstance(each, Mapping):
+            rest += ((part, depth + 1) for pair in each.items() for part in pair)
+        elif isinstance(each, list):
+            rest += ((part, depth + 1) for part in each)
+
+
+# Fields of forms
+
+
+def form_type(field: forms.Field) -> Any:
+    """The annotation of an argument for a field that a form declares; None where JSON has no value for it."""
+    for kind, annotation in _FORM_TYPES:
+        if isinstance(field, kind):
+            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
+    return None
+
+
+def form_choices(field: Any) -> list[tuple[Any, Any]]:
+    """Values and labels of a form field's choices; none where they are only known later, or are too many to name."""
+    choices = field.choices
+    if isinstance(choices, BlankChoiceIterator):  # of a column: those behind it may be fixed all the same
+        choices = choices.choices
+    if isinstance(choices, BaseChoiceIterator):
+        return []
+    every: list[tuple[Any, Any]] = list(flatten_choices(choices))
+    flat = [(to_json_value(value), label) for value, label in every if value is not None]
+    flat = [(value, label) for value, label in flat if isinstance(value, str | int)]
+    return flat if len(flat) <= MOST_CHOICES else []
+
+
+def _choice(field: Any) -> Any:
+    values = [value for value, _ in form_choices(field) if value != ""]
+    return one_of(dict.fromkeys([*values, *([] if field.required else [""])])) if values else text_type(None)
+
+
+def _choices(field: Any) -> Any:
+    return list_of(_choice(field), most=MOST_VALUES)
+
+
+def _integer(field: Any) -> Any:
+    limits = (None if callable(each) else each for each in (field.min_value, field.max_value))
+    least, most = limits
+    return Annotated[int, Field(ge=least, le=most)]
+
+
+def _like(column: Any) -> Callable[[Any], Any]:
+    return lambda _: input_type(column)
+
+
+_FORM_TYPES: tuple[tuple[Any, Any], ...] = (
+    ((forms.FileField, forms.MultiValueField, forms.ComboField, forms.ModelChoiceField), lambda _: None),
+    (forms.MultipleChoiceField, _choices),
+    (forms.ChoiceField, _choice),
+    (forms.BooleanField, bool),
+    (forms.JSONField, lambda _: Annotated[Any, AfterValidator(storable)]),
+    (forms.UUIDField, uuid.UUID),
+    (forms.CharField, lambda field: text_type(field.max_length)),
+    (forms.DecimalField, _like(models.DecimalField())),
+    (forms.FloatField, _like(models.FloatField())),
+    (forms.IntegerField, _integer),
+    (forms.DateTimeField, _like(models.DateTimeField())),
+    (forms.DateField, _like(models.DateField())),
+    (forms.TimeField, _like(models.TimeField())),
+    (forms.DurationField, _like(models.DurationField())),
+)
+"""Types, or functions that make one of a field. The first that fits counts: most of these are text or choices too."""

@@ -1,0 +1,120 @@
+"""Creating, changing and deleting rows, for those who declared that callers may."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.forms import BaseModelForm
+
+from django_mcp.core.context import Context
+from django_mcp.core.generated import function, shaped
+from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
+from django_mcp.exposure.write_saving import Writer, run_delete
+from django_mcp.exposure.write_types import write_type
+from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.tool import Tool
+
+if TYPE_CHECKING:
+    from django_mcp.exposure.exposed import Exposed
+
+_DELETED = {
+    "type": "object",
+    "properties": {"deleted": {"type": "string", "description": "The URI that the row had."}},
+    "required": ["deleted"],
+    "additionalProperties": False,
+}
+
+
+def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
+    """The tools for the verbs that a declaration opts in to."""
+    verbs = exposed.resource.verbs
+    fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
+    row = shaped(exposed.row_schema(exposed.columns))
+    if "create" in verbs:
+        asked = [each.parameter(exposed, change=False) for each in fields]
+        words = "Creates one row, and gives it with all that is shown of it."
+        call = Writer(exposed, fields, change=False).create
+        yield _tool(exposed, "create", call, words, asked, row, destructive=False, idempotent=False)
+    if "update" in verbs:
+        asked = [_which(exposed), *(each.parameter(exposed, change=True) for each in fields)]
+        words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
+        call = Writer(exposed, fields, change=True).update
+        yield _tool(exposed, "update", call, words, asked, row)
+    if "delete" in verbs:
+        words = "Deletes one row, and what there cannot be without it."
+        call = partial(run_delete, exposed)
+        yield _tool(exposed, "delete", call, words, [_which(exposed)], shaped(_DELETED))
+
+
+def _which(exposed: "Exposed") -> Parameter:
+    return Parameter(
+        exposed.lookup_name, write_type(exposed.lookup), EMPTY, "Of which row, as search and URIs show it."
+    )
+
+
+def _tool(
+    exposed: "Exposed",
+    verb: str,
+    call: Callable[[Context, Mapping[str, Any]], Any],
+    words: str,
+    parameters: list[Parameter],
+    returns: Any,
+    *,
+    destructive: bool = True,
+    idempotent: bool = True,
+) -> Tool:
+    resource, name = exposed.resource, f"{verb}_{exposed.name}"
+    tool = Tool(
+        function(call, name, f"{exposed.description}\n\n{words}", parameters, resource, returns),
+        context_type=Context,
+        name=name,
+        title=f"{verb.capitalize()} {exposed.one}",
+        icons=resource.icons,
+        read_only=False,
+        destructive=destructive,
+        idempotent=idempotent,
+        open_world=False,
+        scopes=(*resource.scopes, *resource.write_scopes),
+        visible=lambda ctx: resource.allows(verb, ctx.user),
+    )
+    # Only what the site wrote itself can ask the person at the client.
+    hook = "delete_model" if verb == "delete" else "save_model"
+    tool.speaks = getattr(type(resource), hook) is not getattr(ModelResource, hook)
+    return tool
+
+
+# Problems
+
+
+def writing_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
+    """What is wrong with how a declaration lets callers write, and what would be right."""
+    resource = exposed.resource
+    if isinstance(resource.verbs, str) or not {"create", "update"} & {*resource.verbs}:
+        return
+    wrong = _wrong_fields(resource) if resource.form is None else _wrong_form(exposed)
+    if wrong is None:
+        yield from field_problems(exposed)
+    else:
+        yield wrong
+
+
+def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
+    if not resource.write_fields:
+        verbs = " and ".join(repr(verb) for verb in resource.verbs if verb != "delete")
+        return f"verbs has {verbs}, and there is nothing to write", "Name the fields: write_fields = [...], or a form."
+    return None
+
+
+def _wrong_form(exposed: "Exposed") -> tuple[str, str] | None:
+    resource, form = exposed.resource, exposed.resource.form
+    if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
+        return f"form is {form!r}", "Give a subclass of ModelForm that has a Meta with a model."
+    if not issubclass(exposed.model, form._meta.model):  # noqa: SLF001 - of ModelForm
+        return f"form is of {form._meta.model._meta.label}", f"Give one of {exposed.options.label}."  # noqa: SLF001
+    if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
+        hint = "Name them in its Meta.fields, so that new columns cannot be written by themselves."
+        return f"form {form.__name__} does not say which fields it has", hint
+    if resource.write_fields:
+        return "both write_fields and form are declared", "Keep one of them."
+    return None

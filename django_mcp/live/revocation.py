@@ -1,0 +1,31 @@
+"""Open streams end with the credential they were opened with: when it expires, and when somebody takes it back."""
+
+from django_mcp.core.principal import Principal
+from django_mcp.live import log
+
+REVOKED = "revoked"
+
+
+def topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
+    """Under which is logged what concerns a caller."""
+    return f"caller:{kind}:{id}"
+
+
+def user_topic(pk: object) -> str:
+    """What stands for all callers who are one user. Nothing is logged under it; changes name it (``live.changes``)."""
+    return f"user:{pk}"
+
+
+def end_streams(kind: str, id: str) -> None:  # noqa: A002
+    """End a caller's open streams, in every process, once the transaction is committed.
+
+    Args:
+        kind: ``Principal.kind``.
+        id: ``Principal.id``.
+    """
+    log.append([(topic(kind, id), REVOKED)])
+
+
+def topic_of(principal: Principal) -> str:
+    """The topic of a caller."""
+    return topic(principal.kind, principal.id)

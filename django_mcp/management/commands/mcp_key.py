@@ -1,0 +1,133 @@
+"""``manage.py mcp_key``: make, list and revoke API keys."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Q
+
+from django_mcp.auth.identifiers import base_url, path_of
+from django_mcp.auth.keys import create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.core.registry import servers
+from django_mcp.models import APIKey
+
+COLUMNS = ("ID", "PREFIX", "STATE", "USER", "NAME", "ENDPOINTS", "SCOPES", "EXPIRES", "LAST USED")
+
+
+class Command(BaseCommand):
+    """See ``help``."""
+
+    help = "Makes, lists and revokes API keys, with which programs call MCP endpoints as a user."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """What to do, and with which key."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
+        create = actions.add_parser("create", help="make a key and show it, once")
+        create.add_argument("--user", required=True, help="username of the user as whom the key acts")
+        create.add_argument("--name", required=True, help="what the key is for")
+        create.add_argument(
+            "--endpoint",
+            action="append",
+            help="name of an endpoint that it opens; may be repeated; 'default' if left out",
+        )
+        create.add_argument(
+            "--scope", action="append", help="what it allows; may be repeated; what the endpoints ask for if left out"
+        )
+        create.add_argument("--days", type=int, help="how long it lives; 90 if left out, or the site's limit")
+        listing = actions.add_parser("list", help="show which keys there are")
+        listing.add_argument("--user", help="only those of this user")
+        revoke = actions.add_parser("revoke", help="make a key worthless, at once")
+        revoke.add_argument("key", metavar="PREFIX_OR_ID", help="as 'list' shows it")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        """Do it.
+
+        Raises:
+            CommandError: there is no such user, endpoint, scope or key, or the key would live too long.
+        """
+        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
+
+    def create(self, options: dict[str, Any]) -> None:
+        """Make a key, and print it with how to use it."""
+        chosen = {"endpoints": options["endpoint"], "scopes": options["scope"], "days": options["days"]}
+        try:
+            row, key = create_key(find_user(options["user"]), options["name"], **chosen)
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from None
+        self.stdout.write(self.style.SUCCESS(key))
+        self.stdout.write("\nThis is the only time that the key is shown. Send it in a header of each request:\n")
+        self.stdout.write("    Authorization: Bearer <key>        or        X-API-Key: <key>\n")
+        self.stdout.write(f"It acts as {row.user.get_username()} until {row.expires:%Y-%m-%d}, with the scopes:")
+        self.stdout.write(f"    {' '.join(row.scopes) or 'none'}")
+        self.stdout.write("at:")
+        for each in servers():
+            if each.name in row.endpoints:
+                self.stdout.write(f"    {_address(path_of(each))}{'' if takes_keys(each) else _TAKES_NONE}")
+
+    def list(self, options: dict[str, Any]) -> None:
+        """Print a table of keys, newest first."""
+        keys = APIKey.objects.select_related("user").order_by("-pk")
+        if options["user"] is not None:
+            keys = keys.filter(user=find_user(options["user"]))
+        rows = [COLUMNS, *map(_columns, keys)]
+        if len(rows) == 1:
+            self.stdout.write("There is no API key.")
+            return
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            self.stdout.write("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+    def revoke(self, options: dict[str, Any]) -> None:
+        """Revoke the one key that is meant."""
+        row = find_row(options["key"])
+        if not revoke_key(row):
+            raise CommandError(f"The key {row.prefix} was revoked before.")
+        self.stdout.write(f"The key {row.prefix} of {row.user.get_username()} (“{row.name}”) is revoked.")
+
+
+_TAKES_NONE = "  (takes no API keys now: add 'django_mcp.APIKeys' to its authentication)"
+
+
+def find_user(name: str) -> Any:
+    """The user of a name.
+
+    Raises:
+        CommandError: there is none.
+    """
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
+
+    model = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - the documented name of it
+    except model.DoesNotExist:
+        raise CommandError(f"There is no user {name!r}; --user takes the name with which one signs in.") from None
+
+
+def find_row(given: str) -> APIKey:
+    """The key of an id, of the first characters, or the key that somebody found and gave as it is.
+
+    Raises:
+        CommandError: there is none, or several.
+    """
+    meant = Q(prefix__startswith=given) | Q(key_hash=hash_of(given))
+    if given.isdecimal() and len(given) < 19:  # noqa: PLR2004 - digits of what every database takes for a number
+        meant |= Q(pk=int(given))
+    found = list(APIKey.objects.select_related("user").filter(meant)[:2]) if given else []
+    if not found:
+        raise CommandError(f"There is no key {given[:14]!r}; 'manage.py mcp_key list' shows ids and prefixes.")
+    if len(found) > 1:
+        raise CommandError(f"Several keys begin with {given!r}; give more of it, or the id.")
+    return found[0]
+
+
+def _columns(row: APIKey) -> tuple[str, ...]:
+    used = "never" if row.last_used is None else f"{row.last_used:%Y-%m-%d %H:%M}"
+    shown = [str(row.pk), row.prefix, state_of(row).value, row.user.get_username(), row.name]
+    return (*shown, " ".join(row.endpoints), " ".join(row.scopes), f"{row.expires:%Y-%m-%d}", used)
+
+
+def _address(path: str) -> str:
+    try:
+        return base_url() + path
+    except ImproperlyConfigured:
+        return path

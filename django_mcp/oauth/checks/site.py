@@ -1,0 +1,115 @@
+"""What the rest of the site's settings must have for people to log in and agree."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.shortcuts import resolve_url
+from django.urls import ResolverMatch, get_script_prefix, resolve
+from django.utils.module_loading import import_string
+
+from django_mcp.auth.checks.base import check, made, uses_oauth
+from django_mcp.auth.session import SiteSession
+from django_mcp.conf import settings
+from django_mcp.core.registry import servers
+
+APPS = {
+    "oauth2_provider": "it keeps clients and tokens",
+    "django.contrib.auth": "tokens are for its users",
+    "django.contrib.sessions": "people log in",
+}
+MIDDLEWARE = {
+    "django.contrib.sessions.middleware.SessionMiddleware": "people log in",
+    "django.contrib.auth.middleware.AuthenticationMiddleware": "it says who agrees",
+    "django.middleware.csrf.CsrfViewMiddleware": "without it another site can agree for them",
+}
+
+
+@check()
+def check_apps() -> Iterator[CheckMessage]:
+    """Apps that OAuth needs, and sessions for those who call with one."""
+    sessions = any(isinstance(each, SiteSession) for server in servers() for each in made(server))
+    for name, why in APPS.items():
+        needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
+        if needed and not apps.is_installed(name):
+            yield Error(
+                f"{name!r} is not installed, and an endpoint needs it: {why}.",
+                hint=f"Add {name!r} to INSTALLED_APPS, then run manage.py migrate.",
+                id="django_mcp.E013",
+            )
+
+
+@check()
+def check_middleware() -> Iterator[CheckMessage]:
+    """Middleware that the consent page needs; a subclass is as good."""
+    if not uses_oauth():
+        return
+    present = [_class_of(path) for path in django_settings.MIDDLEWARE]
+    for name, why in MIDDLEWARE.items():
+        wanted = _class_of(name)
+        found = any(isinstance(each, type) and issubclass(each, wanted) for each in present if wanted is not None)
+        if not found and name not in django_settings.MIDDLEWARE:
+            yield Error(
+                f"An endpoint takes OAuth tokens, and MIDDLEWARE has no {name.rpartition('.')[2]}: {why}.",
+                hint=f"Add {name!r} to MIDDLEWARE.",
+                id="django_mcp.E014",
+            )
+
+
+def _class_of(path: Any) -> Any:
+    """What a dotted path names; None for nothing, which Django reports by itself when it starts."""
+    try:
+        return import_string(path)
+    except Exception:  # noqa: BLE001 - whatever that module raises
+        return None
+
+
+@check()
+def check_login() -> Iterator[CheckMessage]:
+    """A login page that is not there, or not for everybody."""
+    if not uses_oauth():
+        return
+    given = django_settings.LOGIN_URL
+    try:
+        match = match_of(resolve_url(given))
+    except Exception:  # noqa: BLE001 - unresolvable names and paths, and whatever the URLconf raises
+        yield Error(
+            f"LOGIN_URL is {str(given)!r}, which leads nowhere, so nobody can log in to agree.",
+            hint="Write LOGIN_URL = 'login' and add path('accounts/', include('django.contrib.auth.urls')) with a "
+            "template registration/login.html, or name the login page there is.",
+            id="django_mcp.E015",
+        )
+        return
+    if match is not None and "admin" in match.app_names and match.url_name == "login":
+        yield Warning(
+            f"LOGIN_URL is {str(given)!r}, the admin's login page, which lets only staff in.",
+            hint="Write the address or name of a login page for all users, unless only staff are to connect.",
+            id="django_mcp.W007",
+        )
+
+
+def match_of(url: str) -> ResolverMatch | None:
+    """The view behind a URL of this site; None where the URL is another site's.
+
+    Raises:
+        Resolver404: there is none.
+    """
+    if "://" in url or url.startswith("//"):
+        return None
+    path = url.partition("?")[0].partition("#")[0]
+    prefix = get_script_prefix()
+    return resolve("/" + path.removeprefix(prefix).lstrip("/"))
+
+
+@check()
+def check_path() -> Iterator[CheckMessage]:
+    """A path that makes addresses like ``/oauthorize/``."""
+    path = settings.OAUTH_PATH
+    if path and (path.startswith("/") or not path.endswith("/")):
+        yield Error(
+            f"DJANGO_MCP['OAUTH_PATH'] is {path!r}: addresses would be like {f'/{path}authorize/'!r}.",
+            hint=f"Write {path.strip('/') + '/'!r}.",
+            id="django_mcp.E019",
+        )

@@ -1,0 +1,73 @@
+"""``oauth_defaults``: the ``OAUTH2_PROVIDER`` setting, whole. It is called in a settings module."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+DAY = 24 * 60 * 60
+
+
+def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """What django-oauth-toolkit needs to be an authorization server for MCP clients.
+
+    Its own defaults are for sites that had it before OAuth 2.1; system checks name each of these values that is
+    weakened later.
+
+    Args:
+        django_mcp: the ``DJANGO_MCP`` setting, of which ``BASE_URL``, ``SCOPES``, ``DEFAULT_SCOPES``,
+            ``EXTRA_REDIRECT_URIS`` and ``CLIENT_CREDENTIALS`` are read.
+        changes: settings of the toolkit that replace these.
+
+    Raises:
+        ImproperlyConfigured: there is no ``BASE_URL``.
+    """
+    from django_mcp.conf import Settings  # noqa: PLC0415 - lazy settings are not to be touched from settings
+
+    known = Settings(
+        **{
+            key: django_mcp[key]
+            for key in ("BASE_URL", "SCOPES", "DEFAULT_SCOPES", "EXTRA_REDIRECT_URIS", "CLIENT_CREDENTIALS")
+            if key in django_mcp
+        }
+    )
+    if not known.BASE_URL:
+        msg = "oauth_defaults() needs DJANGO_MCP['BASE_URL'], the site's public address: 'https://travel.example.com'."
+        raise ImproperlyConfigured(msg)
+    schemes = [urlsplit(uri).scheme for uri in known.EXTRA_REDIRECT_URIS]
+    grants = ["authorization_code", "refresh_token"] + ["client_credentials"] * known.CLIENT_CREDENTIALS
+    return {
+        # The issuer, also where OpenID Connect is off.
+        "OIDC_ISS_ENDPOINT": known.BASE_URL.rstrip("/"),
+        "SCOPES": {
+            name: value["text"] if isinstance(value, Mapping) else value for name, value in known.SCOPES.items()
+        },
+        "DEFAULT_SCOPES": list(known.DEFAULT_SCOPES),
+        "ACCESS_TOKEN_EXPIRE_SECONDS": 60 * 60,
+        "REFRESH_TOKEN_EXPIRE_SECONDS": 30 * DAY,
+        # django_mcp has a grace period of its own, which works with hashed tokens.
+        "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": 0,
+        "ROTATE_REFRESH_TOKEN": True,
+        "REFRESH_TOKEN_REUSE_PROTECTION": True,
+        "PKCE_REQUIRED": True,
+        "REQUEST_APPROVAL_PROMPT": "force",
+        # Claude Code, Codex and VS Code listen on http://localhost or 127.0.0.1, on any port (RFC 8252, section 7.3).
+        "ALLOW_LOCALHOST_LOOPBACK": True,
+        "ALLOWED_REDIRECT_URI_SCHEMES": list(dict.fromkeys(["http", "https", *schemes])),
+        "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+        "OAUTH2_GRANT_TYPES_SUPPORTED": grants,
+        "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_post", "client_secret_basic"],
+        "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT": True,
+        "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT": True,
+        "COMPLIANT_BCP_RFC9700_PKCE_METHOD": True,
+        "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT": True,
+        "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": True,
+        "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
+        "DCR_ENABLED": True,
+        "CIMD_ENABLED": True,
+        "CIMD_METADATA_FETCHER": "django_mcp.oauth.documents.MetadataFetcher",
+        "CIMD_REGISTRATION_PERMISSION_CLASSES": ("django_mcp.oauth.documents.RatePermission",),
+        "OAUTH2_VALIDATOR_CLASS": "django_mcp.oauth.validator.Validator",
+        **changes,
+    }

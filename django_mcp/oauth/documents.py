@@ -1,0 +1,144 @@
+"""Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document-01): the URL that names a client is where
+it says who it is.
+
+The toolkit decides when to fetch one, keeps it as long as its cache headers allow, and leaves a URL that failed alone
+for a while. Whatever goes wrong, the client is then simply unknown.
+"""
+
+import http.client
+import re
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from django_mcp.conf import settings
+from django_mcp.core.rates import seconds_to_wait
+from django_mcp.oauth.addresses import caller
+from django_mcp.oauth.client_metadata import InvalidMetadata, grants_of, name_of, redirects_of
+from django_mcp.oauth.outbound import Unreachable, get, require_public, resolve
+from django_mcp.oauth.pruning import make_room
+from django_mcp.oauth.redirects import MOST
+from django_mcp.oauth.toolkit import CIMDError, SafeMetadataFetcher, get_application_model, oauth2_settings
+
+LONGEST = 255
+"""Characters of a client id, which its column has."""
+
+_URL = re.compile(r"[!-~]+")
+
+
+class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
+    """Fetches documents, and reduces each to what a self-registered client may have here."""
+
+    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """The document, and for how many seconds it is good. Blocks for ``CIMD_FETCH_TIMEOUT_SECONDS`` at most,
+        beside what the resolver takes.
+
+        Raises:
+            CIMDError: there is none, or none that can be used.
+        """
+        try:
+            url = checked(client_id)
+            document, age = self._download(url, self.addresses(str(url.hostname), url.port or 443))
+            return normalised(document), age
+        except (Unreachable, InvalidMetadata) as error:
+            raise CIMDError(str(error)) from None
+
+    def addresses(self, host: str, port: int) -> Sequence[str]:
+        """Where to connect to.
+
+        Raises:
+            Unreachable: any address of the host is not public.
+        """
+        return require_public(resolve(host, port))
+
+    def context(self) -> ssl.SSLContext:
+        """Which certificates are trusted: those the system trusts."""
+        return ssl.create_default_context()
+
+    def _download(self, url: SplitResult, addresses: Sequence[str]) -> tuple[dict[str, Any], int]:
+        deadline = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
+        context, failure = self.context(), "no address"
+        for address in addresses:
+            try:
+                with get(url, address, context, deadline) as response:
+                    return self._read_document(response)
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                failure = f"{type(error).__name__}: {error}"
+        raise CIMDError(f"could not fetch the document: {failure}")
+
+    def _read_document(self, response: Any) -> tuple[dict[str, Any], int]:
+        try:
+            found: tuple[dict[str, Any], int] = super()._read_document(response)
+        except RecursionError:
+            raise CIMDError("the document is nested too deeply") from None
+        return found
+
+
+class RatePermission:
+    """How many clients with a document may be looked up: by each address, by all together, and unused ones at all."""
+
+    def has_permission(self, request: Any, client_id: str) -> bool:
+        """Whether the document of a client that is new, or whose document has expired, may be fetched now.
+
+        Args:
+            request: oauthlib's, of which ``headers`` is ``request.META``.
+            client_id: its URL.
+        """
+        who = caller(request.headers)
+        if seconds_to_wait(settings.REGISTRATION_RATE, f"document {who.name}", who.times):
+            return False
+        if seconds_to_wait(f"{settings.REGISTERED_CLIENTS}/h", "documents"):
+            return False
+        model = get_application_model()
+        known = model.objects.filter(client_id=client_id).exists()
+        return known or make_room(model.RegistrationSource.CIMD)
+
+
+def checked(client_id: str) -> SplitResult:
+    """The parts of a URL that may name a client (section 3 of the draft).
+
+    Raises:
+        CIMDError: it is no https URL with a host and a path, or has what such a URL must not have.
+    """
+    if len(client_id) > LONGEST or not _URL.fullmatch(client_id) or "\\" in client_id:
+        raise CIMDError("the client_id is too long, or has characters that a URL has not")
+    try:
+        url = urlsplit(client_id)
+        port = url.port or 443
+    except ValueError:
+        raise CIMDError("the client_id is no URL") from None
+    if url.scheme != "https" or not url.hostname or not url.path:
+        raise CIMDError("the client_id is no https URL with a host and a path")
+    if "@" in url.netloc or "#" in client_id or {".", ".."} & set(url.path.split("/")):
+        raise CIMDError("the client_id has user information, a fragment or dot segments")
+    if port not in settings.CLIENT_DOCUMENT_PORTS:
+        raise CIMDError(f"port {port} is not in DJANGO_MCP['CLIENT_DOCUMENT_PORTS']")
+    return url
+
+
+def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the toolkit is to know of a document.
+
+    Published documents list grants, methods and redirect URIs for every server they might meet. Those that are not to
+    be had here are left out (RFC 7591, section 2: a server may replace what is asked for).
+
+    Raises:
+        InvalidMetadata: nothing usable is left, there is no name, or it has a secret, which everybody could read.
+    """
+    if "client_secret" in document or "client_secret_expires_at" in document:
+        raise InvalidMetadata("A document must not have a client_secret.")
+    methods = document.get("token_endpoint_auth_methods_supported")
+    offered = [document.get("token_endpoint_auth_method", "none"), *(methods if isinstance(methods, list) else ())]
+    if "none" not in offered:
+        raise InvalidMetadata("token_endpoint_auth_method must be none, or none be offered.")
+    if not (name := name_of(document)):
+        raise InvalidMetadata("A document must have a client_name.")
+    return {
+        "client_id": document.get("client_id"),
+        "client_name": name,
+        "redirect_uris": redirects_of(document)[:MOST],
+        "grant_types": grants_of(document),
+        "token_endpoint_auth_method": "none",
+    }

@@ -1,0 +1,59 @@
+"""Authorization server metadata (RFC 8414): one document, of the one issuer, which is the site's origin.
+
+It is not served as ``/.well-known/openid-configuration`` too: that would promise OpenID Connect, and clients look there
+only where they have found nothing here (2026-07-28, Authorization Server Metadata Discovery).
+"""
+
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+
+from django_mcp.auth.identifiers import base_url
+from django_mcp.conf import settings
+from django_mcp.endpoint.resource_metadata import public_document
+from django_mcp.oauth.toolkit import oauth2_settings
+
+GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
+"""All that there can be, whatever the toolkit's settings list."""
+
+
+def document() -> dict[str, Any]:
+    """The metadata. All of it is from configuration, nothing from the request.
+
+    Raises:
+        NoReverseMatch: there is no authorization or token endpoint under the namespace ``oauth2_provider``.
+    """
+    methods = list(oauth2_settings.OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED)
+    found = {
+        "issuer": base_url(),
+        "authorization_endpoint": _url("authorize"),
+        "token_endpoint": _url("token"),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": [each for each in oauth2_settings.OAUTH2_GRANT_TYPES_SUPPORTED if each in GRANTS],
+        "token_endpoint_auth_methods_supported": methods,
+        "code_challenge_methods_supported": ["S256"],
+        # Never offline_access: refresh tokens are not a matter of scope here (2026-07-28, Refresh Tokens).
+        "scopes_supported": [scope for scope in settings.SCOPES if scope != "offline_access"],
+        "client_id_metadata_document_supported": bool(oauth2_settings.CIMD_ENABLED),
+        "authorization_response_iss_parameter_supported": True,
+    }
+    if oauth2_settings.DCR_ENABLED and (registration := _url_if_any("dcr-register")):
+        found["registration_endpoint"] = registration
+    if revocation := _url_if_any("revoke-token"):
+        found |= {"revocation_endpoint": revocation, "revocation_endpoint_auth_methods_supported": methods}
+    return found
+
+
+metadata_view = public_document(document)
+
+
+def _url(name: str) -> str:
+    return base_url() + reverse(f"oauth2_provider:{name}")
+
+
+def _url_if_any(name: str) -> str | None:
+    try:
+        return _url(name)
+    except NoReverseMatch:
+        return None

@@ -1,0 +1,120 @@
+"""Forgetting self-registered clients that nobody uses. One that is still needed registers again (RFC 7591)."""
+
+import datetime
+import io
+from typing import Any
+
+from django.core.management import call_command, get_commands
+from django.db import router, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.oauth.toolkit import (
+    get_access_token_model,
+    get_application_model,
+    get_grant_model,
+    get_refresh_token_model,
+    oauth2_settings,
+    refresh_token_expire_timedelta,
+)
+
+UNUSED = datetime.timedelta(days=7)
+"""After which a client goes that never got a token."""
+
+IDLE = datetime.timedelta(days=90)
+"""After which a client goes whose last token is dead."""
+
+YOUNG = datetime.timedelta(hours=1)
+"""Within which a client stays, whose person may just be logging in."""
+
+EVERY = 50
+"""Registrations after which some are pruned, on sites where nobody runs ``mcp_clear``."""
+
+BATCH = 500
+
+
+def prune_clients(most: int | None = None) -> int:
+    """Delete registered clients (RFC 7591) that are of no use any more; how many.
+
+    Never one with a live token or code. Where ``cleartokens`` has deleted what was left of a client's tokens, it counts
+    as one that never got any.
+
+    Args:
+        most: how many at a time, the oldest first; None for all.
+    """
+    now = timezone.now()
+    return _delete(_prunable(now), most)
+
+
+def prune_documents() -> int:
+    """Delete clients whose client ID metadata document has expired, and without live tokens; how many."""
+    before = int(_clients("cimd").count())
+    if "clearcimdapplications" in get_commands():
+        call_command("clearcimdapplications", stdout=io.StringIO())
+    return max(0, before - int(_clients("cimd").count()))
+
+
+def make_room(source: str) -> bool:
+    """Whether there may be one more client of a source that never got a token.
+
+    If there are ``REGISTERED_CLIENTS`` already, the oldest go that are older than an hour.
+
+    Args:
+        source: ``dcr`` or ``cimd``, an ``Application.RegistrationSource``.
+    """
+    unused = _clients(source).filter(~_has(get_access_token_model()), ~_has(get_refresh_token_model()))
+    excess = int(unused.count()) - settings.REGISTERED_CLIENTS + 1
+    if excess <= 0:
+        return True
+    now = timezone.now()
+    old = unused.filter(~_has(get_grant_model(), expires__gt=now), created__lt=now - YOUNG)
+    return _delete(old, excess) >= excess
+
+
+def _prunable(now: datetime.datetime) -> Any:
+    since = now - IDLE
+    return _clients("dcr").filter(
+        ~_has(get_access_token_model(), expires__gt=since),
+        ~_has(get_refresh_token_model(), revoked__gt=since),
+        ~_has(get_refresh_token_model(), _lives(since)),
+        ~_has(get_grant_model(), expires__gt=now),
+        created__lt=now - UNUSED,
+    )
+
+
+def _lives(since: datetime.datetime) -> Q:
+    """Refresh tokens that can be used, or could after *since*."""
+    life = refresh_token_expire_timedelta()
+    if life is None:
+        return Q(revoked=None)
+    # It begins when the access token ends that was issued with it.
+    access = datetime.timedelta(seconds=oauth2_settings.ACCESS_TOKEN_EXPIRE_SECONDS)
+    return Q(revoked=None, created__gt=since - life - access)
+
+
+def _clients(source: str) -> Any:
+    return get_application_model().objects.filter(registration_source=source)
+
+
+def _has(model: Any, *conditions: Q, **more: Any) -> Exists:
+    # From the token's side: what a client calls its tokens depends on a swapped model.
+    return Exists(model.objects.filter(*conditions, application_id=OuterRef("pk"), **more))
+
+
+def _delete(clients: Any, most: int | None) -> int:
+    """Delete the oldest *most* of *clients*, in batches; how many there were."""
+    model = clients.model
+    deleted = 0
+    while most is None or deleted < most:
+        left = BATCH if most is None else min(BATCH, most - deleted)
+        batch = list(clients.order_by("created", "pk").values_list("pk", flat=True)[:left])
+        with transaction.atomic(using=router.db_for_write(model)):
+            # Whoever saves a token now waits for this lock or is seen by the second look.
+            list(model.objects.select_for_update().filter(pk__in=batch).values_list("pk", flat=True))
+            gone = list(clients.filter(pk__in=batch).values_list("pk", flat=True))
+            model.objects.filter(pk__in=gone).delete()
+        deleted += len(gone)
+        if not gone:
+            break
+    return deleted

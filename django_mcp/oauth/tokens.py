@@ -1,0 +1,132 @@
+"""The token and revocation endpoints (RFC 6749, section 3.2; RFC 7009). Whatever comes, the answer is JSON."""
+
+import logging
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.decorators import method_decorator
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters
+
+from django_mcp.endpoint.cors import with_cors
+from django_mcp.oauth.toolkit import OAuthLibCore, get_access_token_model
+from django_mcp.oauth.toolkit import RevokeTokenView as ToolkitRevokeView
+from django_mcp.oauth.toolkit import TokenView as ToolkitTokenView
+
+FORM = "application/x-www-form-urlencoded"
+LONGEST = 64 * 1024
+"""Bytes of a request's body."""
+
+PARAMETERS = frozenset(
+    {
+        "grant_type",
+        "code",
+        "redirect_uri",
+        "client_id",
+        "client_secret",
+        "code_verifier",
+        "refresh_token",
+        "scope",
+        "resource",
+        "username",
+        "password",
+        "token",
+        "token_type_hint",
+    }
+)
+"""All that is read. Of others, oauthlib would make attributes of its request that stand for something else."""
+
+# oauthlib writes tokens into its debug log.
+for _name in ("refresh_token", "client_credentials"):
+    _logger = logging.getLogger(f"oauthlib.oauth2.rfc6749.grant_types.{_name}")
+    _logger.addFilter(lambda record: record.levelno > logging.DEBUG)
+
+
+class Core(OAuthLibCore):  # type: ignore[misc]
+    """Hands oauthlib what it knows of a request's parameters."""
+
+    def extract_body(self, request: HttpRequest) -> list[tuple[str, str]]:
+        """The known parameters, in order, ``resource`` as often as it was sent."""
+        return [pair for pair in super().extract_body(request) if pair[0] in PARAMETERS]
+
+
+class ForPrograms:
+    """What both views have beyond the toolkit's: they never fail on garbage, and pages of other origins may call."""
+
+    oauthlib_backend_class = Core
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        """The view. It keeps its own transactions: what is revoked for a replay stays so when that is refused."""
+        view = with_cors(super().as_view(**initkwargs), methods=["POST"])  # type: ignore[misc]
+        for alias in connections:
+            transaction.non_atomic_requests(using=alias)(view)
+        return csrf_exempt(login_not_required(view))
+
+    @method_decorator(sensitive_post_parameters())
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Answer, for no cache to keep (RFC 6749, section 5.1)."""
+        if request.method != "POST":
+            response = _error("invalid_request", "Send a POST request.", 405)
+            response["Allow"] = "POST, OPTIONS"
+        elif problem := problem_of(request):
+            response = _error("invalid_request", problem)
+        else:
+            response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+            response["Content-Type"] = "application/json"
+            if response.status_code == 401 and request.headers.get("Authorization"):  # noqa: PLR2004
+                response["WWW-Authenticate"] = 'Basic realm="OAuth client"'  # RFC 6749, section 5.2
+        response["Cache-Control"] = "no-store"
+        response["Pragma"] = "no-cache"
+        return response
+
+
+class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
+    """``/o/token/``."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
+        """Tokens, or what is wrong. There is no device flow."""
+        if request.POST.get("grant_type", "").startswith("urn:"):
+            return _error("unsupported_grant_type", "Use authorization_code or refresh_token.")
+        try:
+            response: HttpResponse = self.authorization_flow_token_response(request)
+        except get_access_token_model().DoesNotExist:
+            # The toolkit reads again what it has just saved, and another request had it revoked.
+            return _error("invalid_grant", "It was used twice at the same time.")
+        return response
+
+
+class RevokeView(ForPrograms, ToolkitRevokeView):  # type: ignore[misc]
+    """``/o/revoke_token/``."""
+
+
+def problem_of(request: HttpRequest) -> str | None:
+    """What is wrong with a request before its parameters are looked at; None for nothing."""
+    if request.META.get("QUERY_STRING"):
+        return "Send parameters in the body; URLs are written into logs."
+    if request.content_type != FORM:
+        return f"Send {FORM}."
+    if not request.headers.get("Authorization", "").isascii():
+        return "The Authorization header holds characters other than ASCII."
+    try:
+        values = _read(request)
+    except (SuspiciousOperation, BadRequest):
+        return f"The body must be UTF-8, and not longer than {LONGEST} bytes."
+    if any("\0" in text for name, texts in values.items() for text in (name, *texts)):
+        return "The body holds NUL characters."
+    repeated = [name for name, texts in values.items() if len(texts) > 1 and name in PARAMETERS - {"resource"}]
+    return f"{repeated[0]} is given more than once." if repeated else None
+
+
+def _read(request: HttpRequest) -> dict[str, list[str]]:
+    if len(request.body) > LONGEST:
+        raise BadRequest
+    return {name: request.POST.getlist(name) for name in request.POST}
+
+
+def _error(code: str, description: str, status: int = 400) -> HttpResponse:
+    """An error (RFC 6749, section 5.2)."""
+    return JsonResponse({"error": code, "error_description": description}, status=status)

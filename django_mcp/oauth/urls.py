@@ -1,0 +1,28 @@
+"""Addresses of the authorization server. Only these views of the toolkit are mounted, and held to our rules.
+
+Not mounted: managing applications, which lets any user create clients; introspection, which tells any client of any
+token; device flow and OpenID Connect.
+"""
+
+from django.urls import URLPattern, path
+
+from django_mcp.oauth.access import AccessView
+from django_mcp.oauth.authorize import AuthorizeView
+from django_mcp.oauth.metadata import metadata_view
+from django_mcp.oauth.registration import registration_view
+from django_mcp.oauth.tokens import RevokeView, TokenView
+
+# Twins without the slash have no name: of two equal names ``reverse`` gives the later one. They are there because
+# ``APPEND_SLASH`` would redirect, and a POST does not survive that.
+oauth_patterns: list[URLPattern] = [
+    path("authorize/", AuthorizeView.as_view(), name="authorize"),
+    path("authorize", AuthorizeView.as_view()),
+    path("token/", TokenView.as_view(), name="token"),
+    path("token", TokenView.as_view()),
+    path("revoke_token/", RevokeView.as_view(), name="revoke-token"),
+    path("revoke_token", RevokeView.as_view()),
+    path("register/", registration_view, name="dcr-register"),
+    path("register", registration_view),
+]
+account_patterns: list[URLPattern] = [path("access/", AccessView.as_view(), name="access")]
+well_known_patterns: list[URLPattern] = [path(".well-known/oauth-authorization-server", metadata_view)]

@@ -1,0 +1,193 @@
+"""Functions that yield: how far they are, or a piece of their result."""
+
+import functools
+import inspect
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django_mcp.primitives.annotations import is_union, leaves
+from django_mcp.primitives.blocks import is_block
+from django_mcp.primitives.errors import ToolError
+from django_mcp.primitives.functions import EMPTY, HIDDEN_CONTEXT, Function, underlying
+from django_mcp.primitives.output import ToolResult
+from django_mcp.protocol.content import Content, TextContent
+
+MOST_PIECES = 10_000
+MOST_CHARACTERS = 8 * 1024 * 1024
+_SHOWN = 200
+_ASYNC = frozenset({AsyncGenerator, AsyncIterable, AsyncIterator})
+_ALL = _ASYNC | {Generator, Iterable, Iterator}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a tool is: ``yield Progress(3, 10, "Third of ten.")``. Where the client did not ask, nothing is sent.
+
+    Attributes:
+        progress: so far; it must grow.
+        total: in the end, where known, in the same unit.
+        message: for people.
+    """
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+def collected(function: Function) -> Function:
+    """*function* as one that runs to its end and gives everything; itself where it does not yield.
+
+    What it yields is told as progress where the client asked, and kept: texts and blocks as content, other values as
+    rows of the result. ``Progress`` is only told. What a generator returns is its result, and what it yielded content.
+    """
+    if not _yields(function):
+        return function
+    rows, returns = _shape(function.returns)
+    counts = not _names_progress(function.returns)
+    name, call = function.context or HIDDEN_CONTEXT, function.call
+
+    def run(**keywords: Any) -> Any:
+        return _drain(call(**function.own(keywords)), _Pieces(keywords[name], rows=rows, counts=counts))
+
+    async def arun(**keywords: Any) -> Any:
+        value, pieces = call(**function.own(keywords)), _Pieces(keywords[name], rows=rows, counts=counts)
+        return await _adrain(await value if inspect.isawaitable(value) else value, pieces)
+
+    is_async = function.is_async or _is_async(function)
+    made = functools.wraps(call)(arun if is_async else run)
+    return replace(function, call=made, context=name, is_async=is_async, returns=returns)
+
+
+def _yields(function: Function) -> bool:
+    inner = inspect.unwrap(underlying(function.call))
+    is_generator = inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
+    return is_generator or typing.get_origin(function.returns) in _ALL
+
+
+def _is_async(function: Function) -> bool:
+    inner = inspect.unwrap(underlying(function.call))
+    return inspect.isasyncgenfunction(inner) or typing.get_origin(function.returns) in _ASYNC
+
+
+def _shape(returns: Any) -> tuple[bool, Any]:
+    """Whether what is yielded are rows of the result, and the annotation of the result."""
+    arguments = typing.get_args(returns)
+    if typing.get_origin(returns) not in _ALL or not arguments:
+        return False, EMPTY
+    if typing.get_origin(returns) is Generator and len(arguments) == 3 and arguments[2] not in (None, type(None), Any):  # noqa: PLR2004 - yield, send, return
+        return False, arguments[2]
+    kinds = [each for each in typing.get_args(arguments[0]) or arguments[:1] if each is not Progress]
+    row = arguments[0] if not is_union(arguments[0]) else typing.Union[tuple(kinds)] if kinds else None  # noqa: UP007
+    if not kinds or row in (Any, object, None, type(None)) or all(_is_content(each) for each in kinds):
+        return False, EMPTY
+    return True, list[row]  # type: ignore[valid-type] # made at run time
+
+
+def _names_progress(returns: Any) -> bool:
+    """Whether the annotation says that the function tells itself how far it is."""
+    return any(leaf is Progress for each in typing.get_args(returns)[:1] for leaf in leaves(each))
+
+
+def _is_content(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, str | bytes | Content)
+
+
+class _Pieces:
+    """What a function yielded so far.
+
+    Args:
+        context: of the call.
+        rows: whether they are rows of the result, whatever they are.
+        counts: whether they are counted as progress, as long as the function tells none itself.
+    """
+
+    def __init__(self, context: Any, *, rows: bool, counts: bool) -> None:
+        self._context = context
+        self._rows = rows
+        self._kept: list[Any] = []
+        self._characters = 0
+        self._counts = counts
+
+    def take(self, item: Any) -> None:
+        """Tell and keep one.
+
+        Raises:
+            Cancelled: nobody waits any more.
+            ToolError: there are too many.
+        """
+        if isinstance(item, Progress):
+            self._counts = False  # nor the piece before it: who yields one and tells of it counts by itself
+            self._context.report_progress(item.progress, item.total, item.message)
+            return
+        self._context.check_cancelled()
+        self._count()
+        self._kept.append(item)
+        self._characters += len(item) if isinstance(item, str | bytes) else 0
+        if len(self._kept) > MOST_PIECES or self._characters > MOST_CHARACTERS:
+            raise ToolError(f"It was stopped, for it gave more than {MOST_PIECES} pieces. Ask for less.")
+
+    def _count(self) -> None:
+        """Tell of the last piece, which is done when what comes next shows that the function does not tell of it."""
+        if self._counts and self._kept:
+            last = self._kept[-1]
+            self._context.report_progress(len(self._kept), None, last[:_SHOWN] if isinstance(last, str) else None)
+
+    def result(self, value: Any) -> Any:
+        """All of them, with what was returned in the end."""
+        self._count()
+        if self._rows:
+            return self._kept
+        if value is None:
+            are_blocks = all(isinstance(each, str) or is_block(each) for each in self._kept)
+            return [_shown(each) for each in self._kept] if are_blocks and self._kept else self._kept or None
+        if isinstance(value, ToolResult):
+            content = [*map(_shown, self._kept), *value.content]
+            return ToolResult(value.structured, text=value.text, content=content, meta=value.meta)
+        if isinstance(value, str) or is_block(value):
+            return [*map(_shown, self._kept), _shown(value)]
+        return ToolResult(value, content=[_shown(each) for each in self._kept])
+
+
+def _shown(piece: Any) -> Any:
+    return TextContent(piece) if isinstance(piece, str) else piece
+
+
+def _drain(value: Any, pieces: _Pieces) -> Any:
+    iterator = iter(value)
+    try:
+        while True:
+            try:
+                item = next(iterator)
+            except StopIteration as end:
+                return pieces.result(end.value)
+            pieces.take(item)
+    finally:
+        _closing(iterator)()
+
+
+async def _adrain(value: Any, pieces: _Pieces) -> Any:
+    if not hasattr(value, "__aiter__"):
+        return _drain(value, pieces)
+    iterator = aiter(value)
+    try:
+        async for item in iterator:
+            pieces.take(item)
+    finally:
+        if hasattr(iterator, "aclose"):
+            await iterator.aclose()
+    return pieces.result(None)
+
+
+def _closing(iterator: Any) -> Callable[[], None]:
+    """Ends a generator where it stands, so that its ``finally`` runs; other iterators have no end to be told."""
+    return getattr(iterator, "close", lambda: None)

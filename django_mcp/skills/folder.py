@@ -1,0 +1,233 @@
+"""A skill as it is on disk: read once, checked, and kept in memory, so that what is told of a file is what is sent."""
+
+import hashlib
+import mimetypes
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.skills.front_matter import FrontMatter, FrontMatterError, read_front_matter
+
+SKILL_FILE = "SKILL.md"
+MOST_FILES = 512
+MOST_BYTES = 16 * 1024 * 1024
+"""What every host has to take (Skills extension, Limits)."""
+NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+LONGEST = {"description": 1024, "compatibility": 500}
+"""Characters (Agent Skills, Frontmatter)."""
+RESERVED = "io.modelcontextprotocol/"
+MEDIA_TYPES = {
+    ".md": "text/markdown",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".ts": "text/x-typescript",
+}
+"""What Python does not know in all its versions, or takes for something else."""
+PUBLISHED = mimetypes.MimeTypes()
+"""What Python knows, and no file of this machine, so that a skill is the same on all."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a skill.
+
+    Attributes:
+        path: below the skill's folder, with ``/``.
+        data: its bytes.
+        digest: of these, as clients are told.
+    """
+
+    path: str
+    data: bytes = field(repr=False)
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def content(self) -> str | bytes:
+        """Text where the bytes are text, which gives the same bytes again; else bytes."""
+        try:
+            text = self.data.decode()
+        except UnicodeDecodeError:
+            return self.data
+        return self.data if "\0" in text else text
+
+    @property
+    def media_type(self) -> str:
+        """By its name; where that tells nothing, by what is in it."""
+        known, encoding = PUBLISHED.guess_type(self.name)
+        if encoding is not None:
+            return f"application/{encoding}" if encoding == "gzip" else "application/octet-stream"
+        by_content = "text/plain" if isinstance(self.content, str) else "application/octet-stream"
+        return MEDIA_TYPES.get(os.path.splitext(self.name)[1].lower()) or known or by_content  # noqa: PTH122
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A skill's folder, as it was when it was read.
+
+    Attributes:
+        path: of the skill, like ``plan-a-trip`` or ``billing/refunds``.
+        where: on disk, for the site's owner.
+        front_matter: that of ``SKILL.md``.
+        files: by path, ``SKILL.md`` first.
+        directories: paths of subfolders.
+    """
+
+    path: str
+    where: Path
+    front_matter: FrontMatter
+    files: Mapping[str, File] = field(repr=False)
+    directories: tuple[str, ...]
+
+    @property
+    def root(self) -> str:
+        """The URI of the folder itself."""
+        return f"skill://{self.path}"
+
+    @property
+    def uri(self) -> str:
+        """The URI of ``SKILL.md``, by which clients know the skill."""
+        return self.uri_of(SKILL_FILE)
+
+    def uri_of(self, path: str) -> str:
+        """The URI of a file or subfolder."""
+        return f"{self.root}/{quote(path, safe='/~!$&()*+,;=:@')}"
+
+    @cached_property
+    def entry(self) -> dict[str, object]:
+        """The ``Skill`` object (Skills extension, Skill Entries)."""
+        resources = [
+            {"uri": self.uri_of(each.path), "digest": each.digest, "size": len(each.data)}
+            for each in self.files.values()
+        ]
+        return {"uri": self.uri, "frontmatter": self.front_matter, "resources": resources}
+
+
+def read_folder(path: str, where: Path) -> Folder:
+    """Read the skill in the folder *where*.
+
+    Raises:
+        ImproperlyConfigured: it is no skill as the specification has it; the words say what is wrong with which file.
+    """
+    paths, directories = _walk(where)
+    if (size := sum(each.stat().st_size for each in paths.values())) > MOST_BYTES:
+        raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MOST_BYTES:,}.")
+    files = {}
+    for name in sorted(paths, key=lambda name: (name != SKILL_FILE, name)):
+        data = paths[name].read_bytes()
+        files[name] = File(name, data, f"sha256:{hashlib.sha256(data).hexdigest()}")
+    front_matter = _read_front_matter(files[SKILL_FILE].data, where)
+    return Folder(path, where, front_matter, files, tuple(sorted(directories)))
+
+
+def stamp(root: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when something below *root* does: every path with its time and size."""
+    found = []
+    for parent, directories, names in os.walk(root):
+        directories[:] = [each for each in directories if not is_left_out(each)]
+        for each in (*directories, *(name for name in names if not is_left_out(name))):
+            told = (Path(parent) / each).lstat()
+            found.append((os.path.join(parent, each), told.st_mtime_ns, told.st_size))  # noqa: PTH118
+    return frozenset(found)
+
+
+def is_left_out(name: str) -> bool:
+    """Whether a file or folder is never part of a skill: what is hidden, and what Python leaves behind."""
+    return name.startswith(".") or name == "__pycache__" or name.endswith(".pyc")
+
+
+def check_inside(path: Path, root: Path, where: Path) -> None:
+    """Refuse a link that leads out of *root*.
+
+    Raises:
+        ImproperlyConfigured: it does.
+    """
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise _error(where, f"has a link that leads out of it: {path}. Copy what is meant into the folder.")
+
+
+def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
+    files: dict[str, Path] = {}
+    directories: list[str] = []
+    for each in _inside(where, where):
+        path = each.relative_to(where).as_posix()
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise _error(where, f"has a file whose name is no UTF-8: {path!r}.") from None
+        if each.is_dir():
+            directories.append(path)
+        else:
+            files[path] = each
+        if len(files) > MOST_FILES:
+            raise _error(where, f"has more than {MOST_FILES} files, which is the most a skill may have.")
+    return files, directories
+
+
+def _inside(folder: Path, where: Path) -> Iterator[Path]:
+    for each in sorted(folder.iterdir()):
+        if is_left_out(each.name):
+            continue
+        if each.is_symlink() and not each.exists():
+            raise _error(where, f"has a link that leads nowhere: {each}.")
+        check_inside(each, where, where)
+        kind = each.stat().st_mode
+        if stat.S_ISDIR(kind) and each.is_symlink():
+            raise _error(where, f"has a link to a folder: {each}. Only files may be linked to.")
+        if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
+            raise _error(where, f"has something that is neither file nor folder: {each}.")
+        yield each
+        if stat.S_ISDIR(kind):
+            yield from _inside(each, where)
+
+
+def _read_front_matter(data: bytes, where: Path) -> FrontMatter:
+    try:
+        found = read_front_matter(data.decode())
+    except UnicodeDecodeError as error:
+        raise _error(where / SKILL_FILE, f"is no UTF-8: {error.reason} at byte {error.start}.") from None
+    except FrontMatterError as error:
+        raise _error(where / SKILL_FILE, f"cannot be read: {error}.") from None
+    for problem in _problems(found, where.name):
+        raise _error(where / SKILL_FILE, problem)
+    return found
+
+
+def _problems(found: FrontMatter, folder: str) -> Iterator[str]:
+    name, described = found.get("name"), found.get("description")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        yield f"needs a name of 1 to 64 lower-case letters, digits and single hyphens between them, not {name!r}."
+    if name != folder:
+        yield f"has the name {name!r}, but its folder is called {folder!r}; both must be the same."
+    if not isinstance(described, str) or not described.strip():
+        yield f"needs a description: what the skill does, and when to use it; not {described!r}."
+    for key in ("license", "compatibility", "allowed-tools"):
+        if key in found and not isinstance(found[key], str) and not (key == "allowed-tools" and _are_texts(found[key])):
+            yield f"has a {key} that is no text: {found[key]!r}."
+    for key, most in LONGEST.items():
+        if len(str(found.get(key, ""))) > most:
+            yield f"has a {key} of {len(found[key])} characters; at most {most} are allowed."
+    metadata = found.get("metadata", {})
+    if not isinstance(metadata, dict):
+        yield "has metadata that are no map, like 'author: me' on an indented line."
+    elif reserved := [key for key in metadata if key.startswith(RESERVED)]:
+        yield f"has metadata {reserved[0]!r}; keys that begin with {RESERVED} are the protocol's."
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _error(where: Path, words: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"Skill {where} {words}")

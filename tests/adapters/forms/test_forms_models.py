@@ -1,0 +1,386 @@
+"""Forms of models as tools: rows that are made and changed, and whose rows these are."""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.auth.forms import UserCreationForm
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp import Context, MCPServer, ModelResource, form_tool, register
+from tests.exposure.conftest import Reader
+from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Tag
+
+pytestmark = pytest.mark.usefixtures("books")
+Made = Callable[..., Reader]
+
+
+class BookForm(forms.ModelForm):
+    loud = forms.BooleanField(required=False, help_text="In capital letters.")
+
+    class Meta:
+        model = Book
+        fields = ("title", "slug", "author", "price", "pages", "binding", "published", "extra", "summary", "tags")
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if data.get("loud") and "title" in data:
+            data["title"] = data["title"].upper()
+        if data.get("price", 0) > 100 and not data.get("summary"):
+            self.add_error("summary", "What is expensive needs a summary.")
+        return data
+
+
+def anna() -> int:
+    return Author.objects.get(name="Anna Berg").pk
+
+
+def new(**more: Any) -> dict[str, Any]:
+    return {"title": "Reef", "slug": "reef", "author": anna(), **more}
+
+
+class TestMakingARow:
+    @pytest.fixture
+    def ann(self, server: MCPServer, reader: Made) -> Reader:
+        form_tool(BookForm, server=server)
+        return reader("ann")
+
+    def test_takes_the_form_s_fields(self, ann: Reader) -> None:
+        (tool,) = ann.list("tools/list")
+        assert tool["name"] == "create_book"
+        assert tool["description"] == "Creates one book."
+        assert tool["annotations"] == {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False}
+        schema = tool["inputSchema"]
+        assert set(schema["required"]) == {"title", "slug", "author"}
+        asked = schema["properties"]
+        assert asked["title"] == {"type": "string", "minLength": 1, "maxLength": 200, "description": "As on the cover."}
+        assert asked["pages"] | {"type": "integer", "minimum": 0, "default": 100} == asked["pages"]
+        assert asked["author"] == {"type": "integer", "description": "Which author, by primary key."}
+        assert asked["tags"]["items"] == {"type": "integer"}
+        assert asked["binding"]["enum"] == ["paper", "cloth"]
+
+    def test_saves_it_and_tells_what_was_given(self, ann: Reader) -> None:
+        tag = Tag.objects.get(word="sea")
+        made = ann.data("create_book", **new(loud=True, tags=[tag.pk], extra={"a": [1]}, published="2026-01-02"))
+        book = Book.objects.get(slug="reef")
+        assert (book.title, book.pages, book.extra, list(book.tags.all())) == ("REEF", 100, {"a": [1]}, [tag])
+        assert made == {
+            "pk": book.pk,
+            "title": "REEF",
+            "slug": "reef",
+            "author": anna(),
+            "price": "10",
+            "pages": 100,
+            "binding": "paper",
+            "published": "2026-01-02",
+            "extra": {"a": [1]},
+            "summary": "",
+            "tags": [tag.pk],
+            "loud": True,
+        }
+        assert "internal" not in made
+
+    def test_is_told_in_words_too(self, ann: Reader) -> None:
+        words, data = ann.call("create_book", **new()).text.split("\n")
+        assert words == "The book was created."
+        assert '"title":"Reef"' in data
+
+    def test_is_refused_by_the_form_and_by_the_model(self, ann: Reader) -> None:
+        words = ann.problem("create_book", **new(slug="salt", price=200, pages=-1))
+        assert words == (
+            "Argument 'pages': Ensure this value is greater than or equal to 0. "
+            "Argument 'summary': What is expensive needs a summary. "
+            "Argument 'slug': Book with this Slug already exists."
+        )
+        assert not Book.objects.filter(title="Reef").exists()
+
+    def test_chooses_among_the_rows_of_the_form(self, ann: Reader) -> None:
+        words = ann.problem("create_book", **new(author=999_999, tags=[999_999, True]))
+        assert words == (
+            "Argument 'author': Select a valid choice. That choice is not one of the available choices. "
+            "Argument 'tags' must be the key of one, not true or false."
+        )
+        for wrong in (10**30, "x", "", {"pk": 1}, "\0"):
+            assert "Argument 'author'" in ann.problem("create_book", **new(author=wrong))
+
+    def test_tells_of_what_the_database_does_not_take_in_general_words(self, server: MCPServer, reader: Made) -> None:
+        def twice(ctx: Context, form: Any) -> None:
+            Tag.objects.create(word="sea")
+
+        form_tool(BookForm, name="twice", handle=twice, server=server)
+        assert reader("ann").problem("twice", **new()).startswith("The values do not fit together")
+
+    def test_is_all_or_nothing(self, server: MCPServer, reader: Made) -> None:
+        def half(ctx: Context, form: Any) -> None:
+            form.save()
+            raise RuntimeError
+
+        form_tool(BookForm, name="half", handle=half, server=server)
+        assert "Something went wrong" in reader("ann").problem("half", **new())
+        assert not Book.objects.filter(slug="reef").exists()
+
+
+def test_a_new_object_may_have_values_already(server: MCPServer, reader: Made, people: Mapping[str, User]) -> None:
+    form_tool(BookForm, form_kwargs=lambda ctx: {"instance": Book(owner=ctx.user, pages=7)}, server=server)
+    assert reader("bob").data("create_book", **new())["pages"] == 7
+    assert Book.objects.get(slug="reef").owner == people["bob"]
+
+
+def test_the_original_saves_the_same(server: MCPServer, reader: Made) -> None:
+    def saved(slug: str) -> dict[str, Any]:
+        data = {**new(slug=slug), "price": "3.50", "pages": "7", "binding": "cloth", "extra": '{"a": 1}'}
+        form = BookForm(data)
+        form.save()
+        return Book.objects.filter(slug=slug).values().get()
+
+    def without_keys(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in row.items() if name not in {"id", "key", "slug"}}
+
+    before = saved("before")
+    page = BookForm().as_p()
+    form_tool(BookForm, server=server)
+    reader("ann").data("create_book", **new(slug="tool", price="3.50", pages=7, binding="cloth", extra={"a": 1}))
+    assert without_keys(saved("after")) == without_keys(before)
+    assert without_keys(Book.objects.filter(slug="tool").values().get()) == without_keys(before)
+    assert BookForm().as_p() == page
+
+
+class TestRegisteredModels:
+    @pytest.fixture
+    def ann(self, server: MCPServer, reader: Made) -> Reader:
+        @register(Author, server=server)
+        class Authors(ModelResource):
+            fields = ("name",)
+
+            def get_queryset(self, ctx: Context) -> Any:
+                return Author.objects.exclude(name="Carl Dahl")
+
+        @register(Tag, server=server)
+        class Tags(ModelResource):
+            fields = ("word",)
+            object_permissions = True
+
+            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+                return obj is None or obj.word != "night"
+
+        @register(Book, server=server)
+        class Books(ModelResource):
+            fields = ("title", "author__name", "tags__word")
+            lookup_field = "slug"
+
+            def get_queryset(self, ctx: Context) -> Any:
+                return Book.objects.exclude(slug="tides").exclude(title="Unseen")
+
+        assert Authors
+        assert Tags
+        assert Books
+        form_tool(BookForm, server=server)
+        form_tool(BookForm, lookup="pk", server=server)
+        return reader("ann")
+
+    def test_are_shown_as_their_declaration_shows_them(self, ann: Reader) -> None:
+        made = ann.data("create_book", **new())
+        assert made == {
+            "uri": "library://book/reef",
+            "slug": "reef",
+            "title": "Reef",
+            "author__name": "Anna Berg",
+            "tags__word": [],
+        }
+
+    def test_only_a_sentence_is_told_of_what_the_caller_cannot_see(self, ann: Reader) -> None:
+        answer = ann.call("create_book", **new(title="Unseen"))
+        assert answer.text == "The book was created."
+        assert "structuredContent" not in answer.result
+
+    @pytest.mark.parametrize(("field", "model", "name"), [("author", Author, "Carl Dahl"), ("tags", Tag, "night")])
+    def test_rows_the_caller_cannot_see_are_none_of_the_choices(
+        self, ann: Reader, field: str, model: Any, name: str
+    ) -> None:
+        hidden = model.objects.get(**{"word" if model is Tag else "name": name}).pk
+        missing = 999_999
+        given = [hidden] if model is Tag else hidden
+        words = ann.problem("create_book", **new(**{field: given}))
+        assert words.startswith(f"Argument {field!r}: Select a valid choice.")
+        other = ann.problem("create_book", **new(**{field: [missing] if model is Tag else missing}))
+        assert words.replace(str(hidden), "…") == other.replace(str(missing), "…")
+
+    def test_rows_the_caller_cannot_see_cannot_be_changed(self, ann: Reader) -> None:
+        hidden, seen = Book.objects.get(slug="tides"), Book.objects.get(slug="salt")
+        for key in (hidden.pk, "Pet00"):
+            words = ann.problem("update_book", pk=key, title="x")
+            assert words == f"There is no book with pk '{key}'. Use search_books to find one."
+        assert ann.data("update_book", pk=seen.pk, title="Pepper")["title"] == "Pepper"
+
+    def test_who_may_not_view_the_model_finds_none(self, ann: Reader, reader: Made) -> None:
+        seen = Book.objects.get(slug="salt")
+        assert reader("bob").problem("update_book", pk=seen.pk, title="x") == f"There is no book with pk '{seen.pk}'."
+
+    def test_what_is_there_and_hidden_stays(self, ann: Reader) -> None:
+        ferry = Book.objects.get(slug="night-ferry")
+        ann.data("update_book", pk=ferry.pk, title="Ferry")
+        assert set(ferry.tags.values_list("word", flat=True)) == {"sea", "night"}
+        ann.data("update_book", pk=ferry.pk, tags=[])
+        ferry.refresh_from_db()
+        assert (ferry.title, ferry.author.name) == ("Ferry", "Carl Dahl")
+        assert set(ferry.tags.values_list("word", flat=True)) == {"night"}
+
+
+class TestChangingARow:
+    @pytest.fixture
+    def ann(self, server: MCPServer, reader: Made) -> Reader:
+        form_tool(BookForm, lookup="pk", queryset=lambda ctx: Book.objects.filter(owner=ctx.user), server=server)
+        return reader("ann")
+
+    @pytest.fixture
+    def mine(self) -> Book:
+        return Book.objects.get(slug="salt")
+
+    def test_asks_for_nothing_but_which(self, ann: Reader) -> None:
+        (tool,) = ann.list("tools/list")
+        assert tool["name"] == "update_book"
+        assert tool["inputSchema"]["required"] == ["pk"]
+        assert tool["inputSchema"]["properties"]["pk"] == {"type": "integer", "description": "Of which book."}
+        assert tool["description"] == "Changes one book. What is not given stays as it is."
+
+    def test_changes_only_what_is_given(self, ann: Reader, mine: Book) -> None:
+        Book.objects.filter(pk=mine.pk).update(summary="  as it is ", added="2026-10-25T00:30:00.123456Z")
+        before = Book.objects.filter(pk=mine.pk).values().get()
+        answer = ann.call("update_book", pk=mine.pk, price="3.00")
+        assert answer.text.startswith("The book was changed.")
+        after = Book.objects.filter(pk=mine.pk).values().get()
+        assert {name for name in after if after[name] != before[name]} == {"price"}
+        assert answer.result["structuredContent"] == {"pk": mine.pk, "price": "3.00", "loud": False}
+        assert list(mine.tags.values_list("word", flat=True)) == ["sea"]
+
+    def test_null_empties_and_the_form_sees_the_whole_row(self, ann: Reader, mine: Book) -> None:
+        ann.data("update_book", pk=mine.pk, price=200, summary="Gold.")
+        assert ann.problem("update_book", pk=mine.pk, summary=None) == (
+            "Argument 'summary': What is expensive needs a summary."
+        )
+
+    def test_rows_of_others_do_not_exist(self, ann: Reader, mine: Book) -> None:
+        other = Book.objects.get(slug="tides")
+        for key in (other.pk, 999_999, "x", [], {}, None, "\0", 10**30):
+            assert ann.problem("update_book", pk=key, title="x").startswith("There is no book with pk ")
+        assert ann.problem("update_book", title="x") == "Missing argument 'pk'."
+
+    def test_unknown_arguments_are_told_by_the_form_s_names(self, ann: Reader, mine: Book) -> None:
+        assert ann.problem("update_book", pk=mine.pk, titel="x").startswith(
+            "Unknown argument 'titel'. Did you mean 'title'?"
+        )
+
+
+def test_a_form_of_all_fields_leaves_alone_what_is_not_given(server: MCPServer, reader: Made) -> None:
+    made = forms.modelform_factory(Author, fields="__all__")
+    form_tool(made, name="update", lookup="pk", queryset=lambda _: Author.objects.all(), server=server)
+    reader("ann").data("update", pk=anna(), email="b@example.com")
+    author = Author.objects.get(pk=anna())
+    assert (author.name, author.email, author.publisher.name) == ("Anna Berg", "b@example.com", "Harbour House")
+
+
+def test_the_row_may_be_the_caller_s_own(server: MCPServer, reader: Made) -> None:
+    made = forms.modelform_factory(User, fields=("first_name", "last_name"))
+    form_tool(made, name="update_me", instance=lambda ctx: User.objects.get(pk=ctx.user.pk), server=server)
+    reader("ann").data("update_me", first_name="Ann")
+    assert User.objects.get(username="ann").first_name == "Ann"
+    assert reader("").problem("update_me", first_name="x") == "There is nothing here that you could change."
+
+
+def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Made) -> None:
+    class Tagged(forms.ModelForm):
+        tag = forms.ModelChoiceField(Tag.objects.exclude(word="night"), to_field_name="word")
+
+        class Meta:
+            model = Draft
+            fields = ("title",)
+
+    form_tool(Tagged, name="draft", server=server)
+    ann = reader("ann")
+    (tool,) = ann.list("tools/list")
+    assert tool["inputSchema"]["properties"]["tag"] == {"type": "string", "description": "Which tag, by word."}
+    assert ann.data("draft", title="a", tag="sea")["tag"] == Tag.objects.get(word="sea").pk
+    assert ann.problem("draft", title="a", tag="night").startswith("Argument 'tag': Select a valid choice.")
+
+
+def test_which_rows_can_be_chosen_may_depend_on_who_asks(server: MCPServer, reader: Made) -> None:
+    class Mine(forms.Form):
+        book = forms.ModelChoiceField(queryset=None)
+
+        def __init__(self, user: User, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.fields["book"].queryset = Book.objects.filter(owner=user)
+
+        def save(self) -> str:
+            title: str = self.cleaned_data["book"].title
+            return title
+
+    form_tool(Mine, form_kwargs=lambda ctx: {"user": ctx.user}, server=server)
+    salt = Book.objects.get(slug="salt").pk
+    assert reader("ann").call("mine", book=salt).text == "Salt"
+    assert reader("bob").problem("mine", book=salt).startswith("Argument 'book': Select a valid choice.")
+
+
+def test_passwords_are_not_shown_again(server: MCPServer, reader: Made) -> None:
+    form_tool(UserCreationForm, server=server)
+    ann = reader("ann")
+    (tool,) = ann.list("tools/list")
+    assert tool["inputSchema"]["properties"]["password1"]["format"] == "password"
+    secret = "a very Long one 4711"
+    made = ann.call("create_user_creation", username="new", password1=secret, password2=secret)
+    assert made.result["structuredContent"]["username"] == "new"
+    assert secret not in str(made.result)
+    assert User.objects.get(username="new").check_password(secret)
+    words = ann.problem("create_user_creation", username="other", password1="a", password2="b")
+    assert words == "Argument 'password2': The two password fields didn’t match."
+
+
+class TestFiles:
+    @pytest.fixture
+    def ann(self, server: MCPServer, reader: Made) -> Reader:
+        made = forms.modelform_factory(Book, fields=("title", "cover"))
+        form_tool(made, name="update", lookup="slug", queryset=lambda _: Book.objects.all(), server=server)
+        return reader("ann")
+
+    def test_are_stored_kept_and_taken_away(self, ann: Reader) -> None:
+        file = {"filename": "a.txt", "content": base64.b64encode(b"words").decode()}
+        assert ann.data("update", slug="salt", cover=file)["cover"] == "a.txt"
+        book = Book.objects.get(slug="salt")
+        assert book.cover.read() == b"words"
+        ann.data("update", slug="salt", title="Pepper")
+        assert Book.objects.get(slug="salt").cover.name == book.cover.name
+        ann.data("update", slug="salt", cover=None)
+        assert not Book.objects.get(slug="salt").cover
+        book.cover.storage.delete(book.cover.name)
+
+
+def test_errors_about_several_fields_are_told_without_a_field(server: MCPServer, reader: Made) -> None:
+    made = forms.modelform_factory(Copy, fields=("book", "number", "note"))
+    form_tool(made, name="copy", server=server)
+    salt = Book.objects.get(slug="salt")
+    Copy.objects.create(book=salt, number=1, note="x")
+    assert reader("ann").problem("copy", book=salt.pk, number=1, note="y") == (
+        "Copy with this Book and Number already exists."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
+        ({"lookup": "colour", "queryset": print}, "is no field of library.Publisher"),
+        ({"lookup": "name", "queryset": print}, "not unique"),
+    ],
+)
+def test_what_cannot_work_is_said_at_the_start(options: dict[str, Any], words: str, server: MCPServer) -> None:
+    made = forms.modelform_factory(Publisher, fields=("secret_terms",))
+    with pytest.raises(ImproperlyConfigured, match=words):
+        form_tool(made, server=server, **options)
+
+
+def test_a_lookup_that_is_a_field_of_the_form_too_is_refused(server: MCPServer) -> None:
+    with pytest.raises(ImproperlyConfigured, match="use lookup='pk'"):
+        form_tool(BookForm, lookup="slug", queryset=print, server=server)

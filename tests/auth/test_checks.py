@@ -1,0 +1,431 @@
+"""System checks of who may call: each says what is wrong and what to write, and a good site hears nothing."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.checks import ERROR, WARNING
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy
+
+import django_mcp
+from django_mcp import (
+    Authenticator,
+    ExternalTokens,
+    MCPServer,
+    ModelResource,
+    OAuth,
+    Public,
+    SiteSession,
+    conf,
+    prompt,
+    register,
+    resource,
+    tool,
+)
+from django_mcp.auth.base import authenticators
+from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
+from tests.exposure.library.models import Tag
+
+ROOT = Path(django_mcp.__file__).resolve().parent
+
+
+@pytest.fixture
+def site(
+    settings: Any, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CheckedSite]:
+    yield from make_checked_site(settings, make_server, monkeypatch)
+
+
+class Elsewhere(Authenticator):
+    """A site's own, with an issuer of its own."""
+
+    def __init__(self, *issuers: Any) -> None:
+        self.issuers = issuers
+
+    def authenticate(self, *_: Any) -> None:
+        return None
+
+    def authorization_servers(self, server: MCPServer) -> Any:
+        return self.issuers
+
+
+class Broken(Authenticator):
+    def __init__(self) -> None:
+        raise RuntimeError("no configuration file")
+
+
+class Unsure(Authenticator):
+    def authorization_servers(self, server: MCPServer) -> Any:
+        raise LookupError(server.name)
+
+
+@pytest.mark.parametrize("deploy", [False, True])
+def test_a_site_as_the_documentation_has_it_hears_nothing(site: CheckedSite, deploy: bool) -> None:
+    assert findings(deploy=deploy) == []
+
+
+def test_the_demo_has_no_findings() -> None:
+    """In a process of its own: its URLs are made when they are read, of what is set then."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "demo_project.settings", "DEMO_DATABASE": ":memory:"}
+    command = [sys.executable, "manage.py", "check", "--fail-level", "WARNING"]
+    done = subprocess.run(command, cwd=ROOT.parent, env=environment, capture_output=True, text=True)  # noqa: PLW1510 - asserted
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_finding_is_described_in_the_documentation_and_no_other() -> None:
+    pattern = r"django_mcp\.([EW]\d{3})"
+    code = {number for path in ROOT.rglob("*.py") for number in re.findall(pattern, path.read_text())}
+    page = (ROOT.parent / "docs" / "checks.md").read_text()
+    assert re.findall(rf"^\| `{pattern}`", page, re.MULTILINE) == sorted(code)
+
+
+def test_a_tool_without_a_description_is_found(site: CheckedSite) -> None:
+    tool(server=site.server, name="mute")(lambda: "")
+    found = only("W014")
+    assert "tool 'mute' (tests.auth.test_checks.<lambda>) has no description" in found.msg
+    assert found.level == WARNING
+
+
+# Authenticators
+
+
+@pytest.mark.parametrize("given", ["django_mcp.Nothing", "nowhere.Nothing", Broken, 5, "django_mcp.MCPServer"])
+def test_an_authenticator_that_cannot_be_made_or_is_none_is_found(
+    site: CheckedSite, make_server: Any, given: Any
+) -> None:
+    make_server("strange", authentication=[given])
+    assert "'strange'" in only("E006").msg
+
+
+def test_the_reason_why_an_authenticator_cannot_be_made_is_told(site: CheckedSite, make_server: Any) -> None:
+    make_server("strange", authentication=[Broken])
+    assert "no configuration file" in only("E006").msg
+
+
+@pytest.mark.parametrize(
+    ("own", "owner"),
+    [
+        (["django_mcp.Publik"], "<MCPServer 'strange' at 'strange/mcp'>, authentication"),
+        (None, 'DJANGO_MCP["AUTHENTICATION"]'),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_told_with_the_nearest_one(
+    settings: Any, make_server: Any, own: Any, owner: str
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "AUTHENTICATION": ["django_mcp.Publik"]}
+    with pytest.raises(ImproperlyConfigured) as caught:
+        authenticators(make_server("strange", authentication=own))
+    reason = 'Module "django_mcp" does not define a "Publik" attribute/class'
+    assert str(caught.value) == (
+        f"{owner}: 'django_mcp.Publik' cannot be imported ({reason}). Did you mean 'django_mcp.Public'?"
+    )
+
+
+ELSEWHERE = ExternalTokens("https://login.example.com", user=lambda claims: None)
+
+
+@pytest.mark.parametrize("given", [[Public(), OAuth()], [Public(), "django_mcp.APIKeys"], [OAuth(), ELSEWHERE]])
+def test_an_authenticator_that_is_never_asked_is_found(site: CheckedSite, make_server: Any, given: Any) -> None:
+    make_server("ordered", authentication=given)
+    assert "never asked" in next(each for each in findings() if each.id == "django_mcp.E021").msg
+
+
+@pytest.mark.parametrize("given", [[OAuth(), Public()], [ELSEWHERE, OAuth(), Public()], [SiteSession(), OAuth()]])
+def test_authenticators_that_leave_something_for_those_behind_them_are_fine(
+    site: CheckedSite, make_server: Any, given: Any
+) -> None:
+    make_server("ordered", authentication=given)
+    assert "django_mcp.E021" not in ids()
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("value", [None, ...])
+def test_a_missing_base_url_is_found_with_an_endpoint_that_needs_it(site: CheckedSite, value: Any) -> None:
+    site.configure(BASE_URL=value)
+    finding = next(each for each in findings() if each.id == "django_mcp.E010")
+    assert "missing" in finding.msg
+    assert "'trips'" in finding.msg
+    assert "'https://travel.example.com'" in finding.hint
+
+
+def test_a_site_without_tokens_needs_no_base_url(site: CheckedSite) -> None:
+    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeys"])
+    assert findings() == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://travel.example.com/",
+        "https://travel.example.com/mcp",
+        "https://travel.example.com?x=1",
+        "https://travel.example.com#a",
+        "https://someone@travel.example.com",
+        "https://Travel.example.com",
+        "HTTPS://travel.example.com",
+        "https://travel.example.com:443",
+        "https://travel.example.com:port",
+        "https://*.example.com",
+        "https://travel example.com",
+        "https://[::1",
+        "https://",
+        "https://reisebüro.example",
+        "travel.example.com",
+        "ftp://travel.example.com",
+        "",
+    ],
+)
+def test_a_base_url_that_is_no_origin_is_found(site: CheckedSite, url: str) -> None:
+    site.configure(BASE_URL=url)
+    finding = next(each for each in findings() if each.id == "django_mcp.E010")
+    assert not url or repr(url) in finding.msg
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1:8000", "http://[::1]:8000"])
+def test_http_on_this_machine_is_fine(site: CheckedSite, url: str) -> None:
+    site.configure(BASE_URL=url)
+    assert findings() == []
+
+
+def test_http_elsewhere_is_an_error_and_a_warning_while_debugging(site: CheckedSite) -> None:
+    site.configure(BASE_URL="http://travel.example.com:8080")
+    finding = only("E011")
+    assert finding.level == ERROR
+    assert "'https://travel.example.com:8080'" in finding.hint
+    site.settings.DEBUG = True
+    assert only("W002").level == WARNING
+
+
+@pytest.mark.parametrize(
+    "issuer", ["http://login.example.com", "login.example.com", "", None, 5, "https://[", "ftp://a.b"]
+)
+def test_an_external_issuer_that_is_no_https_url_is_found(site: CheckedSite, make_server: Any, issuer: Any) -> None:
+    make_server("elsewhere", authentication=[Elsewhere(issuer)])
+    assert repr(issuer) in next(each for each in findings() if each.id == "django_mcp.E012").msg
+
+
+def test_an_external_issuer_over_https_is_fine(site: CheckedSite, make_server: Any) -> None:
+    make_server("elsewhere", authentication=[Elsewhere("https://login.example.com/realms/staff")])
+    site.configure()
+    assert findings() == []
+
+
+def test_an_external_issuer_needs_a_base_url_too(site: CheckedSite, make_server: Any) -> None:
+    make_server("elsewhere", authentication=[Elsewhere("https://login.example.com")])
+    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeys"])
+    assert "'elsewhere'" in next(each for each in findings() if each.id == "django_mcp.E010").msg
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("HTTP_X_REAL_IP", "'X-Real-Ip'"), ("X Real", "'X-Real-IP'"), ("X-Real-IP:", "'X-Real-IP'"), ("", "'X-Real-IP'")],
+)
+def test_a_header_that_no_request_has_is_found(site: CheckedSite, name: str, meant: str) -> None:
+    site.configure(CLIENT_ADDRESS_HEADER=name)
+    assert meant in only("E009").hint
+
+
+def test_a_header_as_proxies_send_it_is_fine(site: CheckedSite) -> None:
+    site.configure(CLIENT_ADDRESS_HEADER="X-Real-IP")
+    assert findings() == []
+
+
+# Scopes
+
+
+def test_a_default_scope_that_is_not_declared_is_found_with_the_nearest(site: CheckedSite) -> None:
+    site.configure(DEFAULT_SCOPES=["travel:raed"])
+    finding = only("E007")
+    assert "'travel:raed'" in finding.msg
+    assert "DEFAULT_SCOPES" in finding.msg
+    assert "'travel:read'" in finding.hint
+
+
+def test_a_scope_of_an_endpoint_that_is_not_declared_is_found(site: CheckedSite, make_server: Any) -> None:
+    make_server("staff", authentication=None, scopes=["qqq"])
+    site.configure()
+    finding = only("E007")
+    assert "'staff'" in finding.msg
+    assert "travel:read, travel:write" in finding.hint
+
+
+@pytest.mark.parametrize("kind", ["tool", "resource", "template", "prompt"])
+def test_a_scope_of_what_is_offered_that_is_not_declared_is_found(site: CheckedSite, kind: str) -> None:
+    match kind:
+        case "tool":
+            tool(server=site.server, name="it", description="It.", scopes=["travel:wite"])(lambda: "")
+        case "resource":
+            resource("a://it", server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
+        case "template":
+            resource("a://{it}", server=site.server, name="it", scopes=["travel:wite"])(lambda it: it)
+        case "prompt":
+            prompt(server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
+    finding = only("E007")
+    assert "'it'" in finding.msg
+    assert "'travel:write'" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("scopes", "told"),
+    [
+        ({"a b": "Words"}, "'a b'"),
+        ({'a"b': "Words"}, "name"),
+        ({"a\\b": "Words"}, "name"),
+        ({"é": "Words"}, "name"),
+        ({"": "Words"}, "name"),
+        ({5: "Words"}, "name"),
+        ({"a": ""}, "says nothing"),
+        ({"a": None}, "says nothing"),
+        ({"a": {}}, "says nothing"),
+        ({"a": {"text": ["Words"]}}, "says nothing"),
+        ({"a": {"text": "Words", "imply": []}}, "'imply'"),
+        ({"a": {"text": "Words", "implies": "travel:read"}}, "no list"),
+        ({"a": {"text": "Words", "implies": ["travel:raed"]}}, "'travel:raed'"),
+        ({"a": {"text": "Words", "implies": [["travel:read"]]}}, "not declared"),
+    ],
+)
+def test_an_entry_of_scopes_that_is_none_is_found(site: CheckedSite, scopes: Any, told: str) -> None:
+    site.settings.DJANGO_MCP = {**DJANGO_MCP, "SCOPES": {**DJANGO_MCP["SCOPES"], **scopes}}
+    found = [each for each in findings() if each.id == "django_mcp.E008"]
+    assert len(found) == 1
+    assert told in found[0].msg
+
+
+def test_words_that_are_translated_later_are_words(site: CheckedSite) -> None:
+    site.configure(SCOPES={**DJANGO_MCP["SCOPES"], "a": gettext_lazy("Yes")})
+    assert findings() == []
+
+
+# What is more open than it may be meant to be
+
+
+def test_keys_in_urls_are_warned_of(site: CheckedSite) -> None:
+    site.configure(API_KEYS_IN_URL=True)
+    assert only("W003").level == WARNING
+
+
+def test_an_endpoint_for_everybody_is_warned_of_before_deployment_with_what_it_offers(
+    site: CheckedSite, make_server: Any
+) -> None:
+    server = make_server("open")
+    tool(server=server, name="look", description="Look.", read_only=True)(lambda: "")
+    tool(server=server, name="book", description="Book.")(lambda: "")
+    assert findings() == []
+    finding = only("W004", deploy=True)
+    assert "'open'" in finding.msg
+    assert "offers 2 tools, 1 of which are not read_only" in finding.msg
+
+
+def test_a_site_that_answers_to_every_name_is_warned_of_before_deployment(site: CheckedSite) -> None:
+    site.settings.ALLOWED_HOSTS = ["*"]
+    assert findings() == []
+    assert "'*'" in only("W005", deploy=True).msg
+
+
+@pytest.mark.parametrize(
+    ("backend", "counts"), [("locmem.LocMemCache", "each process"), ("dummy.DummyCache", "nobody")]
+)
+def test_limits_that_processes_do_not_share_are_warned_of_before_deployment(
+    site: CheckedSite, backend: str, counts: str
+) -> None:
+    site.settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
+    assert findings() == []
+    assert counts in only("W006", deploy=True).msg
+
+
+def test_calls_that_are_counted_need_a_shared_cache_too(site: CheckedSite) -> None:
+    site.settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    site.configure(AUTHENTICATION=["django_mcp.APIKeys"])
+    assert findings(deploy=True) == []
+    tool(server=site.server, name="often", description="Often.", rate_limit="5/m")(lambda: "")
+    assert "calls of <MCPServer 'trips'" in only("W006", deploy=True).msg
+
+
+@pytest.mark.parametrize("key", ["RATE_LIMIT", "REGISTRATION_RATE"])
+def test_a_rate_that_is_none_is_found(site: CheckedSite, key: str) -> None:
+    site.configure(**{key: "often"})
+    found = [each for each in findings(deploy=True) if each.id == "django_mcp.E005"]
+    assert key in found[0].msg
+
+
+# Whatever a site writes
+
+JUNK: list[Any] = [None, True, -1, 0, 3.5, "", "x y", "://", "https://[", [None], [[]], [{}], ["*"], {}, {None: None}]
+JUNK += [{"a": {"implies": 5}}, {"a": [5]}, SimpleNamespace(), object, b"x", {5}, ["nowhere.Nothing"]]
+
+
+@pytest.mark.parametrize("key", conf.KEYS)
+def test_no_check_raises_whatever_a_key_holds(site: CheckedSite, key: str) -> None:
+    for value in JUNK:
+        site.settings.DJANGO_MCP = {**DJANGO_MCP, key: value}
+        findings(deploy=True)
+
+
+@pytest.mark.parametrize(
+    "key", ["OAUTH2_PROVIDER", "LOGIN_URL", "MIDDLEWARE", "ALLOWED_HOSTS", "CACHES", "ROOT_URLCONF"]
+)
+def test_no_check_of_ours_raises_whatever_another_setting_holds(site: CheckedSite, key: str) -> None:
+    values: dict[str, list[Any]] = {
+        "OAUTH2_PROVIDER": [{}, {"SCOPES": None}],  # what is no dict stops the toolkit itself
+        "MIDDLEWARE": [[], ["nowhere"], [None], [5]],
+        "ALLOWED_HOSTS": [[], ["*"], ()],
+        "CACHES": [{"default": {"BACKEND": "nowhere.Nothing"}}, {"default": {}}],
+        "ROOT_URLCONF": ["nowhere.urls", "tests.auth"],
+    }
+    for value in values.get(
+        key, ["", "nowhere", "/nowhere/", "a b", "https://[", 5, None, "https://login.example.com/"]
+    ):
+        setattr(site.settings, key, value)
+        findings(deploy=True)
+
+
+def test_an_authenticator_that_fails_when_it_is_asked_for_issuers_stops_no_check(
+    site: CheckedSite, make_server: Any
+) -> None:
+    make_server("unsure", authentication=[Unsure()])
+    assert findings() == []
+
+
+def test_a_setting_that_cannot_be_read_is_left_to_the_check_that_says_so(site: CheckedSite) -> None:
+    site.settings.DJANGO_MCP = {**DJANGO_MCP, "THREADS": "8", "BASE_URL": "nonsense"}
+    assert ids() == {"django_mcp.E003"}
+
+
+# Models
+
+
+class Tags(ModelResource):
+    fields = ["word"]
+
+
+class OpenTags(Tags):
+    view_permission = None
+
+
+@pytest.mark.parametrize(
+    ("declared", "authentication", "is_found"),
+    [
+        (Tags, [Public()], True),
+        (OpenTags, [Public()], False),
+        (Tags, [OAuth()], False),
+        (Tags, [OAuth(), Public()], False),
+    ],
+)
+def test_a_model_that_takes_a_permission_where_nobody_has_any_is_found(
+    make_server: Callable[..., MCPServer], declared: Any, authentication: Any, is_found: bool
+) -> None:
+    server = make_server("shelves", authentication=authentication)
+    register(Tag, declared, server=server)
+    found = [each for each in findings() if each.id == "django_mcp.W013" and each.obj is server]
+
+    assert bool(found) is is_found
+    assert not is_found or "view_permission = None" in found[0].hint

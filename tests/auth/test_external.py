@@ -1,0 +1,550 @@
+"""Tokens of an authorization server elsewhere. Numbers in brackets are rows of the list of attacks."""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
+from django.db import InterfaceError, OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from jwcrypto.jwk import JWK
+
+from django_mcp import (
+    APIKeys,
+    Authenticator,
+    Context,
+    ExternalTokens,
+    Head,
+    InvalidToken,
+    MCPServer,
+    OAuth,
+    Principal,
+    Public,
+    tool,
+)
+from django_mcp.auth.base import AuthorizationServerAway
+from django_mcp.auth.identifiers import resource_of
+from django_mcp.auth.issuers import MAX_BYTES, Unreachable, discovered_jwks_url, metadata_urls
+from tests.auth import issuer as issuers
+from tests.auth.issuer import KEYS, METADATA, OPENID, Issuer, rsa_key
+from tests.clients import Client
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with issuers.running() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def tokens(issuer: Issuer) -> ExternalTokens:
+    return ExternalTokens(issuer.url, user=ExternalTokens.by_username())
+
+
+@pytest.fixture
+def server(make_server: Make, site: None, tokens: ExternalTokens) -> MCPServer:
+    server = make_server(authentication=[tokens])
+
+    @tool(server=server)
+    def whoami(context: Context) -> str:
+        return str(context.user.get_username())
+
+    tool(server=server, name="book", scopes=["travel:write"])(lambda: "booked")
+    return server
+
+
+@pytest.fixture
+def ada(make_user: Make) -> Any:
+    return make_user("ada")
+
+
+@pytest.fixture
+def make(issuer: Issuer, server: MCPServer) -> Callable[..., str]:
+    """A token for *server*; what is given replaces its claims, ``header`` its header."""
+
+    def make(header: dict[str, Any] | None = None, **claims: Any) -> str:
+        usual = {"aud": resource_of(server), "scope": "travel:read"}
+        return issuer.sign(issuer.claims(**{**usual, **claims}), **(header or {}))
+
+    return make
+
+
+def head(token: str) -> Head:
+    return Head("POST", {"authorization": f"Bearer {token}"}, "testserver", bool, lambda: None)
+
+
+def forged(header: dict[str, Any], claims: dict[str, Any], sign: Callable[[bytes], bytes]) -> str:
+    """A token by hand, where a library would refuse to make one."""
+    parts = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in (header, claims)]
+    signature = base64.urlsafe_b64encode(sign(b".".join(parts))).rstrip(b"=")
+    return b".".join([*parts, signature]).decode()
+
+
+def test_a_good_token_acts_as_its_user(client: Client, make: Make, ada: Any) -> None:
+    answer = client.request(
+        "tools/call", {"name": "whoami", "arguments": {}}, headers={"authorization": f"Bearer {make()}"}
+    )
+    assert answer.text == "ada"
+
+
+def test_without_a_token_one_is_told_of_the_issuer(client: Client, server: MCPServer, issuer: Issuer) -> None:
+    answer = client.post(b"{}")
+    assert answer.status == 401
+    metadata = "https://travel.example.com/.well-known/oauth-protected-resource/test/mcp"
+    assert answer.headers["www-authenticate"] == f'Bearer scope="travel:read", resource_metadata="{metadata}"'
+
+
+def test_a_principal_is_of_one_user_issuer_and_client(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any
+) -> None:
+    exp = int(time.time()) + 100
+    one = tokens.authenticate(head(make(exp=exp)), server)
+    assert isinstance(one, Principal)
+    assert (one.kind, one.user, one.scopes) == ("external", ada, {"travel:read"})
+    assert (one.client_id, one.credential, one.steps_up) == ("assistant", "7", True)
+    assert one.expires is not None
+    assert one.expires.timestamp() == exp
+    again = tokens.authenticate(head(make(jti="8")), server)
+    other = tokens.authenticate(head(make(client_id=None, azp="another")), server)
+    assert again is not None
+    assert other is not None
+    assert other.client_id == "another"
+    assert one.id == again.id != other.id
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        pytest.param({"exp": 1}, id="[6] expired"),
+        pytest.param({"exp": None}, id="that never expires"),
+        pytest.param({"exp": "99999999999"}, id="with a text as its end"),
+        pytest.param({"exp": True}, id="with a truth as its end"),
+        pytest.param({"exp": 1e300}, id="with an end beyond all calendars"),
+        pytest.param({"exp": float("inf")}, id="with an end that is no number"),
+        pytest.param({"nbf": time.time() + 10**8}, id="not valid yet"),
+        pytest.param({"nbf": "soon"}, id="valid at no time"),
+        pytest.param({"aud": None}, id="[1] for nobody"),
+        pytest.param({"aud": []}, id="[1] for no endpoint"),
+        pytest.param({"aud": "https://travel.example.com"}, id="[2] for the host"),
+        pytest.param({"aud": "https://travel.example.com/test"}, id="[2] for the folder"),
+        pytest.param({"aud": "https://travel.example.com/test/mcp/more"}, id="[2] for one below"),
+        pytest.param({"aud": "assistant"}, id="[5] for its client"),
+        pytest.param({"aud": {"https://travel.example.com/test/mcp": 1}}, id="for an object"),
+        pytest.param({"aud": [7, None]}, id="for numbers"),
+        pytest.param({"at_hash": "x"}, id="[5] that is an ID token"),
+        pytest.param({"cnf": {"jkt": "x"}}, id="bound to a key"),
+        pytest.param({"sub": None}, id="of nobody"),
+        pytest.param({"sub": ""}, id="of no name"),
+        pytest.param({"sub": 7}, id="of a number"),
+        pytest.param({"sub": "nobody-here"}, id="of an unknown user"),
+        pytest.param({"sub": "ADA"}, id="of another spelling"),
+    ],
+)
+def test_a_token_of_this_issuer_that_is_not_good_is_refused(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, claims: dict[str, Any]
+) -> None:
+    assert tokens.authenticate(head(make()), server)
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make(**claims)), server)
+
+
+@pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
+def test_types_of_access_tokens_are_taken(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, typ: str | None
+) -> None:
+    assert tokens.authenticate(head(make({"typ": typ})), server)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"typ": "logout+jwt"}, {"typ": "dpop+jwt"}, {"typ": ["JWT"]}, {"kid": "two"}, {"kid": ""}, {"alg": "RS512"}],
+)
+def test_a_header_that_does_not_fit_is_refused(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, header: dict[str, Any]
+) -> None:
+    """The key says that it is for RS256."""
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make(header)), server)
+
+
+def test_a_signature_of_anybody_elses_key_is_refused(
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any
+) -> None:
+    claims = issuer.claims(aud=resource_of(server))
+    stranger = rsa_key("one")
+    assert tokens.authenticate(head(issuer.sign(claims)), server)
+    for token in (issuer.sign(claims, key=stranger), issuer.sign(claims, key=stranger, jwk=stranger.export_public())):
+        with pytest.raises(InvalidToken):
+            tokens.authenticate(head(token), server)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", None, "HS256", "HS512", ["RS256"], 7])
+def test_a_token_that_anybody_could_have_signed_is_refused(
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any, algorithm: Any
+) -> None:
+    """[6] Unsigned, or signed with the public key as if it were a shared secret."""
+    secret = issuer.key.export_to_pem()
+    claims = issuer.claims(aud=resource_of(server))
+    for sign in (lambda _: b"", lambda body: hmac.new(secret, body, hashlib.sha256).digest()):
+        with pytest.raises(InvalidToken):
+            tokens.authenticate(head(forged({"alg": algorithm, "kid": "one"}, claims, sign)), server)
+
+
+@pytest.mark.parametrize("algorithms", [["none"], ["RS256", "HS256"], "RS256", [], ["rs256"]])
+def test_only_signatures_with_a_key_pair_can_be_allowed(algorithms: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match="RS256, RS384"):
+        ExternalTokens("https://id.example.com", user="x.y", algorithms=algorithms)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://id.example.com", "id.example.com", "https://", "file:///etc/passwd", "http://["]
+)
+def test_an_issuer_is_reached_by_https(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+        ExternalTokens(url, user="x.y")
+    with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+        ExternalTokens("https://id.example.com", user="x.y", jwks_url=url)
+
+
+def test_elliptic_keys_are_taken_and_unknown_kinds_passed_over(
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any
+) -> None:
+    elliptic, edwards = JWK.generate(kty="EC", crv="P-256", kid="ec"), JWK.generate(kty="OKP", crv="Ed25519", kid="ed")
+    secret = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "kid": "oct"}
+    odd = [7, {}, {"kty": "new"}, {"kty": "EC", "crv": "P-1"}, {"generate": "RSA"}, secret]
+    issuer.documents[KEYS] = {"keys": [*odd, *(key.export_public(as_dict=True) for key in (elliptic, edwards))]}
+    claims = issuer.claims(aud=resource_of(server))
+    assert tokens.authenticate(head(issuer.sign(claims, key=elliptic, alg="ES256")), server)
+    assert tokens.authenticate(head(issuer.sign(claims, key=edwards, alg="EdDSA")), server)
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(issuer.sign(claims, key=elliptic, alg="ES256", kid="ed")), server)
+
+
+def test_clocks_may_differ_a_little(tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any) -> None:
+    now = time.time()
+    assert tokens.authenticate(head(make(exp=now - 20, nbf=now + 20)), server)
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make(exp=now - 40)), server)
+
+
+@pytest.mark.parametrize(
+    ("claims", "scopes"),
+    [
+        ({"scope": "travel:read travel:write"}, {"travel:read", "travel:write"}),
+        ({"scope": None, "scp": ["travel:read"]}, {"travel:read"}),
+        ({"scope": ["travel:read"]}, {"travel:read"}),
+        ({"scope": None}, set()),
+        ({"scope": ""}, set()),
+    ],
+)
+def test_scopes_are_a_text_or_a_list_and_none_where_there_are_none(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, claims: dict[str, Any], scopes: set[str]
+) -> None:
+    principal = tokens.authenticate(head(make(**claims)), server)
+    assert principal is not None
+    assert principal.scopes == scopes
+
+
+def test_a_token_with_too_few_scopes_is_told_which_it_needs(client: Client, make: Make, ada: Any) -> None:
+    for claims in ({"scope": None}, {}):
+        body, own = client.compose("tools/call", {"name": "book", "arguments": {}})
+        answer = client.post(json.dumps(body).encode(), {**own, "authorization": f"Bearer {make(**claims)}"})
+        assert answer.status == 403
+        assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+
+
+def test_an_inactive_user_is_refused(tokens: ExternalTokens, server: MCPServer, make: Make, make_user: Make) -> None:
+    make_user("ada", is_active=False)
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make()), server)
+
+
+def test_a_check_is_one_query_and_no_fetch_once_the_keys_are_there(
+    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+) -> None:
+    tokens.authenticate(head(make()), server)
+    assert issuer.asked == [METADATA, KEYS]
+    with CaptureQueriesContext(connection) as queries:
+        tokens.authenticate(head(make()), server)
+    assert len(queries) == 1
+    assert issuer.asked == [METADATA, KEYS]
+
+
+def find_nobody(claims: Any) -> Any:
+    return get_user_model().objects.get(username=f"not-{claims['sub']}")
+
+
+def test_the_site_says_who_the_user_is(issuer: Issuer, server: MCPServer, make: Make, ada: Any) -> None:
+    chosen = ExternalTokens(issuer.url, user=lambda claims: ada if claims["sub"] == "ada" else None)
+    assert chosen.authenticate(head(make()), server)
+    with pytest.raises(InvalidToken):
+        ExternalTokens(issuer.url, user=f"{__name__}.find_nobody").authenticate(head(make()), server)
+    with pytest.raises(TypeError):
+        ExternalTokens(issuer.url)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("claims", "found"),
+    [
+        ({"email": "ada@example.com", "email_verified": True}, True),
+        ({"email": "Ada@Example.com", "email_verified": True}, True),
+        ({"email": "ada@example.com", "email_verified": "true"}, False),
+        ({"email": "ada@example.com"}, False),
+        ({"email": "", "email_verified": True}, False),
+        ({"email": "twin@example.com", "email_verified": True}, False),
+        ({"email_verified": True}, False),
+    ],
+)
+def test_an_email_counts_where_the_issuer_verified_it_and_one_user_has_it(
+    make_user: Make, claims: dict[str, Any], found: bool
+) -> None:
+    make_user("nobody", email="")
+    make_user("ada", email="ada@example.com")
+    make_user("twin", email="twin@example.com")
+    make_user("twin2", email="TWIN@example.com")
+    user = ExternalTokens.by_verified_email(claims)
+    assert (user is not None and user.get_username() == "ada") is found
+
+
+def test_an_audience_may_be_fixed_and_is_then_compared_to_the_letter(
+    issuer: Issuer, server: MCPServer, make: Make, ada: Any
+) -> None:
+    tokens = ExternalTokens(issuer.url, user=ExternalTokens.by_username(), audience="api://travel")
+    assert tokens.authenticate(head(make(aud=["x", "api://travel"])), server)
+    for audience in ("API://travel", "api://travel/", resource_of(server)):
+        with pytest.raises(InvalidToken):
+            tokens.authenticate(head(make(aud=audience)), server)
+
+
+def test_an_audience_may_be_spelt_in_any_way_that_means_the_endpoint(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any
+) -> None:
+    assert tokens.authenticate(head(make(aud=["http://[", "HTTPS://Travel.Example.com:443/test/mcp/"])), server)
+
+
+NOT_OURS = [
+    "opaque-token",
+    "mcp_key_abc",
+    "a.b",
+    "a.b.c",
+    "e30.e30.",
+    "e30.e30.x.y.z",
+    "W10.W10.x",
+    f"{'W' * 3000}.e30.x",
+    forged({"alg": "none"}, {"iss": "https://elsewhere.example.com"}, lambda _: b""),
+    forged({"alg": "RS256"}, {"iss": ["x"]}, lambda _: b"x"),
+    base64.urlsafe_b64encode(b"[" * 30_000).decode() + ".e30.x",
+]
+
+
+@pytest.mark.parametrize("token", NOT_OURS, ids=range(len(NOT_OURS)))
+def test_what_does_not_say_that_it_is_of_this_issuer_is_left_to_others(
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, token: str
+) -> None:
+    assert tokens.authenticate(head(token.rstrip("=").replace("=", "")), server) is None
+    assert issuer.asked == []
+
+
+def test_what_nobody_knows_is_refused_even_where_nobody_in_particular_may_call(
+    make_server: Make, site: None, tokens: ExternalTokens, edge: str, open_database: None
+) -> None:
+    """A bad credential is never as good as none."""
+    server = make_server(authentication=[tokens, APIKeys(), Public()])
+    tool(server=server, name="one")(lambda: "x")
+    client = Client(server, "2025-11-25", edge)
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    assert client.post(ping).status == 200
+    assert client.post(ping, {"authorization": "Basic eA=="}).status == 200
+    for token in NOT_OURS[:3]:
+        answer = client.post(ping, {"authorization": f"Bearer {token}"})
+        assert answer.status == 401
+        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+
+
+def test_two_issuers_the_sites_own_tokens_and_keys_go_together(
+    make_server: Make, site: None, ada: Any, edge: str, open_database: None
+) -> None:
+    with issuers.running() as first, issuers.running() as second:
+        chosen = [ExternalTokens(each.url, user=ExternalTokens.by_username()) for each in (first, second)]
+        second.sign_with(rsa_key("another"))
+        server = make_server(authentication=[*chosen, APIKeys(), OAuth()])
+        tool(server=server, name="one")(lambda: "x")
+        client = Client(server, "2025-11-25", edge)
+        for issuer in (first, second):
+            token = issuer.sign(issuer.claims(aud=resource_of(server), scope="travel:read"))
+            ping = client.post(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', {"authorization": f"Bearer {token}"})
+            assert ping.status == 200
+        crossed = first.sign(second.claims(aud=resource_of(server), scope="travel:read"))
+        assert client.post(b"{}", {"authorization": f"Bearer {crossed}"}).status == 401
+        assert client.post(b"{}", {"authorization": "Bearer opaque"}).status == 401
+
+
+# Keys
+
+
+def test_metadata_is_looked_for_where_both_standards_have_it() -> None:
+    assert list(metadata_urls("https://id.example.com/tenant/")) == [
+        "https://id.example.com/.well-known/oauth-authorization-server/tenant",
+        "https://id.example.com/tenant/.well-known/openid-configuration",
+    ]
+
+
+def test_metadata_must_call_the_issuer_exactly_that(issuer: Issuer) -> None:
+    good = issuer.documents.pop(METADATA)
+    issuer.documents[OPENID] = good
+    assert discovered_jwks_url(issuer.url) == issuer.url + KEYS
+    for wrong in ({**good, "issuer": issuer.url + "/"}, {"issuer": issuer.url}, [], 7, b"<html>", b"\xff"):
+        issuer.documents[OPENID] = json.dumps(wrong).encode() if not isinstance(wrong, bytes) else wrong
+        with pytest.raises(Unreachable):
+            discovered_jwks_url(issuer.url)
+
+
+def slow(request: Any) -> None:
+    """One byte, and no more."""
+    request.send_response(200)
+    request.send_header("Content-Length", "100")
+    request.end_headers()
+    request.wfile.write(b"{")
+
+
+def redirect(request: Any) -> None:
+    request.send_response(302)
+    request.send_header("Location", KEYS + "2")
+    request.send_header("Content-Length", "0")
+    request.end_headers()
+
+
+WRONG_KEYS: dict[str, Any] = {
+    "an error": 500,
+    "a redirect": redirect,
+    "cut off": slow,
+    "no JSON": b"<html>",
+    "too long": b" " * (MAX_BYTES + 1) + b"{}",
+    "too deep": b"[" * 100_000,
+    "no keys": {"keys": []},
+    "no list": {"keys": 7},
+    "nothing usable": {"keys": [{"kty": "oct", "k": "AAAA"}]},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_KEYS)
+def test_where_there_are_no_keys_it_is_503_and_no_token_is_called_bad(
+    client: Client, make: Make, issuer: Issuer, ada: Any, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = issuer.documents[KEYS]
+    issuer.documents[KEYS + "2"] = good
+    issuer.documents[KEYS] = WRONG_KEYS[wrong]
+    with caplog.at_level(logging.WARNING, "django_mcp"):
+        answer = client.post(b"{}", {"authorization": f"Bearer {make()}", "origin": "https://travel.example.com"})
+    assert answer.status == 503
+    assert answer.headers["retry-after"] == "10"
+    assert answer.headers["access-control-allow-origin"] == "https://travel.example.com"
+    assert "www-authenticate" not in answer.headers
+    assert issuer.url not in answer.body.decode()
+    assert f"No keys of {issuer.url}" in caplog.text
+    assert make() not in caplog.text
+
+
+def test_after_a_failure_nobody_tries_again_at_once(
+    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+) -> None:
+    good = issuer.documents[KEYS]
+    issuer.documents[KEYS] = 503
+    for _ in range(3):
+        with pytest.raises(AuthorizationServerAway):
+            tokens.authenticate(head(make()), server)
+    assert issuer.asked == [METADATA, KEYS]
+    issuer.documents[KEYS] = good
+    tokens.keys.retry_seconds = 0
+    assert tokens.authenticate(head(make()), server)
+
+
+def test_an_unknown_key_is_asked_for_once_and_no_more_for_a_while(
+    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+) -> None:
+    tokens.authenticate(head(make()), server)
+    tokens.keys.pause_seconds = 0
+    issuer.asked.clear()
+    renewed = rsa_key("two")
+    issuer.documents[KEYS]["keys"].append(renewed.export_public(as_dict=True))
+    claims = issuer.claims(aud=resource_of(server))
+    assert tokens.authenticate(head(issuer.sign(claims, key=renewed)), server)
+    assert issuer.asked == [METADATA, KEYS]
+    tokens.keys.pause_seconds = 60
+    for kid in ("three", "four", "five"):
+        with pytest.raises(InvalidToken):
+            tokens.authenticate(head(issuer.sign(claims, kid=kid)), server)
+    assert issuer.asked == [METADATA, KEYS]
+
+
+def test_a_key_that_is_taken_back_is_gone_when_the_keys_are_fetched_again(
+    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+) -> None:
+    assert tokens.authenticate(head(make()), server)
+    issuer.documents[KEYS] = {"keys": [JWK.generate(kty="EC", crv="P-256", kid="new").export_public(as_dict=True)]}
+    assert tokens.authenticate(head(make()), server)
+    tokens.keys.fresh_seconds = tokens.keys.retry_seconds = 0
+    with pytest.raises(InvalidToken):
+        tokens.authenticate(head(make()), server)
+
+
+def test_while_the_issuer_is_away_its_keys_are_still_good_but_not_forever(
+    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+) -> None:
+    assert tokens.authenticate(head(make()), server)
+    issuer.documents[METADATA] = 500
+    tokens.keys.fresh_seconds = tokens.keys.retry_seconds = tokens.keys.pause_seconds = 0
+    assert tokens.authenticate(head(make()), server)
+    with pytest.raises(AuthorizationServerAway):  # this key may be new, and nobody can say
+        tokens.authenticate(head(make({"kid": "two"})), server)
+    tokens.keys.stale_seconds = 0
+    with pytest.raises(AuthorizationServerAway):
+        tokens.authenticate(head(make()), server)
+
+
+def test_many_threads_fetch_the_keys_once(tokens: ExternalTokens, issuer: Issuer) -> None:
+    together = threading.Barrier(8)
+    found: list[Any] = []
+
+    def find() -> None:
+        together.wait()
+        found.append(tokens.keys.find("one", "RS256"))
+
+    threads = [threading.Thread(target=find) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(each) for each in found] == [1] * 8
+    assert issuer.asked == [METADATA, KEYS]
+
+
+def test_an_issuer_without_metadata_has_its_keys_named(server: MCPServer, make: Make, issuer: Issuer, ada: Any) -> None:
+    tokens = ExternalTokens(issuer.url, user=ExternalTokens.by_username(), jwks_url=issuer.url + KEYS)
+    assert tokens.authenticate(head(make()), server)
+    assert issuer.asked == [KEYS]
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_database_that_is_away_makes_no_credential_bad(
+    make_server: Make, site: None, edge: str, open_database: None, error: type[Exception]
+) -> None:
+    class Away(Authenticator):
+        def authenticate(self, head: Head, server: MCPServer) -> Principal:
+            raise error("connection to 10.0.0.7 refused")
+
+    server = make_server(authentication=[Away()])
+    answer = Client(server, "2025-11-25", edge).post(b"{}", {"authorization": "Bearer x"})
+    assert answer.status == 503
+    assert answer.headers["retry-after"] == "5"
+    assert "10.0.0.7" not in answer.body.decode()

@@ -1,0 +1,141 @@
+"""What is longer than a model can read is not sent: it is told how to ask for less."""
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+from pydantic import BaseModel
+
+from django_mcp import (
+    AudioContent,
+    EmbeddedResource,
+    ImageContent,
+    MCPServer,
+    ResourceContents,
+    TextContent,
+    ToolResult,
+    tool,
+)
+from tests.clients import Client
+
+PUBLIC = {"AUTHENTICATION": ["django_mcp.Public"]}
+
+
+class Books(BaseModel):
+    titles: list[str]
+
+
+def test_what_is_too_long_is_not_sent_and_the_arguments_that_help_are_named(server: MCPServer, client: Client) -> None:
+    @tool(server=server, read_only=True)
+    def export(fields: str = "", limit: int = 10, colour: str = "") -> str:
+        return "x" * 523_114
+
+    answer = client.call("export")
+    assert answer.result["isError"] is True
+    assert answer.text == (
+        "This result has 523,114 characters; the limit is 100,000, so it was not sent. "
+        "Ask for less, with `limit` or `fields`."
+    )
+    assert "structuredContent" not in answer.result
+
+
+def test_where_no_argument_helps_that_is_said_in_general(server: MCPServer, client: Client) -> None:
+    @tool(server=server, read_only=True, output_limit=5)
+    def export() -> str:
+        return "123456"
+
+    assert client.call("export").text.endswith("Ask for less: something narrower, or one part at a time.")
+
+
+@pytest.mark.parametrize(("length", "fits"), [(10, True), (11, False)])
+def test_the_limit_itself_is_allowed(server: MCPServer, client: Client, length: int, fits: bool) -> None:
+    @tool(server=server, output_limit=10)
+    def export() -> str:
+        return "ä" * length
+
+    assert client.call("export").result.get("isError", False) is not fits
+
+
+RESULTS: dict[str, Any] = {
+    "a text": "x" * 101,
+    "a structure": Books(titles=["x" * 101]),
+    "a dict": {"titles": ["x" * 101]},
+    "a list": ["x" * 50, "x" * 50],
+    "a structure with few words": ToolResult({"titles": ["x" * 101]}, text="One book."),
+    "many words about little": ToolResult({"titles": []}, text="x" * 101),
+    "many blocks": [TextContent("x" * 60), TextContent("x" * 60)],
+    "a text in a resource": EmbeddedResource(ResourceContents("x" * 101, uri="library://books/1")),
+    "an image with many words": ToolResult(
+        text="x" * 90, content=[ImageContent(b"x", "image/png"), TextContent("x" * 20)]
+    ),
+}
+
+
+@pytest.mark.parametrize("what", RESULTS)
+def test_every_kind_of_result_is_measured(server: MCPServer, modern: Client, what: str) -> None:
+    tool(server=server, name="export", output_limit=100)(lambda: RESULTS[what])
+    answer = modern.call("export")
+    assert answer.result["isError"] is True
+    assert "the limit is 100," in answer.text
+
+
+def test_a_text_and_its_structure_count_once(server: MCPServer, modern: Client) -> None:
+    @tool(server=server, output_limit=100)
+    def export() -> Books:
+        return Books(titles=["x" * 80])
+
+    assert modern.call("export").result["structuredContent"] == {"titles": ["x" * 80]}
+
+
+def test_what_a_tool_wrote_that_says_too_much_is_rolled_back(server: MCPServer, client: Client, rows: Any) -> None:
+    @tool(server=server, output_limit=100)
+    def export() -> str:
+        rows("written")
+        return "x" * 101
+
+    answer = client.call("export")
+    assert "What it had not finished writing to the database was rolled back." in answer.text
+    assert rows.written() == []
+
+
+def test_images_and_files_are_counted_in_bytes_and_by_themselves(server: MCPServer, client: Client) -> None:
+    @tool(server=server, output_limit=10)
+    def show(size: int) -> ImageContent:
+        return ImageContent(b"x" * size, "image/png")
+
+    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": 3000}):
+        assert client.call("show", size=3000).result["content"][0]["type"] == "image"
+        refused = client.call("show", size=3003)
+    assert "has 3,003 bytes of binary content; the limit is 3,000" in refused.text
+
+
+@pytest.mark.parametrize("kind", [AudioContent, ImageContent])
+def test_several_binary_blocks_count_together(server: MCPServer, modern: Client, kind: Any) -> None:
+    tool(server=server, name="show")(lambda: [kind(b"x" * 600, "audio/wav"), kind(b"x" * 600, "audio/wav")])
+    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": 1000}):
+        assert "1,200 bytes of binary content" in modern.call("show").text
+    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": None}):
+        assert len(modern.call("show").result["content"]) == 2
+
+
+def test_the_setting_counts_for_tools_that_say_nothing(server: MCPServer, modern: Client) -> None:
+    @tool(server=server)
+    def export() -> str:
+        return "x" * 200_000
+
+    @tool(server=server, output_limit=0)
+    def everything() -> str:
+        return "x" * 200_000
+
+    with override_settings(DJANGO_MCP={**PUBLIC, "OUTPUT_LIMIT": 1000}):
+        assert "the limit is 1,000" in modern.call("export").text
+        assert len(modern.call("everything").text) == 200_000
+    with override_settings(DJANGO_MCP={**PUBLIC, "OUTPUT_LIMIT": None}):
+        assert len(modern.call("export").text) == 200_000
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "100", True])
+def test_what_is_no_length_is_refused_in_words(server: MCPServer, limit: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match="output_limit must be a number of at least 0"):
+        tool(server=server, name="export", output_limit=limit)(lambda: "x")

@@ -1,0 +1,101 @@
+"""Open streams end with the credential they were opened with."""
+
+import datetime
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db import transaction
+from django.test import override_settings
+from django.utils import timezone
+
+from django_mcp import Authenticator, Head, MCPServer, Principal, tool
+from django_mcp.live import revocation
+from tests.clients import LEGACY, MODERN
+from tests.conversation import Conversation
+from tests.exchange import Room
+
+LISTEN = {"notifications": {"toolsListChanged": True}}
+
+
+class ByName(Authenticator):
+    """Recognises everybody by a header, for as long as the class says."""
+
+    blocking = False
+    expires: datetime.datetime | None = None
+
+    def authenticate(self, head: Head, server: object) -> Principal | None:
+        name = head.headers.get("x-user")
+        return Principal("test", name, AnonymousUser(), expires=ByName.expires) if name else None
+
+
+@pytest.fixture
+def server(make_server: Callable[..., MCPServer]) -> MCPServer:
+    server = make_server(authentication=[ByName()])
+    tool(server=server, name="one")(lambda: "x")
+    return server
+
+
+@pytest.fixture(params=["asgi", "view under asgi"])
+def edge(request: pytest.FixtureRequest) -> str:
+    """Where streams can be held."""
+    return request.param
+
+
+def test_a_subscription_ends_when_its_caller_is_shut_out(room: Room) -> None:
+    mine, other = (Conversation(room, MODERN, headers={"x-user": name}) for name in ("anna", "ben"))
+    calls = [each.begin("subscriptions/listen", LISTEN) for each in (mine, other)]
+    for call in calls:
+        assert call.next()["method"] == "notifications/subscriptions/acknowledged"
+    revocation.end_streams("test", "anna")
+    assert calls[0].next()["result"]["resultType"] == "complete"
+    room.server.notify_list_changed("tools")
+    assert calls[1].next()["method"] == "notifications/tools/list_changed"
+
+
+def test_a_sessions_stream_ends_when_its_caller_is_shut_out(room: Room) -> None:
+    mine, other = (Conversation(room, LEGACY, headers={"x-user": name}).open() for name in ("anna", "ben"))
+    streams = [each.get().begun() for each in (mine, other)]
+    for stream in streams:
+        assert stream.next() is not None
+    revocation.end_streams("test", "anna")
+    assert streams[0].next() is None
+    room.server.notify_list_changed("tools")
+    assert streams[1].next().message["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_a_stream_ends_when_the_credential_expires(room: Room, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Conversation(room, version, headers={"x-user": "anna"}).open()
+    monkeypatch.setattr(ByName, "expires", timezone.now() + datetime.timedelta(seconds=0.3))
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "POLL_SECONDS": 0.1}):
+        if version == MODERN:
+            call = talk.begin("subscriptions/listen", LISTEN)
+            assert [each.get("method", "end") for each in call][-1] == "end"
+        else:
+            stream = talk.get().begun()
+            assert [event.message for event in stream if event.message] == []
+            assert stream.done().status == 200
+
+
+def test_what_is_taken_back_in_a_transaction_that_fails_is_not_taken_back(room: Room) -> None:
+    call = Conversation(room, MODERN, headers={"x-user": "anna"}).begin("subscriptions/listen", LISTEN)
+    assert call.next() is not None
+    with transaction.atomic():
+        revocation.end_streams("test", "anna")
+        transaction.set_rollback(True)
+    room.server.notify_list_changed("tools")
+    assert call.next()["method"] == "notifications/tools/list_changed"
+
+
+def test_who_was_shut_out_before_may_come_back(room: Room) -> None:
+    """The log is read a little back, and what was said of an earlier stream must not end a later one."""
+    talk = Conversation(room, MODERN, headers={"x-user": "anna"})
+    first = talk.begin("subscriptions/listen", LISTEN)
+    assert first.next() is not None
+    revocation.end_streams("test", "anna")
+    assert first.next()["result"]["resultType"] == "complete"
+    again = talk.begin("subscriptions/listen", LISTEN)
+    assert again.next() is not None
+    room.server.notify_list_changed("tools")
+    assert again.next()["method"] == "notifications/tools/list_changed"

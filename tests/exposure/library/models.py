@@ -1,0 +1,177 @@
+"""A library, with something of every kind that can be exposed, and much that must not be."""
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+
+
+class Publisher(models.Model):
+    """A house that prints books."""
+
+    name = models.CharField(max_length=100)
+    secret_terms = models.CharField(max_length=100, default="12 per cent")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.secret_terms})"
+
+
+class Author(models.Model):
+    """Somebody who writes."""
+
+    name = models.CharField(max_length=100)
+    email = models.EmailField(default="author@example.com")
+    password = models.CharField(max_length=100, default="pbkdf2$secret")
+    born = models.DateField(null=True, blank=True)
+    is_anonymous_writer = models.BooleanField(default=False)
+    publisher = models.ForeignKey(Publisher, on_delete=models.CASCADE, null=True, blank=True, related_name="authors")
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+
+class Tag(models.Model):
+    """A word for a shelf."""
+
+    word = models.SlugField(unique=True)
+
+    def __str__(self) -> str:
+        return self.word
+
+
+class Book(models.Model):
+    """A book."""
+
+    class Binding(models.TextChoices):
+        """How it is bound."""
+
+        PAPER = "paper", "Paperback"
+        CLOTH = "cloth", "Cloth"
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    title = models.CharField(max_length=200, help_text="As on the cover.")
+    slug = models.SlugField(max_length=200, unique=True)
+    author = models.ForeignKey(Author, on_delete=models.CASCADE, related_name="books")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="library_books",
+        db_constraint=False,  # tables of an app without migrations are made before the users', as PostgreSQL notices
+    )
+    binding = models.CharField(max_length=10, choices=Binding, default=Binding.PAPER)
+    published = models.DateField(null=True, blank=True)
+    price = models.DecimalField(max_digits=8, decimal_places=2, default=10)
+    pages = models.PositiveSmallIntegerField(default=100)
+    weight = models.FloatField(null=True, blank=True)
+    reading_time = models.DurationField(null=True, blank=True)
+    added = models.DateTimeField(null=True, blank=True)
+    summary = models.TextField(blank=True)
+    text = models.TextField(blank=True)
+    cover = models.FileField(blank=True, upload_to="covers")
+    raw = models.BinaryField(null=True, blank=True)
+    extra = models.JSONField(null=True, blank=True)
+    shelf = models.CharField(max_length=20, default="A")
+    internal = models.CharField(max_length=100, default="not to be seen")
+    tags = models.ManyToManyField(Tag, blank=True, related_name="books")
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.internal})"
+
+    @property
+    def pages_in_words(self) -> str:
+        """How long it is."""
+        return f"{self.pages} pages"
+
+    def price_in_cents(self) -> int:
+        """The price in cents."""
+        return int(self.price * 100)
+
+
+class Review(models.Model):
+    """What a reader thinks."""
+
+    book = models.ForeignKey(Book, on_delete=models.CASCADE, related_name="reviews")
+    text = models.TextField()
+    stars = models.PositiveSmallIntegerField(default=3)
+    is_public = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.text[:20]
+
+
+class HiddenManager(models.Manager["Draft"]):
+    """Leaves deleted rows out, as packages for soft deletion do."""
+
+    def get_queryset(self) -> Any:
+        return super().get_queryset().filter(deleted=False)
+
+
+class Draft(models.Model):
+    """A text that may be deleted without being gone."""
+
+    title = models.CharField(max_length=100)
+    book = models.ForeignKey(Book, on_delete=models.CASCADE, null=True, blank=True, related_name="drafts")
+    deleted = models.BooleanField(default=False)
+
+    objects = HiddenManager()
+    everything = models.Manager()  # noqa: DJ012 - the first manager is the default one
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Ticket(models.Model):
+    """What lets somebody in; its key tells nothing of when it was made."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    holder = models.CharField(max_length=100)
+    about = models.ForeignKey(Tag, on_delete=models.CASCADE, null=True, blank=True, to_field="word")
+
+    def __str__(self) -> str:
+        return self.holder
+
+
+class Copy(models.Model):
+    """One copy of a book, which may be lent."""
+
+    book = models.ForeignKey(Book, on_delete=models.PROTECT, related_name="copies")
+    number = models.PositiveSmallIntegerField()
+    place = models.ForeignKey(Publisher, on_delete=models.RESTRICT, null=True, blank=True)
+    note = models.CharField(max_length=20)
+    lent = models.DateField(null=True, blank=True)
+    due = models.DateField(null=True, blank=True)
+    opened = models.TimeField(null=True, blank=True)
+    keeper = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, db_constraint=False
+    )
+
+    class Meta:
+        """A number stands for one copy of a book, and none is due before it is lent."""
+
+        constraints = (
+            models.UniqueConstraint(fields=["book", "number"], name="one_copy_of_a_number"),
+            models.CheckConstraint(
+                condition=models.Q(due__isnull=True) | models.Q(due__gte=models.F("lent")), name="hidden_name_of_due"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(number__gte=1), name="counted", violation_error_message="Copies are counted from 1."
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.book_id} / {self.number}"
+
+    def clean(self) -> None:
+        """What is lost is not lent."""
+        if self.note == "lost" and self.lent:
+            raise ValidationError({"note": "What is lost cannot be lent.", "keeper": "Somebody has to find it."})
+
+
+class RareCopy(Copy):
+    """A copy that is worth more than others; its columns are in two tables."""
+
+    worth = models.DecimalField(max_digits=8, decimal_places=2)

@@ -1,0 +1,396 @@
+"""Asking for what was not declared, by every name there is; and what errors, cursors and titles give away."""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from django.core.files.base import ContentFile
+
+from django_mcp import MCPServer, ModelResource, register
+from django_mcp.exposure.registration import found_problems
+from tests.clients import Answer
+from tests.exposure.conftest import ByName, Reader
+from tests.exposure.library.models import Author, Book, Draft, Publisher, Review, Tag
+
+MakeReader = Callable[..., Reader]
+
+HIDDEN = ["internal", "shelf", "owner", "author__password", "author__email", "reviews__text", "owner__password"]
+LOOKUPS = ["", "__startswith", "__contains", "__icontains", "__regex", "__gt", "__in", "__isnull", "__range"]
+
+
+class Books(ModelResource):
+    """Books of the library."""
+
+    fields = ("title", "slug", "author", "author__name", "price", "pages", "published", "added", "summary", "text")
+    title_field = "title"
+    search_fields = ("title",)
+    filters = ("title", "title__icontains", "author", "price__gte", "pages", "published__year", "published", "added")
+    sortable_by = ("price", "title")
+    aggregates: Mapping[str, Any] = {"price": ["max"]}
+    dimensions = ("author__name",)
+
+
+@pytest.fixture
+def ann(server: MCPServer, reader: MakeReader, books: Any) -> Reader:
+    """Somebody who may view books, of which a few columns are declared, and authors, of which it is the name."""
+    register(Book, Books, server=server)
+    register(Author, type("Authors", (ModelResource,), {"fields": ("name",), "title_field": "name"}), server=server)
+    assert found_problems() == []
+    return reader("ann")
+
+
+def said(answer: Answer, name: str) -> str:
+    """An answer's bytes but for its id, for what was asked, and for the declared name that it looks like."""
+    text = answer.body.decode().replace(f'"id":{answer.json["id"]}', "").replace(name, "NAME")
+    return re.sub(r" Did you mean '[^']*'\?", "", text)
+
+
+def call(tool: str, **arguments: Any) -> Callable[[Reader, str], Answer]:
+    """A call with the name put in place of ``NAME``."""
+
+    def made(reader: Reader, name: str) -> Answer:
+        filled = {key.replace("NAME", name): _filled(value, name) for key, value in arguments.items()}
+        return reader.call(tool, **filled)
+
+    return made
+
+
+def _filled(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        return [_filled(each, name) for each in value]
+    return value.replace("NAME", name) if isinstance(value, str) else value
+
+
+def read(uri: str) -> Callable[[Reader, str], Answer]:
+    return lambda reader, name: reader.request("resources/read", {"uri": uri.replace("NAME", name)})
+
+
+def complete(name_of_argument: str) -> Callable[[Reader, str], Answer]:
+    ref = {"type": "ref/resource", "uri": "library://book/{pk}/{field}"}
+
+    def made(reader: Reader, name: str) -> Answer:
+        argument = {"name": name_of_argument.replace("NAME", name), "value": "a"}
+        return reader.request("completion/complete", {"ref": ref, "argument": argument})
+
+    return made
+
+
+WAYS = {
+    **{f"filter {lookup}": call("search_books", **{f"NAME{lookup}": "a"}) for lookup in LOOKUPS},
+    **{f"filter of sums {lookup}": call("aggregate_books", **{f"NAME{lookup}": "a"}) for lookup in LOOKUPS},
+    "order": call("search_books", order_by="NAME"),
+    "order backwards": call("search_books", order_by="-NAME"),
+    "sum": call("aggregate_books", measures=["max_NAME"]),
+    "group": call("aggregate_books", by=["NAME"]),
+    "group by year": call("aggregate_books", by=["NAME__year"]),
+    "columns of a search": call("search_books", fields=["NAME"]),
+    "another address": call("get_book", NAME="a"),
+    "columns of a row": call("get_book", pk=1, fields=["NAME"]),
+    "content": read("library://book/1/NAME"),
+    "deeper content": read("library://book/1/NAME/name"),
+    "format": read("library://book/1?format=NAME"),
+    "query of a row": read("library://book/1?NAME=a"),
+    "query of a list": read("library://book?NAME=a"),
+    "schema": read("schema://library/NAME"),
+    "completion": complete("NAME"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_not_declared_is_refused_in_the_words_for_what_is_nowhere(ann: Reader, way: str) -> None:
+    for name in HIDDEN:
+        nowhere = "z" * len(name)  # as long as the other, so that what is cut off is, too
+        there, not_there = WAYS[way](ann, name), WAYS[way](ann, nowhere)
+        assert said(there, name) == said(not_there, nowhere)
+        assert there.status == not_there.status
+        assert "error" in there.json or there.result.get("isError")
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS[1:])
+@pytest.mark.parametrize("field", ["price", "author", "title", "pages"])
+def test_lookups_that_were_not_declared_are_unknown_arguments(ann: Reader, field: str, lookup: str) -> None:
+    if f"{field}{lookup}" in Books.filters:
+        return
+    assert ann.problem("search_books", **{f"{field}{lookup}": "1"}).startswith(f"Unknown argument '{field}{lookup}'.")
+
+
+@pytest.mark.parametrize("uri", ["library://book/1/title", "library://book/1/price", "library://book/1/slug"])
+def test_only_long_fields_are_resources_of_their_own(ann: Reader, uri: str) -> None:
+    assert "error" in ann.request("resources/read", {"uri": uri}).json
+
+
+def test_words_are_looked_for_in_declared_fields_alone(ann: Reader) -> None:
+    for word in ("seen", "Anna", "berg", "example.com", "pbkdf2", "praise", "sea"):
+        assert ann.data("search_books", query=word)["rows"] == []
+
+
+def test_nothing_says_what_else_a_model_has(ann: Reader) -> None:
+    listed = [ann.list(f"{what}/list") for what in ("tools", "resources", "resources/templates")]
+    rows = ann.read("library://book")
+    shown = str([listed, ann.read("schema://library/book"), rows, ann.read(rows["rows"][0]["uri"])])
+    for name in ("internal", "owner", "password", "email", "reviews", "shelf", "isbn", "is_anonymous", "not to be"):
+        assert name not in shown
+
+
+# Errors
+
+LONG = "x" * 1_000_000
+VALUES: list[Any] = [
+    *("\0", "a\0b", LONG, "'", '"; DROP TABLE library_book; --', "%", "_", "\u202e", "🙂", "", "NaN", "Infinity"),
+    *("-Infinity", "1e999", "1" * 400, 10**18, 10**19, 1.5e308, 0, -1, 10000, True, None, [], {}, ["a"], {"a": 1}),
+    *([LONG], "9999-12-31", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+14:00", "10000-01-01", "0000-00-00"),
+    *("-0001-01-01", "2026-02-30", "1" + "0" * 30 + ".5", "0." + "1" * 60, "{{7*7}}", "${x}", "../../x"),
+]
+UNREADABLE = ['"\\ud800"', "1" * 5000, "1e400", "NaN", '"\\u0000\\udfff"', "-" + "9" * 400]
+"""As they stand in the JSON."""
+ARGUMENTS = {
+    "search_books": (*Books.filters, "query", "order_by", "limit", "cursor", "nosuch"),
+    "aggregate_books": ("measures", "by", "query", "price__gte"),
+    "get_book": ("pk",),
+}
+NEVER_SAID = (
+    "Traceback",
+    "psycopg",
+    "sqlite",
+    "library_",
+    "SELECT",
+    "internal",
+    "Error",
+    "Exception",
+    "django.",
+    "codec",
+)
+
+
+@pytest.mark.parametrize(("tool", "argument"), [(tool, each) for tool, names in ARGUMENTS.items() for each in names])
+def test_bad_values_are_refused_in_words_of_ours(ann: Reader, tool: str, argument: str, caplog: Any) -> None:
+    for value in VALUES:
+        answer = ann.call(tool, **{argument: value})
+        if "error" in answer.json:
+            text = answer.error["message"]
+        elif answer.result.get("isError"):
+            text = answer.text
+        else:
+            continue
+        shown = text.replace(repr(value), "")
+        assert len(text) < 2000, text[:200]
+        assert not [word for word in NEVER_SAID if word in shown], text
+        assert "went wrong" not in text, (value, caplog.text[-2000:])
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize("argument", ["query", "title", "price__gte", "pages", "cursor", "nosuch"])
+def test_json_that_is_none_is_refused_in_words_of_ours(ann: Reader, argument: str, value: str) -> None:
+    body, headers = ann.compose("tools/call", {"name": "search_books", "arguments": {argument: "VALUE"}})
+    answer = ann.post(json.dumps(body).replace('"VALUE"', value).encode(), headers)
+    text = answer.body.decode()
+    assert "isError" in text or "error" in answer.json
+    assert not [word for word in (*NEVER_SAID, "went wrong") if word in text.replace("isError", "")], text
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "%00",
+        "1%00",
+        "1%0",
+        "%FF",
+        "%ED%A0%80",
+        "9" * 30,
+        "-1",
+        "1.0",
+        "%20",
+        "%2e%2e",
+        "'",
+        "1'--",
+        "x" * 100_000,
+        "1/",
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", "/text", "?format=markdown"])
+def test_addresses_of_nothing_are_all_alike(ann: Reader, rest: str, suffix: str) -> None:
+    uri = f"library://book/{rest}{suffix}"
+    answer, other = (ann.request("resources/read", {"uri": each}) for each in (uri, f"library://book/4711{suffix}"))
+    assert {key: answer.error[key] for key in ("code", "message")} == {
+        key: other.error[key] for key in ("code", "message")
+    }
+
+
+@pytest.mark.parametrize("value", ["\0", "1\0", "9" * 30, "-", LONG[:5000], "%", "1e5", "١"])
+def test_completing_odd_beginnings_finds_nothing(ann: Reader, value: str) -> None:
+    ref = {"type": "ref/resource", "uri": "library://book/{pk}{?format}"}
+    answer = ann.request("completion/complete", {"ref": ref, "argument": {"name": "pk", "value": value}})
+    assert answer.result["completion"]["values"] == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, OSError, TypeError])
+def test_what_the_sites_own_code_raises_is_not_shown(
+    server: MCPServer, reader: MakeReader, books: Any, error: type[Exception]
+) -> None:
+    class Failing(ModelResource):
+        fields = ("title", "shout")
+
+        def shout(self, obj: Any) -> str:
+            raise error(f"{obj} is in /srv/library")
+
+    register(Book, Failing, server=server)
+    root = reader("root")
+    answers = [root.call("search_books"), root.call("get_book", pk=books[0].pk)]
+    answers += [root.request("resources/read", {"uri": f"library://book{each}"}) for each in ("", f"/{books[0].pk}")]
+    for answer in answers:
+        assert "went wrong" in answer.body.decode()
+        assert "Salt" not in answer.body.decode()
+        assert "/srv" not in answer.body.decode()
+
+
+# Cursors
+
+
+def cursor_of(reader: Reader, **given: Any) -> str:
+    found = reader.data("search_books", limit=1, **given)["next_cursor"]
+    assert isinstance(found, str)
+    return found
+
+
+def altered(cursor: str) -> str:
+    at = len(cursor) // 2
+    return f"{cursor[:at]}{'B' if cursor[at] == 'A' else 'A'}{cursor[at + 1 :]}"
+
+
+def test_a_cursor_is_of_use_for_its_own_question_and_caller_alone(
+    ann: Reader, reader: MakeReader, server: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    cursor = cursor_of(ann)
+    assert ann.data("search_books", cursor=cursor)["rows"]
+    other = make_server("other", authentication=[ByName()])
+    register(Book, Books, server=other)
+    elsewhere = Reader(other, ann.version, "view")
+    elsewhere.user = "ann"
+    listed = ann.read("library://book")
+    assert listed["next"] is None
+    server.page_size = 3
+    foreign = ann.request("resources/list").result["nextCursor"]
+    refused = {
+        reader("root").problem("search_books", cursor=cursor),
+        elsewhere.problem("search_books", cursor=cursor),
+        ann.problem("search_books", cursor=cursor, order_by="price"),
+        ann.problem("search_books", cursor=cursor, price__gte="0"),
+        ann.problem("search_books", cursor=cursor, query="salt"),
+        ann.problem("search_authors", cursor=cursor),
+        ann.problem("search_books", cursor=foreign),
+        *(
+            ann.problem("search_books", cursor=each)
+            for each in (
+                altered(cursor),
+                cursor[:-1],
+                cursor[:20],
+                cursor * 2,
+                "x",
+                "....",
+                "eyJhIjoxfQ",
+                "é",
+                "A" * 4096,
+            )
+        ),
+    }
+    assert refused == {
+        "Invalid cursor: it belongs to another question. Ask again without one, from the beginning.",
+    }
+
+
+@pytest.mark.parametrize("method", ["resources/list", "resources/read"])
+def test_nor_do_lists_take_cursors_of_others(ann: Reader, reader: MakeReader, server: MCPServer, method: str) -> None:
+    server.page_size = 6
+    own = ann.request("resources/list").result["nextCursor"]
+    cursor = cursor_of(ann)
+    others = [altered(own), cursor, "x", "é", reader("root").request("resources/list").result["nextCursor"], "A" * 5000]
+
+    def ask(each: str) -> Answer:
+        if method == "resources/list":
+            return ann.request(method, {"cursor": each})
+        return ann.request(method, {"uri": f"library://book?cursor={each}"})
+
+    answers = [ask(each) for each in others]
+    assert all("error" in answer.json for answer in answers)
+    assert not [answer for answer in answers if "went wrong" in answer.body.decode()]
+
+
+def test_a_cursor_tells_nothing_of_the_row_it_stands_behind(ann: Reader, books: list[Book]) -> None:
+    lengths = set()
+    for title in ("Aaa", "Aaaaaaaaaaaaaaaaaaaaaaa"):
+        Book.objects.filter(slug="salt").update(title=title)
+        cursor = cursor_of(ann, order_by="title")
+        raw = b"".join(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in cursor.split("."))
+        assert title.encode() not in raw
+        assert b"library" not in raw
+        lengths.add(len(cursor))
+    assert len(lengths) == 1
+    assert cursor_of(ann) != cursor_of(ann)
+
+
+# Titles, masks and functions
+
+
+def test_no_row_is_called_what_str_says(server: MCPServer, reader: MakeReader, books: list[Book]) -> None:
+    class WithObjects(ModelResource):
+        fields = ("owner_object", "everything", "one", "author", "tags", "reviews")
+
+        def owner_object(self, obj: Any) -> Any:
+            return obj.author
+
+        def everything(self, obj: Any) -> Any:
+            return Book.objects.order_by("pk")
+
+        def one(self, obj: Any) -> Any:
+            return {"book": obj, "books": [obj]}
+
+    register(Book, WithObjects, server=server)
+    for model in (Author, Tag, Review, Publisher, Draft):
+        register(model, type("Some", (ModelResource,), {"fields": ("pk",)}), server=server)
+    root, pk = reader("root"), books[0].pk
+    shown = [root.list("resources/list"), root.read("library://book"), root.read(f"library://book/{pk}")]
+    shown += [root.contents(f"library://book/{pk}?format=markdown"), root.data("search_books")]
+    for word in ("Salt", "not to be seen", "Anna", "carl@example.com", "Harbour", "Wet", "<"):
+        assert word not in str(shown)
+    assert {entry["title"] for entry in shown[0] if entry["uri"].startswith("library://book/")} == {
+        str(book.pk) for book in books
+    }
+
+
+def test_what_a_method_hides_is_not_to_be_had_by_the_columns_name(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    class Masked(ModelResource):
+        fields = ("text", "internal")
+
+        def text(self, obj: Any) -> str:
+            return "only for members"
+
+        def internal(self, obj: Any) -> str:
+            return "hidden"
+
+    Book.objects.update(text="The whole story.")
+    register(Book, Masked, server=server)
+    root, uri = reader("root"), f"library://book/{books[0].pk}"
+    assert root.read(uri)["text"] == "only for members"
+    assert "error" in root.request("resources/read", {"uri": f"{uri}/text"}).json
+    assert "story" not in str([root.list("resources/list"), root.read("library://book"), root.data("search_books")])
+
+
+def test_where_a_file_is_stored_is_not_shown(server: MCPServer, reader: MakeReader, books: list[Book]) -> None:
+    class WithFiles(ModelResource):
+        fields = ("cover", "by_function")
+
+        def by_function(self, obj: Any) -> Any:
+            return obj.cover
+
+    register(Book, WithFiles, server=server)
+    books[0].cover.save("salt.txt", ContentFile(b"A cover."))
+    root, uri = reader("root"), f"library://book/{books[0].pk}"
+    row = root.read(uri)
+    assert row["by_function"] == row["cover"]["name"]
+    assert "covers" not in str([row, root.read("library://book"), root.list("resources/list")])
+    assert root.contents(f"{uri}/cover")["text"] == "A cover."

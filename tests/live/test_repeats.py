@@ -1,0 +1,76 @@
+"""Tries of one call, as several processes see them."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from django_mcp import ToolError
+from django_mcp.live.repeats import StepRepeat
+from django_mcp.models import Step
+
+pytestmark = pytest.mark.django_db
+CALL, ARGUMENTS = "c" * 64, "a" * 64
+FIELDS: dict[str, Any] = {"content": [{"type": "text", "text": "ordered"}], "structuredContent": {"number": 1}}
+
+
+def tries(number: int) -> list[StepRepeat]:
+    return [StepRepeat(CALL, ARGUMENTS) for _ in range(number)]
+
+
+def test_the_first_is_to_run_and_the_others_have_its_result() -> None:
+    first, second = tries(2)
+    assert first.begin() is None
+    first.keep(FIELDS)
+    assert second.begin() == FIELDS
+
+
+def test_what_a_dead_process_began_is_not_begun_again() -> None:
+    dead, later = tries(2)
+    dead.begin()
+    with pytest.raises(ToolError, match=r"has no result yet.* look what became of it"):
+        later.begin()
+    later.forget()
+    assert Step.objects.exists(), "a try forgets its own note and no other"
+
+
+def test_a_try_that_forgot_leaves_room_for_another() -> None:
+    first, second = tries(2)
+    first.begin()
+    first.forget()
+    assert second.begin() is None
+
+
+def test_a_result_is_not_forgotten() -> None:
+    """The connection broke while it was committed: it came through, and its try thinks it failed."""
+    first, second = tries(2)
+    first.begin()
+    first.keep(FIELDS)
+    first.forget()
+    assert second.begin() == FIELDS
+
+
+def test_who_finds_its_note_gone_keeps_nothing() -> None:
+    slow, other = tries(2)
+    slow.begin()
+    Step.objects.update(expires=timezone.now())
+    assert other.begin() is None
+    slow.keep({"content": []})
+    other.keep(FIELDS)
+    assert tries(1)[0].begin() == FIELDS
+
+
+def test_a_site_without_a_database_runs_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "vendor", "unknown")
+    for each in tries(2):
+        assert each.begin() is None
+        each.keep(FIELDS)
+        each.forget()
+    assert not Step.objects.exists()
+
+
+def test_acts_are_those_of_the_call_and_its_arguments() -> None:
+    one, other = StepRepeat(CALL, ARGUMENTS), StepRepeat(CALL, "b" * 64)
+    assert one.acts == tries(1)[0].acts != other.acts
+    assert len(one.acts) == 64

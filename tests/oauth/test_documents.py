@@ -1,0 +1,668 @@
+"""Client ID metadata documents: those that clients publish, those that attackers do, and how they are fetched."""
+
+import contextlib
+import datetime
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from django.core.cache import cache
+
+from django_mcp.oauth import outbound
+from django_mcp.oauth.client_metadata import InvalidMetadata
+from django_mcp.oauth.documents import MetadataFetcher, RatePermission, checked, normalised
+from django_mcp.oauth.outbound import is_public
+from django_mcp.oauth.toolkit import CIMDError, get_application_model
+from tests.oauth.published_documents import CLAUDE, CODE_AND_REFRESH, DOCUMENTS
+from tests.oauth.site import Site
+from tests.ports import free_port
+
+HOST = "client.example.com"
+PATH = "/oauth/client.json"
+
+
+@pytest.fixture(autouse=True)
+def empty_cache() -> None:
+    cache.clear()
+
+
+# What is in a document
+
+
+class Response:
+    """An answer as the fetcher reads it."""
+
+    def __init__(self, document: Any) -> None:
+        self.status = 200
+        self.headers = {"Content-Type": "application/json", "Cache-Control": "max-age=3600"}
+        self.body = document if isinstance(document, bytes) else json.dumps(document).encode()
+
+    def read(self, most: int) -> bytes:
+        return self.body[:most]
+
+
+class StubFetcher(MetadataFetcher):
+    """Answers with the documents of the test instead of asking the network."""
+
+    documents: ClassVar[dict[str, Any]] = {}
+    asked: ClassVar[list[str]] = []
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        return ["192.0.2.1"]
+
+    def _download(self, url: Any, addresses: Any) -> tuple[dict[str, Any], int]:
+        self.asked.append(url.geturl())
+        if url.geturl() not in self.documents:
+            raise CIMDError("there is none")
+        return self._read_document(Response(self.documents[url.geturl()]))
+
+
+@pytest.fixture
+def published(site: Site, settings: Any) -> Iterator[dict[str, Any]]:
+    """The documents that can be fetched, by URL."""
+    settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "CIMD_METADATA_FETCHER": StubFetcher}
+    StubFetcher.documents = {each["client_id"]: each for each in DOCUMENTS.values()}
+    StubFetcher.asked = []
+    yield StubFetcher.documents
+    StubFetcher.documents = {}
+
+
+def clients() -> Any:
+    return get_application_model().objects.filter(registration_source="cimd")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_published_documents_make_public_clients(site: Site, published: Any, name: str) -> None:
+    document = DOCUMENTS[name]
+    callback = document["redirect_uris"][0]
+    answer = site.ask(client_id=document["client_id"], redirect_uri=callback)
+    assert answer.status_code == 200, answer.content.decode()
+    client = clients().get()
+    assert client.client_id == document["client_id"]
+    assert client.name == document["client_name"]
+    assert client.redirect_uris.split() == document["redirect_uris"]
+    assert (client.client_type, client.authorization_grant_type) == ("public", "authorization-code")
+    assert (client.user, client.skip_authorization) == (None, False)
+    assert StubFetcher.asked == [document["client_id"]]
+
+
+def test_a_client_with_a_document_completes_a_login_on_any_loopback_port(site: Site, published: Any) -> None:
+    client_id = DOCUMENTS["Claude Code"]["client_id"]
+    redirect = {"redirect_uri": "http://localhost:54321/callback"}
+    code = site.code_for(client_id=client_id, **redirect)
+    response = site.exchange(code, client_id=client_id, **redirect)
+    assert response.status_code == 200, response.content.decode()
+    assert site.status(json.loads(response.content)["access_token"]) == 200
+
+
+def test_a_document_that_names_another_client_makes_none(site: Site, published: Any) -> None:
+    published[f"https://{HOST}{PATH}"] = CLAUDE
+    answer = site.ask(client_id=f"https://{HOST}{PATH}", redirect_uri=CLAUDE["redirect_uris"][0])
+    assert answer.status_code == 400
+    assert not clients().exists()
+
+
+def test_a_document_that_failed_is_left_alone_for_a_while(site: Site, published: Any) -> None:
+    for _ in range(3):
+        assert site.ask(client_id=f"https://{HOST}{PATH}").status_code == 400
+    assert StubFetcher.asked == [f"https://{HOST}{PATH}"]
+
+
+def good(**changes: Any) -> dict[str, Any]:
+    document = {
+        "client_id": f"https://{HOST}{PATH}",
+        "client_name": "App",
+        "redirect_uris": ["https://app.example/cb"],
+        **changes,
+    }
+    return {name: value for name, value in document.items() if value is not ...}
+
+
+def test_what_is_left_of_a_document_is_what_a_client_may_have() -> None:
+    document = good(
+        client_name="Cla\u202eude" + "x" * 100,
+        redirect_uris=["http://evil.example/cb", "myapp://cb", "https://app.example/cb", "http://localhost/cb"],
+        grant_types=["refresh_token", "client_credentials", "password", "implicit", "authorization_code"],
+        token_endpoint_auth_method="private_key_jwt",
+        token_endpoint_auth_methods_supported=["private_key_jwt", "none"],
+        skip_authorization=True,
+    )
+    assert normalised(document) == {
+        "client_id": f"https://{HOST}{PATH}",
+        "client_name": "Claude" + "x" * 54,
+        "redirect_uris": ["https://app.example/cb", "http://localhost/cb"],
+        "grant_types": CODE_AND_REFRESH,
+        "token_endpoint_auth_method": "none",
+    }
+
+
+def test_ten_redirect_uris_are_kept() -> None:
+    document = good(redirect_uris=[f"https://app.example/{number}" for number in range(2000)])
+    assert len(normalised(document)["redirect_uris"]) == 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client_name": ...},
+        {"client_name": ""},
+        {"client_name": "\u200b"},
+        {"client_name": {"en": "App"}},
+        {"client_name": None},
+        {"redirect_uris": ...},
+        {"redirect_uris": []},
+        {"redirect_uris": "https://app.example/cb"},
+        {"redirect_uris": ["http://evil.example/cb"]},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"redirect_uris": [{}]},
+        {"grant_types": ["client_credentials"]},
+        {"grant_types": []},
+        {"grant_types": "authorization_code"},
+        {"grant_types": [[]]},
+        {"token_endpoint_auth_method": "private_key_jwt"},
+        {"token_endpoint_auth_method": "client_secret_post"},
+        {"token_endpoint_auth_method": None},
+        {"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_methods_supported": "none"},
+        {"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_methods_supported": [{}]},
+        {"client_secret": "x"},
+        {"client_secret_expires_at": 0},
+    ],
+    ids=str,
+)
+def test_a_document_without_what_a_client_needs_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidMetadata):
+        normalised(good(**change))
+
+
+# Where it is
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://client.example.com/client.json",
+        "https://client.example.com",
+        "https:///client.json",
+        "https://user@client.example.com/client.json",
+        "https://user:password@client.example.com/client.json",
+        "https://client.example.com/client.json#",
+        "https://client.example.com/client.json#x",
+        "https://client.example.com/a/../client.json",
+        "https://client.example.com/./client.json",
+        "https://client.example.com:22/client.json",
+        "https://client.example.com:8443/client.json",
+        "https://client.example.com:99999/client.json",
+        "https://client.example.com:x/client.json",
+        "https://[::1/client.json",
+        "https://client.example.com/client json",
+        "https://client.example.com/client.json\r\nX: y",
+        "https://client.example.com/\x00",
+        "https://client.example.com/ü.json",
+        "https://client.example.com\\@evil.example/",
+        "https://client.example.com/" + "x" * 255,
+    ],
+    ids=ascii,
+)
+def test_a_url_that_may_not_name_a_client_is_not_fetched(url: str) -> None:
+    with pytest.raises(CIMDError):
+        checked(url)
+
+
+def test_other_ports_can_be_allowed(settings: Any) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CLIENT_DOCUMENT_PORTS": [443, 8443]}
+    assert checked("https://client.example.com:8443/client.json").port == 8443
+
+
+@pytest.mark.parametrize("url", ["https://client.example.com/client.json", "https://client.example.com:443/?x=/../"])
+def test_other_urls_may(url: str) -> None:
+    assert checked(url).hostname == HOST
+
+
+INSIDE = [
+    "0.0.0.0",
+    "0.1.2.3",
+    "10.0.0.1",
+    "100.64.0.1",
+    "127.0.0.1",
+    "127.255.255.254",
+    "169.254.169.254",
+    "172.16.0.1",
+    "192.0.0.8",
+    "192.0.0.171",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.1.1",
+    "198.18.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::10.0.0.1",
+    "::8.8.8.8",
+    "::ffff:127.0.0.1",
+    "::ffff:8.8.8.8",
+    "::ffff:0:10.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b::169.254.169.254",
+    "64:ff9b::8.8.8.8",
+    "64:ff9b:1::10.0.0.1",
+    "100::1",
+    "2001::1",
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+    "2001:10::1",
+    "2001:20::1",
+    "2001:db8::1",
+    "2002:a00:1::",
+    "2002:808:808::",
+    "3fff::1",
+    "4000::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fec0::1",
+    "ff02::1",
+    "ff0e::1",
+    "",
+    "localhost",
+    "8.8.8.8.",
+    "134744072",
+]
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_an_address_that_is_not_of_the_public_internet_is_refused(monkeypatch: Any, address: str) -> None:
+    assert is_public(address) is False
+
+    def answers(host: str, port: int, **_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("1.1.1.1", address)]
+
+    monkeypatch.setattr(outbound.socket, "getaddrinfo", answers)
+    monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+    with pytest.raises(CIMDError, match="not public"):
+        MetadataFetcher().fetch(f"https://{HOST}{PATH}")
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "160.79.104.10", "2606:4700::1111", "2a00:1450:4001::200e"])
+def test_a_public_address_is_not(address: str) -> None:
+    assert is_public(address) is True
+
+
+@pytest.mark.parametrize(
+    "host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "10.1"]
+)
+def test_other_ways_to_write_an_inner_address_are_refused_too(monkeypatch: Any, host: str) -> None:
+    monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+    with pytest.raises(CIMDError):
+        MetadataFetcher().fetch(f"https://{host}{PATH}")
+
+
+@pytest.mark.parametrize("host", ["x" * 64 + ".example", ".example", "a..example", "xn--a.example%00"])
+def test_a_host_that_cannot_be_one_has_no_address(host: str) -> None:
+    with pytest.raises(CIMDError):
+        MetadataFetcher().fetch(f"https://{host}{PATH}")
+
+
+# How it is fetched: from a real server with a certificate
+
+
+def certificate(folder: Path, host: str) -> tuple[Path, Path]:
+    """A self-signed certificate and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / f"{host}.crt", folder / f"{host}.key"
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    files[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return files
+
+
+class Server:
+    """An https server on this machine.
+
+    Attributes:
+        answer: what it does with a request.
+        requests: (path, headers) of each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.answer: Callable[[BaseHTTPRequestHandler], None] = lambda handler: self.send(handler, b"{}")
+        self.stopped = threading.Event()
+        self.certificate, key = certificate(folder, HOST)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, key)
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.requests.append((self.path, dict(self.headers)))
+                with contextlib.suppress(OSError):  # the fetcher has hung up
+                    server.answer(self)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", free_port()), Handler)
+        self.http.daemon_threads = True
+        self.http.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
+        self.port: int = self.http.server_address[1]
+        self.url = f"https://{HOST}:{self.port}{PATH}"
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
+
+    def send(
+        self,
+        handler: BaseHTTPRequestHandler,
+        body: bytes,
+        status: int = 200,
+        kind: str = "application/json",
+        **more: str,
+    ) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **more}.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def serves(self, body: bytes, **options: Any) -> None:
+        self.answer = lambda handler: self.send(handler, body, **options)
+
+    def drip(self, handler: BaseHTTPRequestHandler, head: bytes) -> None:
+        """Send *head*, and then a byte every 20 ms, for as long as anybody reads."""
+        handler.wfile.write(head)
+        while not self.stopped.wait(0.02):
+            handler.wfile.write(b"x")
+
+    def close(self) -> None:
+        self.stopped.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture
+def server(tmp_path: Path, settings: Any) -> Iterator[Server]:
+    server = Server(tmp_path)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CLIENT_DOCUMENT_PORTS": [server.port]}
+    settings.OAUTH2_PROVIDER = {"CIMD_FETCH_TIMEOUT_SECONDS": 5}
+    yield server
+    server.close()
+
+
+class LocalFetcher(MetadataFetcher):
+    """Thinks that the host is on this machine, and trusts the server's certificate. All else is as it is."""
+
+    def __init__(self, server: Server, trusts: bool = True) -> None:
+        self.server, self.trusts = server, trusts
+
+    def addresses(self, host: str, port: int) -> list[str]:
+        assert host == HOST
+        return ["127.0.0.1"]
+
+    def context(self) -> ssl.SSLContext:
+        context = super().context()
+        if self.trusts:
+            context.load_verify_locations(self.server.certificate)
+        return context
+
+
+def fetch(server: Server, url: str | None = None) -> tuple[dict[str, Any], int]:
+    return LocalFetcher(server).fetch(url or server.url)
+
+
+def document_of(server: Server, **changes: Any) -> bytes:
+    return json.dumps(good(client_id=server.url, **changes)).encode()
+
+
+def test_a_document_is_fetched_in_the_hosts_name_and_nothing_is_said_but_that(server: Server) -> None:
+    server.serves(document_of(server), Cache_Control="max-age=1234")
+    document, age = fetch(server)
+    assert (document["client_name"], age) == ("App", 1234)
+    [(path, headers)] = server.requests
+    assert path == PATH
+    assert headers.pop("Host") == f"{HOST}:{server.port}"
+    assert headers.keys() == {"Accept", "User-Agent", "Connection"}
+
+
+def test_the_query_is_a_part_of_the_url(server: Server) -> None:
+    server.serves(document_of(server))
+    fetch(server, f"{server.url}?version=2")
+    assert server.requests[0][0] == f"{PATH}?version=2"
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "application/cimd+json", "Application/JSON"])
+def test_any_json_type_is_taken(server: Server, kind: str) -> None:
+    server.serves(document_of(server), kind=kind)
+    assert fetch(server)[0]["client_name"] == "App"
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("no-store", 300), ("max-age=1", 300), ("max-age=99999999", 86400)])
+def test_a_document_is_kept_for_five_minutes_to_a_day(server: Server, said: str, seconds: int) -> None:
+    server.serves(document_of(server), Cache_Control=said)
+    assert fetch(server)[1] == seconds
+
+
+def test_links_in_a_document_are_not_followed(server: Server) -> None:
+    here = f"https://{HOST}:{server.port}"
+    links = {f"{name}_uri": f"{here}/{name}" for name in ("logo", "jwks", "client", "tos", "policy")}
+    server.serves(document_of(server, **links))
+    fetch(server)
+    assert [path for path, _ in server.requests] == [PATH]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(server: Server, status: int) -> None:
+    target = f"https://{HOST}:{server.port}/other"
+    server.serves(document_of(server), status=status, Location=target)
+    with pytest.raises(CIMDError):
+        fetch(server)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [201, 204, 206, 400, 404, 500])
+def test_only_200_has_a_document(server: Server, status: int) -> None:
+    server.serves(document_of(server), status=status)
+    with pytest.raises(CIMDError):
+        fetch(server)
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/html", "text/plain", "text/json", "application/octet-stream", "image/+json", ""]
+)
+def test_a_document_of_another_type_is_refused(server: Server, kind: str) -> None:
+    server.serves(document_of(server), kind=kind)
+    with pytest.raises(CIMDError):
+        fetch(server)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff\xfe{}",
+        b"[" * 15_000,
+        b'{"a":' * 3000 + b"1" + b"}" * 3000,
+        b'{"a":' + b"9" * 10_000 + b"}",
+        b'{"client_name":"\\ud800","redirect_uris":["https://app.example/\\ud800"]}',
+        b'{"redirect_uris":{"a":NaN}}',
+    ],
+    ids=lambda body: ascii(body)[:30],
+)
+def test_what_is_no_document_is_refused(server: Server, body: bytes) -> None:
+    server.serves(body)
+    with pytest.raises(CIMDError):
+        fetch(server)
+
+
+def test_a_document_of_more_than_sixteen_kibibytes_is_refused(server: Server) -> None:
+    server.serves(document_of(server, padding="x" * 16 * 1024))
+    with pytest.raises(CIMDError, match="size"):
+        fetch(server)
+
+
+def test_a_body_without_an_end_is_not_read_to_its_end(server: Server) -> None:
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+        while not server.stopped.is_set():
+            handler.wfile.write(b"x" * 65536)
+
+    server.answer = endless
+    with pytest.raises(CIMDError, match="size"):
+        fetch(server)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n",
+    ],
+    ids=["status line", "header", "body", "chunk"],
+)
+def test_a_server_that_drips_is_given_up_at_the_deadline(server: Server, settings: Any, head: bytes) -> None:
+    settings.OAUTH2_PROVIDER = {"CIMD_FETCH_TIMEOUT_SECONDS": 0.5}
+    server.answer = lambda handler: server.drip(handler, head)
+    began = time.monotonic()
+    with pytest.raises(CIMDError, match="TimeoutError"):
+        fetch(server)
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_says_nothing_is_given_up_at_the_deadline(settings: Any, server: Server) -> None:
+    settings.OAUTH2_PROVIDER = {"CIMD_FETCH_TIMEOUT_SECONDS": 0.5}
+    with socket.create_server(("127.0.0.1", free_port())) as silent:
+        port = silent.getsockname()[1]
+        settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CLIENT_DOCUMENT_PORTS": [port]}
+        began = time.monotonic()
+        with pytest.raises(CIMDError):
+            fetch(server, f"https://{HOST}:{port}{PATH}")
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00\x01", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/9 x y\r\n\r\n"], ids=ascii)
+def test_what_is_not_http_is_refused(server: Server, answer: bytes) -> None:
+    server.answer = lambda handler: handler.wfile.write(answer)
+    with pytest.raises(CIMDError):
+        fetch(server)
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(server: Server) -> None:
+    server.serves(document_of(server))
+    with pytest.raises(CIMDError, match="certificate"):
+        LocalFetcher(server, trusts=False).fetch(server.url)
+    assert server.requests == []
+
+
+def test_a_certificate_of_another_host_is_refused(server: Server, monkeypatch: Any) -> None:
+    monkeypatch.setattr(LocalFetcher, "addresses", lambda *_: ["127.0.0.1"])
+    with pytest.raises(CIMDError, match="certificate"):
+        fetch(server, f"https://other.example.com:{server.port}{PATH}")
+    assert server.requests == []
+
+
+def test_the_name_is_resolved_once_so_that_a_second_answer_cannot_lead_inside(server: Server, monkeypatch: Any) -> None:
+    lookups, connections = [], []
+
+    def answers(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        lookups.append(host)
+        inside = "127.0.0.1" if len(lookups) > 1 else "1.1.1.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (inside, port))]
+
+    def connect(address: tuple[str, int], **_: Any) -> socket.socket:
+        connections.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(outbound.socket, "getaddrinfo", answers)
+    monkeypatch.setattr(outbound.socket, "create_connection", connect)
+    with pytest.raises(CIMDError):
+        MetadataFetcher().fetch(server.url)
+    assert (lookups, connections) == ([HOST], [("1.1.1.1", server.port)])
+
+
+def test_the_next_address_is_tried_where_one_does_not_answer(server: Server, monkeypatch: Any) -> None:
+    monkeypatch.setattr(LocalFetcher, "addresses", lambda *_: ["127.0.0.2", "127.0.0.1"])
+    server.serves(document_of(server))
+    assert fetch(server)[0]["client_name"] == "App"
+
+
+# How many
+
+
+class Request:
+    def __init__(self, address: str = "203.0.113.7") -> None:
+        self.headers = {"REMOTE_ADDR": address}
+
+
+def permitted(address: str = "203.0.113.7", client_id: str = f"https://{HOST}{PATH}") -> bool:
+    return RatePermission().has_permission(Request(address), client_id)
+
+
+def test_an_address_may_name_so_many_documents_an_hour(site: Site) -> None:
+    site.configure(REGISTRATION_RATE="2/h")
+    assert [permitted() for _ in range(3)] == [True, True, False]
+    assert permitted("203.0.113.8")
+    assert [permitted("160.79.104.5") for _ in range(41)] == [True] * 40 + [False]
+
+
+def test_all_addresses_together_may_name_as_many_as_there_may_be_clients(site: Site) -> None:
+    site.configure(REGISTERED_CLIENTS=3)
+    assert [permitted(f"203.0.113.{number}") for number in range(5)] == [True, True, True, False, False]
+
+
+def test_a_flood_of_urls_leaves_no_more_than_so_many_clients(site: Site, published: Any) -> None:
+    site.configure(REGISTERED_CLIENTS=3, REGISTRATION_RATE=None)
+    site.settings.OAUTH2_PROVIDER = {**site.settings.OAUTH2_PROVIDER, "CIMD_METADATA_FETCHER": StubFetcher}
+    for number in range(6):
+        url = f"https://{HOST}/{number}.json"
+        published[url] = good(client_id=url)
+        site.token(grant_type="authorization_code", code="x", client_id=url, redirect_uri="https://app.example/cb")
+    assert clients().count() == 3
+    assert len(StubFetcher.asked) == 3
+    cache.clear()
+    assert not permitted(client_id=f"https://{HOST}/7.json")
+    assert permitted(client_id=f"https://{HOST}/0.json"), "a client that is known may be looked up again"
+
+
+def test_the_limit_is_asked_with_the_address_of_the_real_request(site: Site, published: Any) -> None:
+    site.configure(REGISTRATION_RATE="1/h")
+    site.settings.OAUTH2_PROVIDER = {**site.settings.OAUTH2_PROVIDER, "CIMD_METADATA_FETCHER": StubFetcher}
+    query = site.authorize_query(client_id=CLAUDE["client_id"], redirect_uri=CLAUDE["redirect_uris"][0])
+    other = {**query, "client_id": f"https://{HOST}{PATH}"}
+    browser = site.browser()
+    assert browser.get(f"/o/authorize/?{urlencode(other)}", REMOTE_ADDR="203.0.113.7").status_code == 400
+    assert browser.get(f"/o/authorize/?{urlencode(query)}", REMOTE_ADDR="203.0.113.7").status_code == 400
+    assert browser.get(f"/o/authorize/?{urlencode(query)}", REMOTE_ADDR="203.0.113.8").status_code == 200

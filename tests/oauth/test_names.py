@@ -1,0 +1,38 @@
+"""Names of clients, as people see them."""
+
+import pytest
+
+from django_mcp.oauth.names import clean_name
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("Claude", "Claude"),
+        ("  Visual   Studio\tCode\n", "Visual Studio Code"),
+        ("Réservation d’été 東京 🛫", "Réservation d’été 東京 🛫"),
+        ("Cla\u202eedu\u202c", "Claedu"),
+        ("\u2066Claude\u2069\u200e\u061c", "Claude"),
+        ("Clau\u200bde\ufeff\u2060\u00ad", "Claude"),
+        ("Claude\x00\x1b[31m\x9b", "Claude[31m"),
+        ("Claude\u2028by\u2029us", "Claude by us"),
+        ("\u3164\u2800\u115f", ""),
+        ("Claude\ufe0f\U000e0041\U000e0100", "Claude"),
+        ("\ud800Claude\udfff", "Claude"),
+        ("\ue000Claude\uffff", "Claude"),
+        ("\u200b \u202e ", ""),
+        ("", ""),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ],
+)
+def test_what_hides_or_reorders_text_is_taken_out(given: str, shown: str) -> None:
+    assert clean_name(given) == shown
+
+
+def test_a_long_name_is_cut() -> None:
+    assert clean_name("x" * 500) == "x" * 60
+    assert clean_name("x" * 59 + " yyy") == "x" * 59
+
+
+def test_characters_that_show_nothing_do_not_count() -> None:
+    assert clean_name("\u200b" * 100 + "Claude") == "Claude"

@@ -1,0 +1,119 @@
+"""Which redirect URIs a self-registered client may have."""
+
+from typing import Any
+
+import pytest
+
+from django_mcp.oauth.redirects import redirect_ok, usable_redirects
+
+CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
+
+GOOD = [
+    "https://claude.ai/api/mcp/auth_callback",
+    "https://chatgpt.com/connector_platform_oauth_redirect",
+    "https://app.example.com:8443/cb?x=1&y=2",
+    "https://app.example.com",
+    "http://localhost/callback",
+    "http://localhost:8787/callback",
+    "http://127.0.0.1/",
+    "http://127.0.0.1:33418/",
+    "http://127.0.0.1:33418",
+    "http://[::1]:5000/cb",
+    "http://[::1]",
+    CURSOR,
+    "https://a.example/" + "x" * (2000 - len("https://a.example/")),
+]
+
+BAD: list[Any] = [
+    "http://evil.example/cb",
+    "http://127.0.0.1.evil.example/cb",
+    "http://127.0.0.2/cb",
+    "http://2130706433/cb",
+    "http://localhost.evil.example/cb",
+    "http://localhost@evil.example/cb",
+    "http://evil.example@localhost/cb",
+    "http://localhost:99999/cb",
+    "http://localhost:x/cb",
+    "http://[::2]/cb",
+    "http://[::ffff:127.0.0.1]/cb",
+    "http:///cb",
+    "http:/localhost/cb",
+    "https://",
+    "https:///cb",
+    "https:example.com",
+    "https://user@app.example/cb",
+    "https://user:password@app.example/cb",
+    "https://@app.example/cb",
+    "https://app.example/cb#",
+    "https://app.example/cb#fragment",
+    "https://a.example/cb https://b.example/cb",
+    " https://app.example/cb",
+    "https://app.example/cb\n",
+    "https://app.example/\tcb",
+    "https://app.example/\x00cb",
+    "https://app.example/\x7f",
+    "https://app.example/\u200bcb",
+    "https://app.example/\u00a0cb",
+    "https://сlaude.ai/cb",  # the first letter is Cyrillic
+    "https://app.example\\@evil.example/cb",
+    "https://*.example.com/cb",
+    "https://claude.ai,evil.example/cb",
+    "https://claude.ai%2eevil.example/cb",
+    "https://app.example:/cb",
+    "https://[::1/cb",
+    "//app.example/cb",
+    "app.example/cb",
+    "/cb",
+    "",
+    "javascript:alert(1)",
+    "JavaScript://%0aalert(1)",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    "urn:ietf:wg:oauth:2.0:oob",
+    "com.example.app:/cb",
+    "vscode://callback",
+    "cursor://evil.example/oauth/callback",
+    "cursor://anysphere.cursor-mcp/oauth/callback/",
+    "cursor://anysphere.cursor-mcp/oauth/callback?x=1",
+    "CURSOR://anysphere.cursor-mcp/oauth/callback",
+    "https://a.example/" + "x" * 2000,
+    None,
+    1,
+    True,
+    [],
+    ["https://app.example/cb"],
+    {"uri": "https://app.example/cb"},
+    b"https://app.example/cb",
+]
+
+
+@pytest.mark.parametrize("uri", GOOD, ids=lambda uri: uri[:60])
+def test_https_loopback_and_listed_uris_are_taken(uri: str) -> None:
+    assert redirect_ok(uri) is True
+
+
+@pytest.mark.parametrize("uri", BAD, ids=lambda uri: ascii(uri)[:60])
+def test_anything_else_is_refused(uri: Any) -> None:
+    assert redirect_ok(uri) is False
+
+
+def test_a_site_that_lists_no_exceptions_refuses_cursors_scheme(settings: Any) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXTRA_REDIRECT_URIS": []}
+    assert not redirect_ok(CURSOR)
+
+
+def test_a_listed_uri_is_still_no_way_to_have_two_in_one(settings: Any) -> None:
+    both = "app://one app://two"
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "EXTRA_REDIRECT_URIS": [both]}
+    assert not redirect_ok(both)
+
+
+def test_the_good_ones_of_a_list_are_kept_once_and_in_order() -> None:
+    given = ["https://b.example/cb", "http://evil.example/cb", "https://a.example/cb", "https://b.example/cb", 7]
+    assert usable_redirects(given) == ["https://b.example/cb", "https://a.example/cb"]
+
+
+def test_one_that_the_toolkit_would_not_take_does_not_cost_the_client_the_others() -> None:
+    given = ["https://-bad.example.com/cb", "https://good.example.com/cb"]
+    assert redirect_ok(given[0])
+    assert usable_redirects(given) == given[1:]

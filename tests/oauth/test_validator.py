@@ -1,0 +1,372 @@
+"""What the validator adds to django-oauth-toolkit's: audiences, scopes, proof keys, grants, and people."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from django_mcp.models import ClientPolicy
+from django_mcp.oauth.toolkit import get_access_token_model, get_grant_model, get_refresh_token_model
+from tests.oauth.site import BASE_URL, CALLBACK, VERIFIER, Site, challenge_of
+
+AccessToken, Grant, RefreshToken = get_access_token_model(), get_grant_model(), get_refresh_token_model()
+
+
+def make_code(site: Site, **changes: Any) -> str:
+    """A code as it is stored, whoever stored it."""
+    values = {
+        "application": site.application,
+        "user": site.user,
+        "code": "the-code",
+        "expires": timezone.now() + timedelta(minutes=1),
+        "redirect_uri": CALLBACK,
+        "scope": "travel:read",
+        "code_challenge": challenge_of(VERIFIER),
+        "code_challenge_method": "S256",
+        "resource": [site.resource()],
+        **changes,
+    }
+    return Grant.objects.create(**values).code
+
+
+def problem(response: Any, status: int = 400) -> str:
+    assert response.status_code == status, response.content.decode()
+    assert "access_token" not in response.json()
+    return response.json()["error"]
+
+
+def test_a_whole_login(site: Site) -> None:
+    tokens = site.tokens_for()
+    assert tokens["token_type"] == "Bearer"
+    assert tokens["scope"] == "travel:read"
+    assert site.status(tokens["access_token"]) == 200
+    assert site.status(tokens["access_token"], site.beta) == 401
+
+
+# What a token is for
+
+
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "HTTPS://TRAVEL.example.com/alpha/mcp", "{}//"])
+def test_a_resource_may_be_spelt_in_several_ways(site: Site, spelling: str) -> None:
+    resource = spelling.format(site.resource())
+    tokens = site.tokens_for(resource=resource)
+    assert site.status(tokens["access_token"]) == 200
+    assert AccessToken.objects.get().resource == [site.resource()]
+    assert site.refresh(tokens["refresh_token"], resource=resource).status_code == 200
+
+
+def test_a_resource_may_be_sent_twice(site: Site) -> None:
+    code = site.code_for(resource=[site.resource()] * 2)
+    response = site.exchange(code, resource=[site.resource()] * 2)
+    assert site.status(response.json()["access_token"]) == 200
+    assert site.refresh(response.json()["refresh_token"], resource=[site.resource()] * 2).status_code == 200
+    assert AccessToken.objects.get().resource == [site.resource()]
+
+
+def test_without_a_resource_it_is_the_default_endpoint(site: Site) -> None:
+    from django_mcp.oauth.resources import default_resource
+
+    response = site.exchange(site.code_for(resource=None))
+    assert response.status_code == 200
+    assert AccessToken.objects.get().resource == [default_resource()]
+
+
+def test_a_token_for_two_endpoints_can_be_narrowed_to_one(site: Site) -> None:
+    code = site.code_for(resource=[site.resource(), site.resource(site.beta)])
+    tokens = site.exchange(code, resource=site.resource(site.beta)).json()
+    assert site.status(tokens["access_token"]) == 401
+    assert site.status(tokens["access_token"], site.beta) == 200
+    response = site.refresh(tokens["refresh_token"], resource=site.resource())
+    assert problem(response) == "invalid_target"
+
+
+BAD_RESOURCES = [
+    BASE_URL,
+    f"{BASE_URL}/alpha",
+    f"{BASE_URL}/alpha/mcp/x",
+    f"{BASE_URL}/alpha/mcp#fragment",
+    f"{BASE_URL}/alpha/mcp?x=1",
+    "https://ada@travel.example.com/alpha/mcp",
+    "https://evil.example/alpha/mcp",
+    "http://travel.example.com/alpha/mcp",
+    "urn:alpha",
+    "https://travel.example.com:port/alpha/mcp",
+    "x\0y",
+]
+
+
+@pytest.mark.parametrize("resource", BAD_RESOURCES[:-1])
+def test_an_unknown_resource_is_refused_before_consent(site: Site, resource: str) -> None:
+    answer = site.answer(resource=[site.resource(), resource])
+    assert (answer["error"], answer["state"]) == ("invalid_target", "the-state")
+    assert not Grant.objects.exists()
+
+
+@pytest.mark.parametrize("resource", BAD_RESOURCES)
+def test_an_unknown_resource_is_refused_at_the_token_endpoint(site: Site, resource: str) -> None:
+    tokens = site.tokens_for()
+    wanted = "invalid_request" if "\0" in resource else "invalid_target"
+    assert problem(site.refresh(tokens["refresh_token"], resource=resource)) == wanted
+    assert problem(site.exchange(site.code_for(), resource=resource)) == wanted
+    assert AccessToken.objects.count() == 1
+
+
+def test_a_code_for_one_endpoint_gives_no_token_for_another(site: Site) -> None:
+    assert problem(site.exchange(site.code_for(), resource=site.resource(site.beta))) == "invalid_target"
+    assert not AccessToken.objects.exists()
+
+
+def test_a_code_for_no_endpoint_gives_no_token_for_any(site: Site) -> None:
+    code = make_code(site, resource=[])
+    assert problem(site.exchange(code, resource=site.resource())) == "invalid_grant"
+    assert problem(site.exchange(code)) == "invalid_grant"
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.parametrize("stored", [[], ["https://gone.example/mcp"]])
+def test_a_refresh_token_for_no_endpoint_gives_no_token_for_any(site: Site, stored: list[str]) -> None:
+    tokens = site.tokens_for()
+    RefreshToken.objects.update(resource=stored)
+    assert problem(site.refresh(tokens["refresh_token"], resource=site.resource())) == "invalid_grant"
+    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+
+
+def test_the_toolkits_own_page_stores_no_unknown_resource_either(site: Site) -> None:
+    site.authorize_path = "/stock/authorize/"
+    page = site.ask()
+    answer = site.agree(page, resource="https://evil.example/")
+    assert "error=invalid_target" in answer["Location"]
+    assert not Grant.objects.exists()
+
+
+# Scopes
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"),
+    [
+        ("travel:read", "travel:read"),
+        ("travel:write openid email profile", "travel:write"),
+        ("travel:read offline_access", "travel:read"),
+        ("openid", "travel:read"),
+        (None, "travel:read"),
+        ("oauth2_provider:registration", "travel:read"),
+    ],
+)
+def test_unknown_scopes_are_left_out(site: Site, asked: str | None, granted: str) -> None:
+    assert site.tokens_for(scope=asked)["scope"] == granted
+
+
+@pytest.mark.parametrize("asked", ["travel:write", "travel:read travel:write"])
+def test_a_refresh_gives_no_scopes_that_were_not_granted(site: Site, asked: str) -> None:
+    tokens = site.tokens_for(scope="travel:read")
+    assert problem(site.refresh(tokens["refresh_token"], scope=asked)) == "invalid_scope"
+    assert site.refresh(tokens["refresh_token"]).json()["scope"] == "travel:read"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [(None, "travel:write"), ("travel:read", "travel:read"), ("travel:write offline_access", "travel:write")],
+)
+def test_a_refresh_may_narrow_scopes_and_name_unknown_ones(site: Site, asked: str | None, given: str) -> None:
+    tokens = site.tokens_for(scope="travel:write")
+    assert site.refresh(tokens["refresh_token"], scope=asked).json()["scope"] == given
+
+
+def test_a_client_gets_no_more_scopes_than_its_policy_has(site: Site) -> None:
+    before = site.tokens_for(scope="travel:write")
+    ClientPolicy.objects.create(client_id=site.application.client_id, scopes=["travel:read"])
+    assert site.tokens_for(scope="travel:write")["scope"] == "travel:read"
+    assert site.refresh(before["refresh_token"]).json()["scope"] == "travel:read"
+
+
+def test_a_client_whose_policy_has_no_scopes_gets_nothing(site: Site) -> None:
+    tokens = site.tokens_for()
+    code = site.code_for()
+    ClientPolicy.objects.create(client_id=site.application.client_id, scopes=[])
+    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+    site.authorize_path = "/stock/authorize/"
+    assert site.answer()["error"] == "invalid_scope"
+    token = site.exchange(code).json().get("access_token", "none")
+    assert site.status(token) != 200
+
+
+def test_a_blocked_client_gets_nothing(site: Site) -> None:
+    tokens, code, page = site.tokens_for(), site.code_for(), site.ask()
+    site.authorize_path = "/stock/authorize/"
+    ClientPolicy.objects.create(client_id=site.application.client_id, blocked=True)
+    assert problem(site.exchange(code)) == "unauthorized_client"
+    assert problem(site.refresh(tokens["refresh_token"])) == "unauthorized_client"
+    assert "code=" not in site.agree(page).headers.get("Location", "")
+    assert site.answer()["error"] == "unauthorized_client"
+
+
+# Proof keys
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"code_challenge": None, "code_challenge_method": None},
+        {"code_challenge": ""},
+        {"code_challenge": "short"},
+        {"code_challenge_method": None},
+        {"code_challenge_method": "plain"},
+        {"code_challenge_method": "S512"},
+        {"code_challenge_method": "s256"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/o/authorize/", "/stock/authorize/"])
+def test_a_request_without_s256_is_refused_before_consent(site: Site, changes: dict[str, Any], path: str) -> None:
+    site.authorize_path = path
+    page = site.ask(**changes)
+    assert page.status_code == 302
+    assert "error=invalid_request" in page["Location"]
+    assert "state=the-state" in page["Location"]
+
+
+@pytest.mark.parametrize("changes", [{"code_challenge_method": "plain"}, {"code_challenge": "short"}])
+def test_the_toolkits_own_page_stores_no_other_proof_key(site: Site, changes: dict[str, str]) -> None:
+    site.authorize_path = "/stock/authorize/"
+    assert "code=" not in site.agree(site.ask(), **changes)["Location"]
+    assert not Grant.objects.exists()
+
+
+@pytest.mark.parametrize("verifier", [None, "", "wrong" * 10, challenge_of(VERIFIER)])
+def test_a_wrong_verifier_is_refused(site: Site, verifier: str | None) -> None:
+    code = site.code_for()
+    assert problem(site.exchange(code, code_verifier=verifier)) in {"invalid_grant", "invalid_request"}
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.parametrize(("method", "challenge"), [("plain", VERIFIER), ("", VERIFIER), ("S256", ""), ("", "")])
+def test_a_stored_code_without_s256_is_refused(site: Site, method: str, challenge: str) -> None:
+    code = make_code(site, code_challenge_method=method, code_challenge=challenge)
+    assert problem(site.exchange(code)) == "invalid_grant"
+
+
+# Codes
+
+
+def test_a_code_that_is_used_twice_costs_what_was_issued_for_it(site: Site) -> None:
+    code = site.code_for()
+    tokens = site.exchange(code).json()
+    assert site.status(tokens["access_token"]) == 200
+    assert problem(site.exchange(code)) == "invalid_grant"
+    assert site.status(tokens["access_token"]) == 401
+    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+
+
+def test_it_costs_what_was_refreshed_since_too(site: Site) -> None:
+    code = site.code_for()
+    tokens = site.refresh(site.exchange(code).json()["refresh_token"]).json()
+    site.exchange(code)
+    assert site.status(tokens["access_token"]) == 401
+
+
+def test_another_client_with_a_used_code_changes_nothing(site: Site) -> None:
+    code, other = site.code_for(), site.make_client("other")
+    tokens = site.exchange(code).json()
+    assert problem(site.exchange(code, other)) == "invalid_grant"
+    assert site.status(tokens["access_token"]) == 200
+
+
+@pytest.mark.parametrize(
+    "changes", [{"redirect_uri": "http://127.0.0.1/other"}, {"redirect_uri": None}, {"redirect_uri": f"{CALLBACK}/"}]
+)
+def test_a_code_is_for_its_redirect_uri(site: Site, changes: dict[str, Any]) -> None:
+    site.application.redirect_uris = f"http://127.0.0.1/other {CALLBACK}"
+    site.application.save()
+    response = site.exchange(site.code_for(), **changes)
+    assert problem(response) in {"invalid_request", "invalid_grant"}
+
+
+def test_a_code_is_for_its_client(site: Site) -> None:
+    other = site.make_client("other")
+    assert problem(site.exchange(site.code_for(), other)) == "invalid_grant"
+
+
+def test_a_code_is_good_for_a_minute(site: Site) -> None:
+    code = site.code_for()
+    assert Grant.objects.get().expires <= timezone.now() + timedelta(minutes=1)
+    Grant.objects.update(expires=timezone.now())
+    assert problem(site.exchange(code)) == "invalid_grant"
+
+
+# People
+
+
+@pytest.mark.parametrize("what", ["code", "refresh"])
+def test_an_inactive_user_gets_no_tokens(site: Site, what: str) -> None:
+    tokens, code = site.tokens_for(), site.code_for()
+    site.user.is_active = False
+    site.user.save()
+    response = site.exchange(code) if what == "code" else site.refresh(tokens["refresh_token"])
+    assert problem(response) == "invalid_grant"
+    assert site.status(tokens["access_token"]) == 401
+
+
+def test_a_deleted_user_leaves_nothing_that_works(site: Site) -> None:
+    tokens, code = site.tokens_for(), site.code_for()
+    site.user.delete()
+    assert problem(site.exchange(code)) == "invalid_grant"
+    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+    assert site.status(tokens["access_token"]) == 401
+
+
+def test_users_whom_an_endpoint_is_not_for_get_no_tokens_for_it(site: Site) -> None:
+    tokens, code = site.tokens_for(), site.code_for()
+    site.alpha.user_passes_test = lambda user: user.is_staff
+    assert problem(site.exchange(code)) == "invalid_grant"
+    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+    site.authorize_path = "/stock/authorize/"
+    assert site.answer()["error"] == "access_denied"
+    assert site.tokens_for(site.beta)["access_token"]
+
+
+# Grants
+
+
+@pytest.mark.parametrize("grant_type", ["client_credentials", "password", "openid", "implicit", "x", ""])
+@pytest.mark.parametrize("source", ["dcr", "cimd", "manual"])
+def test_there_are_no_other_grants(site: Site, source: str, grant_type: str) -> None:
+    application = site.make_client(
+        "secret-client", client_type="confidential", client_secret="s3cret", registration_source=source
+    )
+    values = {"client_id": application.client_id, "client_secret": "s3cret"}
+    response = site.token(grant_type=grant_type, username="ada", password="secret", code="x", **values)
+    assert problem(response) in {"unauthorized_client", "unsupported_grant_type"}
+
+
+@pytest.mark.parametrize("registered", ["client-credentials", "password", "implicit", "openid-hybrid"])
+@pytest.mark.parametrize("grant_type", ["client_credentials", "password"])
+def test_nor_for_clients_that_were_registered_for_them(site: Site, registered: str, grant_type: str) -> None:
+    changes = {"client_type": "confidential", "client_secret": "s3cret", "registration_source": "dcr"}
+    application = site.make_client("service", authorization_grant_type=registered, **changes)
+    values = {"client_id": application.client_id, "client_secret": "s3cret", "resource": site.resource()}
+    response = site.token(grant_type=grant_type, username="ada", password="secret", **values)
+    assert problem(response) == "unauthorized_client"
+
+
+@pytest.mark.parametrize("password", ["secret", "wrong"])
+def test_the_token_endpoint_does_not_tell_which_passwords_are_right(site: Site, password: str) -> None:
+    client_id = site.application.client_id
+    response = site.token(grant_type="password", client_id=client_id, username="ada", password=password)
+    assert response.json() == {"error": "unauthorized_client"}
+
+
+@pytest.mark.parametrize("grant_type", ["urn:ietf:params:oauth:grant-type:device_code", "urn:x"])
+def test_there_is_no_device_flow(site: Site, grant_type: str) -> None:
+    response = site.token(grant_type=grant_type, client_id=site.application.client_id)
+    assert problem(response) == "unsupported_grant_type"
+
+
+@pytest.mark.parametrize("response_type", ["token", "id_token", "code token", "none", "x"])
+def test_there_is_no_implicit_flow(site: Site, response_type: str) -> None:
+    site.application.authorization_grant_type = "implicit"
+    site.application.save()
+    page = site.ask(response_type=response_type)
+    assert "access_token" not in page.headers.get("Location", "")
+    assert page.status_code == 302
+    assert "error=un" in page["Location"]

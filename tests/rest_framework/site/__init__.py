@@ -1,0 +1,1 @@
+"""The tutorial as a site of its own, with an endpoint."""

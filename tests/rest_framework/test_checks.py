@@ -1,0 +1,70 @@
+"""What is found when the site starts."""
+
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from rest_framework import generics
+
+from django_mcp import MCPServer
+from django_mcp.contrib.rest_framework import api_tools
+from tests.rest_framework import shop
+
+
+def found() -> list[str]:
+    return [each.msg for each in run_checks() if each.id == "django_mcp.E028" and "'test'" in each.msg]
+
+
+def test_a_tool_that_no_url_leads_to_is_found(server: MCPServer) -> None:
+    class Unmounted(shop.BookPage):
+        """Nowhere."""
+
+    api_tools(Unmounted, actions=["retrieve"], server=server)
+    (told,) = found()
+    assert "The tool 'get_book'" in told
+    assert "the URLconf has none" in told
+
+
+def test_so_is_one_whose_url_nobody_can_make(server: MCPServer) -> None:
+    api_tools(shop.Nameless, server=server)
+    (told,) = found()
+    assert "the URLconf has none" in told
+    assert "in a namespace a URL needs a name" in told
+
+
+def test_variables_that_a_tool_does_not_know_are_found(server: MCPServer) -> None:
+    api_tools(shop.AuthorBooks, actions=["list"], server=server)
+    (told,) = found()
+    assert "its URLs are with author_pk" in told
+
+
+def test_a_version_that_nobody_named_is_found(server: MCPServer) -> None:
+    api_tools(shop.Versioned, server=server)
+    assert len(found()) == 1
+
+
+@pytest.mark.parametrize(
+    ("view", "options"),
+    [
+        (shop.BookViewSet, {}),
+        (shop.BookPage, {}),
+        (shop.Rates, {}),
+        (shop.echo, {}),
+        (shop.AuthorBooks, {"path_arguments": {"author_pk": int}}),
+        (shop.Versioned, {"version": "v1"}),
+        (shop.ByNamespace, {"version": "v1"}),
+    ],
+)
+def test_what_the_urlconf_has_is_not_found_fault_with(server: MCPServer, view: Any, options: Any) -> None:
+    api_tools(view, server=server, **options)
+    assert found() == []
+
+
+def test_a_view_that_needs_a_real_request_stops_the_start_and_says_what_to_do(server: MCPServer) -> None:
+    class Choosy(generics.CreateAPIView):
+        def get_serializer_class(self) -> Any:
+            return {"gold": shop.OrderSerializer}[self.request.user.profile.level]
+
+    with pytest.raises(ImproperlyConfigured, match=r"POST \(post\) of .*Choosy cannot be described: .* request=\{"):
+        api_tools(Choosy, server=server)

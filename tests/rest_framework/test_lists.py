@@ -1,0 +1,129 @@
+"""Filters, orders and pages."""
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from rest_framework.test import APIClient
+
+from django_mcp import MCPServer
+from django_mcp.contrib.rest_framework import api_tools
+from tests.exposure.conftest import Reader
+from tests.exposure.library.models import Book
+from tests.rest_framework import shop
+
+Books = list[Book]
+
+
+@pytest.fixture
+def shelves(server: MCPServer, books: Books) -> Books:
+    api_tools(shop.BookViewSet, actions=["list"], server=server)
+    return books
+
+
+def tool(client: Reader, name: str = "list_books") -> dict[str, Any]:
+    (found,) = [each for each in client.list("tools/list") if each["name"] == name]
+    return found
+
+
+def slugs(client: Reader, name: str = "list_books", **arguments: Any) -> list[str]:
+    return [row["slug"] for row in client.data(name, **arguments)["results"]]
+
+
+def test_what_a_list_takes_is_told(shelves: Books, ann: Reader) -> None:
+    properties = tool(ann)["inputSchema"]["properties"]
+    assert properties["search"] == {"type": "string", "description": "Words to look for in: title, author name."}
+    assert "price, title" in properties["ordering"]["description"]
+    assert properties["cheaper_than"]["description"] == "In euros. "[:-1]
+    assert "number" in properties["cheaper_than"]["type"]
+    assert properties["binding"]["enum"] == ["paper", "cloth"]
+    assert {"pages_min", "pages_max"} <= properties.keys()
+    assert properties["slugs"]["type"] == properties["tagged"]["type"] == "array"
+    assert properties["shelf"] == {
+        "type": ["string", "null"],
+        "enum": ["A", "B", "C", None],
+        "description": "Where it stands.",
+    }
+    assert (properties["page"]["type"], properties["size"]["type"]) == ("integer", "integer")
+    assert "required" not in tool(ann)["inputSchema"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"search": "anna"}, {"salt", "tides"}),
+        ({"search": "night"}, {"night-ferry"}),
+        ({"cheaper_than": 9}, {"lanterns"}),
+        ({"cheaper_than": "9.95"}, {"lanterns", "tides"}),
+        ({"pages_min": 200, "pages_max": 400}, {"salt", "night-ferry"}),
+        ({"slugs": ["salt", "tides"]}, {"salt", "tides"}),
+        ({"tagged": ["sea"]}, {"salt", "night-ferry"}),
+        ({"tagged": ["sea", "night"]}, {"salt", "night-ferry"}),
+        ({"shelf": "A"}, {"salt"}),
+        ({"shelf": None, "search": "foghorn"}, {"foghorn"}),
+        ({"search": "", "size": 50}, {"salt", "tides", "night-ferry", "lanterns", "foghorn"}),
+    ],
+)
+def test_a_list_is_filtered_as_the_api_does(shelves: Books, ann: Reader, arguments: Any, found: set[str]) -> None:
+    assert set(slugs(ann, **arguments)) == found
+
+
+def test_a_list_is_ordered(shelves: Books, ann: Reader) -> None:
+    assert slugs(ann, ordering="-price", size=2) == ["foghorn", "night-ferry"]
+
+
+def test_a_filter_that_does_not_fit_is_told(shelves: Books, ann: Reader) -> None:
+    assert (
+        ann.problem("list_books", cheaper_than="little")
+        == "Argument 'cheaper_than': Enter a number. (It was \"little\".)"
+    )
+    told = ann.problem("list_books", tagged=["sea", "moon"])
+    assert told.startswith("Argument 'tagged': ")
+    assert "moon" in told
+
+
+def test_the_next_page_is_told_in_arguments(shelves: Books, ann: Reader) -> None:
+    first = ann.data("list_books")
+    assert (first["count"], len(first["results"])) == (5, 2)
+    assert "page=2" in first["next"]
+    assert first["next_arguments"] == {"page": 2}
+    assert "previous_arguments" not in first
+    second = ann.data("list_books", **first["next_arguments"])
+    assert second["next_arguments"] == {"page": 3}
+    last = ann.data("list_books", page=3)
+    assert "next_arguments" not in last
+    assert ann.problem("list_books", page=9) == "Invalid page."
+
+
+def test_the_text_has_the_next_page_too(shelves: Books, ann: Reader) -> None:
+    assert '"next_arguments":{"page":2}' in ann.call("list_books").text.replace(" ", "")
+
+
+def test_a_page_is_that_of_the_api(shelves: Books, ann: Reader) -> None:
+    shown = ann.data("list_books", size=3, page=1)
+    assert shown.pop("next_arguments") == {"page": 2, "size": 3}
+    assert shown == APIClient().get("/shop/books/?size=3&page=1").json()
+
+
+@pytest.mark.parametrize(
+    ("view", "first"), [(shop.CursorBooks, {}), (shop.OffsetBooks, {"limit": 2})], ids=["by cursor", "by offset"]
+)
+def test_every_kind_of_page_can_be_turned(server: MCPServer, ann: Reader, books: Books, view: Any, first: Any) -> None:
+    api_tools(view, server=server)
+    seen: list[str] = []
+    arguments: dict[str, Any] = first
+    for _ in range(3):
+        page = ann.data("list_books", **arguments)
+        Draft202012Validator(tool(ann)["outputSchema"]).validate(page)
+        seen += [row["slug"] for row in page["results"]]
+        arguments = page.get("next_arguments", {})
+    assert seen == ["lanterns", "tides", "salt", "night-ferry", "foghorn"]
+    assert arguments == {}
+    assert set(page["previous_arguments"]) <= {"cursor", "limit", "offset"}
+
+
+def test_the_envelope_of_a_page_is_in_the_output_schema(shelves: Books, ann: Reader) -> None:
+    properties = tool(ann)["outputSchema"]["properties"]
+    assert properties.keys() >= {"count", "next", "previous", "results", "next_arguments"}
+    assert properties["next"] == {"type": ["string", "null"]}
+    assert properties["results"]["items"]["properties"]["price"] == {"type": "string"}

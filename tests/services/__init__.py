@@ -1,0 +1,1 @@
+"""A site that had its services before, and offers them."""

@@ -1,0 +1,1 @@
+"""A site with a service, and an endpoint."""
