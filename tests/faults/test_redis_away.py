@@ -55,6 +55,12 @@ def heard(streams: list[Reply]) -> float:
     return time.monotonic() - began
 
 
+def lost(log: str) -> list[str]:
+    """Futures of ours whose error nobody looked at. The layer has such of its own when it is cut off in mid-receive."""
+    futures = [line for line in log.splitlines() if line.startswith("future: ")]
+    return [future for future in futures if "/django_mcp/" in future]
+
+
 def test_changes_arrive_without_redis_and_at_once_when_it_is_back(two: Workers, gate: Gate) -> None:
     legacy = Legacy(two[0]).open().listen()
     legacy.event()
@@ -82,7 +88,7 @@ def test_changes_arrive_without_redis_and_at_once_when_it_is_back(two: Workers, 
 
     for index in range(2):
         assert two.log(index).count("the channel layer cannot be reached") == 1, two.log(index)
-        assert "never retrieved" not in two.log(index)
+        assert not lost(two.log(index))
 
 
 def test_a_process_is_one_listener_however_often_streams_come_and_go(two: Workers) -> None:
