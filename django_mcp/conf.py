@@ -55,6 +55,23 @@ class Settings:
     """How long the result of a call with an idempotency key is kept for those who repeat it."""
     SEARCH_TOOLS: int = 0
     """Above how many tools of a caller they are searched instead of listed; 0 for never."""
+    TASK_SECONDS: int = 24 * 60 * 60
+    """How long a task and its result are kept, from its creation."""
+    TASK_BACKEND: str | None = None
+    """Where tasks run: an alias in Django's ``TASKS``, or ``"process"`` for the serving process. None: ``"default"``
+    where that has workers, else the serving process."""
+    TASK_QUEUE: str = "default"
+    """Into which queue of that backend they go."""
+    TASK_THREADS: int = 4
+    """How many tasks run at once in the serving process; the others wait for their turn."""
+    TASK_LEASE_SECONDS: float = 30.0
+    """After how long without a sign of life whatever ran a task counts as dead."""
+    TASK_WAIT_SECONDS: float = 45.0
+    """How long a client that knows no tasks waits for the result, before it is told how to ask for it later."""
+    TASK_POLL_SECONDS: float = 2.0
+    """How often clients are told to ask how far a task is."""
+    TASKS_PER_CALLER: int = 20
+    """The most unfinished tasks of one caller."""
     SESSION_SECONDS: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
     INPUT_SECONDS: int = 60 * 60

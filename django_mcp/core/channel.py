@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from django_mcp.core.questions import Question
     from django_mcp.core.repeats import Repeat
     from django_mcp.primitives.mirrors import Mirror
+    from django_mcp.protocol.results import Result
 
 T = TypeVar("T")
 
@@ -36,7 +37,10 @@ class Channel:
         cancelled: the client went away, or withdrew its request.
         log_level: the least severe level the client wants to read; None for no log at all.
         acts: under what acts that are done once are noted, where several calls are tries of one; else None.
+        is_task: the call is the work of a task, and nobody holds a connection open for it.
     """
+
+    is_task = False
 
     log_level: str | None = None
     cancelled = False
@@ -57,6 +61,27 @@ class Channel:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification that belongs to this call. May be called from any thread."""
+
+    def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Keep how far the call is, where somebody may ask for it. May be called from any thread."""
+
+    def settle(self, fields: dict[str, Any]) -> None:
+        """The tool has a result. Where it has a transaction, this is in it."""
+
+    def wants_task(self, support: str) -> bool:  # noqa: ARG002 - for those that know tasks
+        """Whether the client is to get a task in place of the result.
+
+        Args:
+            support: of the tool: ``"optional"`` or ``"required"``.
+
+        Raises:
+            ProtocolError: the tool is nothing for this client.
+        """
+        return False
+
+    def task_made(self, task: Any) -> "Result":
+        """What answers a call that became a task."""
+        raise NotImplementedError
 
     def let_go(self) -> None:
         """Close the connection, where the client knows how to come back for the result."""

@@ -39,7 +39,13 @@ KEEP_SECONDS = 600.0
 
 
 class Runner(Protocol):
-    """How an edge runs the code of a site."""
+    """How an edge runs the code of a site.
+
+    Attributes:
+        is_inline: everything runs in the calling thread, so that nothing can wait for anything else.
+    """
+
+    is_inline: bool
 
     async def sync(self, function: Callable[[], T]) -> T:
         """The result of a function that may block."""
@@ -53,6 +59,8 @@ class Runner(Protocol):
 
 class Inline:
     """Everything here and now, in the calling thread."""
+
+    is_inline = True
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call it."""
@@ -76,7 +84,7 @@ INLINE = Inline()
 
 async def aside(runner: Runner, function: Callable[[], T]) -> T:
     """Call it off the event loop, which an async function has even where the edge has none."""
-    return await (sync_to_async(function)() if runner is INLINE else runner.sync(function))
+    return await (sync_to_async(function)() if runner.is_inline else runner.sync(function))
 
 
 def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -130,7 +138,16 @@ class _Mailbox:
                 future.set_exception(error)
 
 
-_Job = tuple[Callable[[], Any], contextvars.Context, "asyncio.Future[Any]", _Mailbox]
+class _Nobody:
+    """Stands for a loop where nobody waits for what a job gives."""
+
+    def put(self, future: None, value: Any, error: BaseException | None) -> None:  # noqa: ARG002 - see _Mailbox
+        if error is not None:
+            logger.error("what ran in the background failed", exc_info=error)
+
+
+_NOBODY = _Nobody()
+_Job = tuple[Callable[[], Any], contextvars.Context, Any, Any]
 
 
 class Pool:
@@ -138,6 +155,8 @@ class Pool:
 
     asgiref would give each request a thread, and so a connection, of its own.
     """
+
+    is_inline = False
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -157,10 +176,17 @@ class Pool:
         if mailbox is None:
             mailbox = self._mailboxes[loop] = _Mailbox()
         future: asyncio.Future[T] = loop.create_future()
+        self._put((function, contextvars.copy_context(), future, mailbox))
+        return await future
+
+    def begin(self, function: Callable[[], object]) -> None:
+        """Call it in a worker thread, of which nobody hears anything. From any thread."""
+        self._put((function, contextvars.Context(), None, _NOBODY))
+
+    def _put(self, job: "_Job") -> None:
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put((function, contextvars.copy_context(), future, mailbox))
-        return await future
+        self._jobs.put(job)
 
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
         """It is awaited by the caller, on the loop."""

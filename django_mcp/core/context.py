@@ -207,6 +207,7 @@ class Context:
             Cancelled: nobody waits any more.
         """
         self.check_cancelled()
+        self.channel.note_progress(progress, total, message)
         token, dialogue = self.meta.get("progressToken"), self.channel.dialogue
         if not (type(token) is int or type(token) is str) or (
             dialogue.progress is not None and progress <= dialogue.progress

@@ -1,7 +1,7 @@
 """``@tool``, ``@resource`` and ``@prompt``. Each registers a function and gives it back as it was."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -47,6 +47,8 @@ def tool(
     output_limit: int | None = None,
     idempotency_key: str | None = None,
     always_listed: bool = False,
+    task: Literal["optional", "required", "never"] = "never",
+    before_task: Callable[..., Any] | None = None,
     meta: Mapping[str, Any] | None = None,
     server: Where = None,
 ) -> Callable[[M], M]: ...
@@ -89,6 +91,12 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
         idempotency_key: the name of an argument: calls that agree in it are the same call, and it runs once. Without
             it clients may still send a key beside the arguments.
         always_listed: list it even where tools are so many that they are searched (``MCPServer(search_tools=…)``).
+        task: let its calls go on in the background, in the server or in workers of Django's Tasks framework:
+            ``"optional"`` for clients that know tasks, while others wait for the result or ask for it later;
+            ``"required"`` for such clients only.
+        before_task: for tools with tasks, a function that takes what the tool takes, or some of it, and runs first,
+            while the client waits: it checks what can be checked at once, and asks what has to be asked before
+            anything begins. What it asked has its answer when the tool asks the same.
         meta: the definition's ``_meta``.
         server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
     """

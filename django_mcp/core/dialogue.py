@@ -40,9 +40,10 @@ class Dialogue:
         asked: question's key -> the digest of the question it answers.
         tries: question's key -> how many answers did not fit.
         progress: what was reported last, where all rounds are one request to the client.
+        task: the id of the task that asks, where the call waits for one.
     """
 
-    __slots__ = ("_id", "answers", "asked", "progress", "round", "tries")
+    __slots__ = ("_id", "answers", "asked", "progress", "round", "task", "tries")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Dialogue:
         asked: Mapping[str, str] | None = None,
         tries: Mapping[str, int] | None = None,
         progress: float | None = None,
+        task: str | None = None,
     ) -> None:
         self._id = id
         self.round = round
@@ -59,6 +61,7 @@ class Dialogue:
         self.asked = dict(asked or {})
         self.tries = dict(tries or {})
         self.progress = progress
+        self.task = task
 
     @property
     def id(self) -> str:
@@ -73,13 +76,14 @@ class Dialogue:
 
     def to_json(self) -> dict[str, Any]:
         """For the next round; ``Dialogue(**…)`` reads it."""
-        return {
+        saved: dict[str, Any] = {
             "id": self.id,
             "round": self.round + 1,
             "answers": self.answers,
             "asked": self.asked,
             "tries": self.tries,
         }
+        return saved if self.task is None else {**saved, "task": self.task}
 
 
 def merged(group: BaseExceptionGroup[Any]) -> InputRequired | None:

@@ -51,7 +51,7 @@ async def call_tool(context: Context) -> Result:
     guarded = tool is not None and (tool.is_guarded or context.principal.tools is not None)
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)
-    if context.server.rate is not None or tool.rate is not None:
+    if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         await context.runner.sync(partial(rates.count, context.server, tool, context.principal))
     try:
         arguments = _arguments(context.params)
@@ -60,6 +60,8 @@ async def call_tool(context: Context) -> Result:
         keywords = tool.arguments.validate(arguments)
         if tool.function.context is not None:
             keywords = tool.keywords(context, keywords)
+        if tool.answered_by is not None and (answer := await _answered(context, tool, keywords)) is not None:
+            return answer
         meta = context.params.get("_meta")
         is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
         if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
@@ -67,6 +69,13 @@ async def call_tool(context: Context) -> Result:
         return Result(await conducted(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
     except Exception as error:  # noqa: BLE001 - tool_failure is where it is decided
         return await _failed(context, tool, error)
+
+
+async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+    """What stands for the result of a tool that is not run there and then; None where it is."""
+    if tool.answered_by is None or context.channel.is_task:
+        return None
+    return await tool.answered_by(context, tool, keywords)
 
 
 async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
@@ -117,6 +126,7 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
             raise Cancelled
         if conduct is not None:
             conduct.settle(fields)
+        context.channel.settle(fields)
         return fields
 
     work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job

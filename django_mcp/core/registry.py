@@ -269,7 +269,7 @@ class MCPServer:
 
     def remove_generated(self) -> None:
         """Take back what was made for models."""
-        self.remove(lambda primitive: primitive.is_generated)
+        self.remove(lambda primitive: primitive.is_generated and primitive.kind != "finder")
 
     def remove(self, is_meant: Callable[[Primitive], bool]) -> None:
         """Take back all that *is_meant*."""

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import INLINE, detached
+from django_mcp.core.concurrency import detached
 from django_mcp.core.deadlines import Deadline, DeadlineExceeded, answered_in_time, cancelled_in_time
 from django_mcp.core.limits import busy, took_too_long
 from django_mcp.core.repeats import repeat_of
@@ -54,7 +54,9 @@ class Conduct:
         self._context, self._tool = context, tool
         self._slots = slots_of(tool)
         self._repeat = repeat_of(context, tool, arguments)
-        self.seconds = (settings.TOOL_TIMEOUT if tool.timeout is None else tool.timeout) or None
+        # What the site says of calls is about clients that wait; a task has the time its tool gives it.
+        usual = None if context.channel.is_task else settings.TOOL_TIMEOUT
+        self.seconds = (usual if tool.timeout is None else tool.timeout) or None
         self.deadline: Deadline | None = None
         if self._repeat is not None:
             context.channel.acts = self._repeat.acts
@@ -65,7 +67,7 @@ class Conduct:
         if self.seconds is not None:
             self.deadline = Deadline(self.seconds)
         if not self._tool.function.is_async:
-            in_thread = self._context.runner is not INLINE
+            in_thread = not self._context.runner.is_inline
             return await (answered_in_time(self.deadline, run) if self.deadline and in_thread else run())
         try:
             return await self._once(run)
@@ -155,7 +157,7 @@ class Conduct:
     async def _surely(self, function: Callable[[], T]) -> T:
         """Call it off the event loop, to its end even if the call is cancelled meanwhile."""
         runner = self._context.runner
-        if runner is INLINE:
+        if runner.is_inline:
             return await runner.sync(function)
         calling = detached(runner.sync(function))
         try:
@@ -175,8 +177,11 @@ class Conduct:
     async def _take_slot(self) -> None:
         if self._slots is None:
             return
+        if self._context.channel.is_task:  # nobody holds a connection open for it
+            self._slots.wait_here(self._context.check_cancelled)
+            return
         # Under WSGI a call that waits would hold a worker.
-        taken = self._slots.take() if self._context.runner is INLINE else await self._slots.wait()
+        taken = self._slots.take() if self._context.runner.is_inline else await self._slots.wait()
         if not taken:
             raise ToolError(busy(self._tool))
 

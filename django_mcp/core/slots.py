@@ -3,10 +3,14 @@
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 
 WAIT_SECONDS = 5.0
 """How long a call waits for one that is under way, where waiting holds no thread."""
+
+LOOK_SECONDS = 0.5
+"""How often who waits longer looks whether it is to wait on."""
 
 
 class Slots:
@@ -51,6 +55,28 @@ class Slots:
                 return False
             raise
         return True
+
+    def wait_here(self, check: Callable[[], object]) -> None:
+        """Wait in this thread for as long as it takes.
+
+        Args:
+            check: called now and then; may raise.
+        """
+        turn: Future[None] = Future()
+        if self.take(turn):
+            return
+        while True:
+            try:
+                turn.result(LOOK_SECONDS)
+            except TimeoutError:
+                try:
+                    check()
+                except BaseException:
+                    if not turn.cancel():
+                        self.give_back()
+                    raise
+            else:
+                return
 
     def give_back(self) -> None:
         """Let the next one have it."""

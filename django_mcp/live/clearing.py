@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from django.utils import timezone
 
-from django_mcp.models import Call, Event, Session, Step
+from django_mcp.models import Call, Event, Session, Step, Task
 
-MODELS = (Session, Call, Event, Step)
+MODELS = (Session, Call, Event, Step, Task)
 
 
 def clear(most: int | None = None) -> Mapping[str, int]:

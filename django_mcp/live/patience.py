@@ -8,7 +8,7 @@ from typing import TypeVar
 from django.db import InterfaceError, OperationalError
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import INLINE, Runner
+from django_mcp.core.concurrency import Runner
 
 T = TypeVar("T")
 
@@ -29,6 +29,6 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
         try:
             return await runner.sync(function)
         except (OperationalError, InterfaceError):
-            if runner is INLINE or time.monotonic() > until:
+            if runner.is_inline or time.monotonic() > until:
                 raise
         await asyncio.sleep(settings.POLL_SECONDS)

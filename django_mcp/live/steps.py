@@ -71,7 +71,7 @@ async def aonce(call: str, name: str, function: Callable[[], Awaitable[T]], runn
 
 def expiry() -> datetime.datetime:
     """When a step may be forgotten: when no answer can continue its call any more."""
-    return timezone.now() + datetime.timedelta(seconds=2 * settings.INPUT_SECONDS)
+    return timezone.now() + datetime.timedelta(seconds=max(2 * settings.INPUT_SECONDS, settings.TASK_SECONDS))
 
 
 def _keep(call: str, key: str, value: Any) -> None:

@@ -1,7 +1,7 @@
 """Tools (2026-07-28, Tools)."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -15,6 +15,9 @@ from django_mcp.primitives.mirrors import Mirror, mirrored, without_null_default
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.rates import parse_rate
 from django_mcp.primitives.schema import Arguments
+from django_mcp.protocol.results import Result
+
+TASK_SUPPORT = ("optional", "required", "never")
 
 
 class Tool(Primitive):
@@ -33,6 +36,8 @@ class Tool(Primitive):
             default all that is not ``read_only``.
         read_only, destructive, idempotent, open_world: hints for clients (``ToolAnnotations``).
         always_listed: list it even where tools are so many that they are searched.
+        task: whether its calls may go on in the background: ``"optional"``, ``"required"`` or ``"never"``.
+        before_task: takes what the function takes; runs before the client is told that there is a task.
         other arguments: see ``Primitive``.
 
     Attributes:
@@ -40,6 +45,8 @@ class Tool(Primitive):
         read: the function as it was read; ``function`` may have more around it.
         read_only: it says that it changes nothing.
         is_conducted: its calls are seen to while they run (``core.running``).
+        answered_by: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
+            running the function there and then; or to None, to run it.
     """
 
     kind = "tool"
@@ -61,6 +68,8 @@ class Tool(Primitive):
         output_limit: int | None = None,
         idempotency_key: str | None = None,
         always_listed: bool = False,
+        task: str | None = None,
+        before_task: Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
@@ -73,6 +82,9 @@ class Tool(Primitive):
         self.read_only = bool(read_only)
         self.is_conducted = bool(timeout or concurrency_limit or idempotency_key)
         self._check_limits()
+        self.task = self._support(task, before_task)
+        self.before_task = None if before_task is None else read_function(before_task, options["context_type"])
+        self.answered_by: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
         self._arguments = arguments
         self._schema = None if input_schema is None else self._written(input_schema)
@@ -90,7 +102,7 @@ class Tool(Primitive):
     def _take(self, function: Function) -> None:
         """Use *function* as it was read; what is open is settled later."""
         self.read = self.function = collected(function)
-        self.speaks = self.speaks or function.is_async or self.read.context is not None
+        self.speaks = self.speaks or function.is_async or self.read.context is not None or self.task is not None
         if not self.is_open:
             self.settle(self.read)
 
@@ -138,6 +150,16 @@ class Tool(Primitive):
             if value is not None and (type(value) not in kinds or not value >= least):
                 msg = f"{self.label}: {name} must be a number of at least {least}, not {value!r}."
                 raise ImproperlyConfigured(msg)
+
+    def _support(self, task: str | None, before_task: Any) -> str | None:
+        if task not in {None, *TASK_SUPPORT}:
+            msg = f"{self.label}: task must be one of {', '.join(map(repr, TASK_SUPPORT))}, not {task!r}."
+            raise ImproperlyConfigured(msg)
+        support = None if task == "never" else task
+        if before_task is not None and support is None:
+            msg = f'{self.label}: before_task is for tools with task="optional" or task="required".'
+            raise ImproperlyConfigured(msg)
+        return support
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of a schema somebody wrote, after a look at what would lose the tool to every client."""

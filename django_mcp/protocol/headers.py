@@ -18,7 +18,14 @@ SESSION = "mcp-session-id"
 LAST_EVENT = "last-event-id"
 IDEMPOTENCY_KEY = "idempotency-key"
 
-NAMED_BY: Mapping[str, str] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Method -> the parameter that ``Mcp-Name`` repeats."""
 
 _OPEN, _CLOSE = "=?base64?", "?="

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from django_mcp.core.questions import Question
 from django_mcp.eras.base import Answer, Event, Inbound, notification
-from django_mcp.eras.channel import StepChannel
 from django_mcp.eras.legacy import calls
+from django_mcp.live.channel import StepChannel
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.primitives.tool import ToolError

@@ -69,7 +69,7 @@ class ModernEra:
                 raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
             case "subscriptions/listen":
                 return await listen(request, inbound)
-        channel = ModernChannel(inbound, asked.log_level)
+        channel = ModernChannel(inbound, asked.log_level, asked.capabilities)
         context = context_for(inbound, request, asked.client, asked.capabilities, channel)
         if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
             await resume(context, inbound)

@@ -6,10 +6,14 @@ from typing import Any
 
 from django_mcp.core.channel import LEVELS
 from django_mcp.eras.base import Event, Inbound, notification
-from django_mcp.eras.channel import StepChannel
+from django_mcp.live.channel import StepChannel
+from django_mcp.models import Task
 from django_mcp.primitives.mirrors import Mirror
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.results import Result
+from django_mcp.tasks.extension import is_declared, not_declared
+from django_mcp.tasks.wire import shown
 
 
 class ModernChannel(StepChannel):
@@ -17,11 +21,12 @@ class ModernChannel(StepChannel):
 
     _task: asyncio.Task[Any] | None = None
 
-    def __init__(self, inbound: Inbound, log_level: Any) -> None:
+    def __init__(self, inbound: Inbound, log_level: Any, capabilities: Mapping[str, Any]) -> None:
         if log_level is not None and log_level not in LEVELS:
             raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
         self.log_level = log_level
         self.inbound = inbound
+        self.capabilities = capabilities
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send it, where the client takes streams."""
@@ -39,6 +44,18 @@ class ModernChannel(StepChannel):
         self.cancelled = True
         if self._task is not None:
             self._task.cancel()
+
+    def wants_task(self, support: str) -> bool:
+        """Whether the client declared the extension in this request; then it is the server who decides."""
+        if is_declared(self.capabilities):
+            return True
+        if support == "required":
+            raise not_declared("This tool takes longer than a call may. It")
+        return False
+
+    def task_made(self, task: Task) -> Result:
+        """``CreateTaskResult`` (Tasks extension, Task Creation)."""
+        return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
         """The arguments, against ``Mcp-Param-*``."""

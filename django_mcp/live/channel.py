@@ -1,4 +1,4 @@
-"""What the channels of both eras share."""
+"""What every channel shares whose call may write: acts that are done once."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,0 +1,79 @@
+"""A caller as a row remembers them: enough to act as them in another process, and nothing to prove who they are."""
+
+import datetime
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+
+from django_mcp.core.context import Context
+from django_mcp.core.principal import Principal
+from django_mcp.models import Task
+
+KEPT = ("HTTP_HOST", "HTTP_ACCEPT_LANGUAGE", "REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
+"""What is kept of a request, for ``ctx.request``: where the site is, and the language to speak."""
+
+
+def saved(context: Context) -> dict[str, Any]:
+    """What a row keeps of the caller."""
+    principal, request = context.principal, context.request
+    meta = {name: str(request.META[name]) for name in KEPT if name in request.META}
+    return {
+        "scopes": None if principal.scopes is None else sorted(principal.scopes),
+        "client_id": principal.client_id,
+        "credential": principal.credential,
+        "expires": None if principal.expires is None else principal.expires.isoformat(),
+        "tools": None if principal.tools is None else sorted(principal.tools),
+        "request": {"path": request.path, "scheme": request.scheme, "meta": meta},
+    }
+
+
+class Gone(Exception):
+    """Whoever made the task may not call any more."""
+
+
+def restored(task: Task) -> Principal:
+    """The caller of a task, with the rights of today.
+
+    Raises:
+        Gone: their account was deactivated.
+    """
+    user: Any = AnonymousUser() if task.user is None else task.user
+    if task.user is not None and not user.is_active:
+        raise Gone
+    kept = task.caller
+    return Principal(
+        kind=task.principal_kind,
+        id=task.principal_id,
+        user=user,
+        scopes=None if kept["scopes"] is None else frozenset(kept["scopes"]),
+        client_id=kept["client_id"],
+        credential=kept["credential"],
+        expires=None if kept["expires"] is None else datetime.datetime.fromisoformat(kept["expires"]),
+        tools=None if kept["tools"] is None else frozenset(kept["tools"]),
+    )
+
+
+def request_of(task: Task) -> HttpRequest:
+    """A Django request like the one that made the task."""
+    kept = task.caller["request"]
+    request = _Request(kept["scheme"])
+    request.method = "POST"
+    request.path = request.path_info = kept["path"]
+    request.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": _host(), "SERVER_PORT": "80", **kept["meta"]}
+    return request
+
+
+class _Request(HttpRequest):
+    def __init__(self, scheme: str) -> None:
+        super().__init__()
+        self._kept_scheme = scheme
+
+    def _get_scheme(self) -> str:
+        return self._kept_scheme
+
+
+def _host() -> str:
+    allowed = [each for each in django_settings.ALLOWED_HOSTS if each and each[0] not in "*."]
+    return allowed[0] if allowed else "localhost"

@@ -1,0 +1,176 @@
+"""Calls of tools that may go on in the background: the client gets a task, or somebody waits for it."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django.db import connection, transaction
+
+from django_mcp.conf import settings
+from django_mcp.core.channel import Cancelled
+from django_mcp.core.concurrency import detached
+from django_mcp.core.context import Context
+from django_mcp.core.dialogue import InputRequired
+from django_mcp.models import Task
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.results import Result
+from django_mcp.tasks import rows
+from django_mcp.tasks.callers import saved
+from django_mcp.tasks.engines import engine, start
+from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.waiting import wait
+
+OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
+"""Parameters that say how a call is made, and not what is called."""
+
+
+class TaskFailed(ProtocolError):
+    """The error a task ended with."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(error["message"], error.get("data"))
+        self.code = error["code"]  # type: ignore[misc] # that of whatever it was
+
+
+async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+    """Answer a call of a tool with tasks: with a task, or with its outcome; None where it is to be run there and then.
+
+    Args:
+        context: of the call.
+        tool: which has tasks.
+        keywords: the arguments, checked.
+
+    Raises:
+        ProtocolError: the tool is nothing for this client, or that was the outcome.
+        ToolError: too many tasks; or that was the outcome.
+        InputRequired: ``before_task`` asks, or the task does.
+    """
+    wants = context.channel.wants_task(tool.task or "")
+    if connection.vendor == "unknown":  # without a database there is nothing that lasts
+        return None
+    task_id = context.channel.dialogue.task
+    if task_id is None or wants:
+        await _before(context, tool, keywords)
+        task = await context.runner.sync(partial(_make, context, tool))
+        if wants:
+            return context.channel.task_made(task)
+        task_id = task.task_id
+    try:
+        return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool)
+    except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
+        if context.runner.is_inline:
+            stop(context, task_id)
+        else:
+            detached(context.runner.sync(partial(stop, context, task_id)))
+        raise
+
+
+async def _before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
+    function = tool.before_task
+    if function is None:
+        return
+    given = {each.name: keywords[each.name] for each in function.parameters if each.name in keywords}
+    if function.context is not None:
+        given[function.context] = context
+    if function.is_async:
+        await context.runner.coroutine(function.call, **given)
+    else:
+        await context.runner.sync(partial(function.call, **given))
+
+
+def _make(context: Context, tool: Tool) -> Task:
+    """A task for a call, given to what is to run it. It is committed before the client hears of it."""
+    principal, server = context.principal, context.server
+    if rows.unfinished(principal, server) >= settings.TASKS_PER_CALLER:
+        raise ToolError(
+            f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
+            "or cancel it."
+        )
+    user = context.user
+    asked = context.params.get("task")
+    ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
+    with transaction.atomic():
+        task = rows.make(
+            ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None,
+            server=server.name,
+            tool=tool.name,
+            principal_kind=principal.kind,
+            principal_id=principal.id,
+            user=user if getattr(user, "pk", None) is not None else None,
+            caller=saved(context),
+            client=context.client._asdict(),
+            capabilities=dict(context.capabilities),
+            request={
+                "method": context.method,
+                "params": {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST},
+            },
+            dialogue=context.channel.dialogue.to_json(),
+            backend=engine().name,
+        )
+    start(task)
+    return task
+
+
+async def outcome(context: Context, task_id: str, seconds: float | None, tool: Tool | None = None) -> Result:
+    """What the call behind a task would have given, when it has; answers that came with the request go to the task.
+
+    Args:
+        context: of who asks.
+        task_id: of the task.
+        seconds: how long to wait; None for as long as it takes.
+        tool: the one that was called, where its call is what waits.
+
+    Raises:
+        ProtocolError, ToolError: that was the outcome, or there is no such task.
+        InputRequired: the task has questions.
+    """
+    dialogue = context.channel.dialogue
+    if dialogue.task == task_id and dialogue.answers:
+        await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
+    task = await wait(context, task_id, seconds)
+    if task is None:
+        raise ToolError(f"There is no task {task_id[:100]!r} of yours any more.")
+    match task.status:
+        case Task.Status.COMPLETED:
+            return Result(task.result)
+        case Task.Status.FAILED:
+            raise TaskFailed(task.error)
+        case Task.Status.CANCELLED:
+            raise ToolError("The task was cancelled.")
+        case Task.Status.INPUT_REQUIRED:
+            dialogue.task = task_id
+            questions = await context.runner.sync(partial(rows.questions, task))
+            raise InputRequired({each.key: each.request for each in questions})
+    return _later(task, tool)
+
+
+def _later(task: Task, tool: Tool | None) -> Result:
+    """Where to ask for the result, in words for a model."""
+    far = f" So far: {task.message}" if task.message else ""
+    text = (
+        f"This takes longer than a call may, and goes on as task {task.task_id}.{far} "
+        f'Call get_task_result with {{"task_id": "{task.task_id}"}} to have the result; it waits for a while.'
+    )
+    fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if tool is not None and tool.output.schema is not None:  # which this would not fit
+        fields["isError"] = True
+    return Result(fields)
+
+
+def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
+    """Give answers to a caller's task, and let it go on when it has all."""
+    task = rows.find(task_id, context.principal, context.server)
+    if task is not None and rows.answer(task, answers):
+        task.refresh_from_db()
+        start(task)
+
+
+def stop(context: Context, task_id: str) -> bool:
+    """Cancel a caller's task; False where it was over already, or is not theirs."""
+    task = rows.find(task_id, context.principal, context.server)
+    if task is None or not rows.cancel(task):
+        return False
+    keeper.cancel(task_id)
+    return True

@@ -1,0 +1,165 @@
+"""What runs tasks: threads of the serving process, or the workers of Django's Tasks framework.
+
+Where a site has no such workers, the serving process does the work, a few tasks at a time. A restart costs what it was
+doing: such tasks are found by their lease, and run again if their tool says that this does no harm, or else fail with a
+word that says so.
+"""
+
+import logging
+from functools import cache, partial
+from typing import Any, Protocol
+
+import django
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import Pool
+from django_mcp.core.registry import every_server
+from django_mcp.models import Task
+from django_mcp.protocol.errors import InternalError
+from django_mcp.tasks import rows
+from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.running import run
+
+logger = logging.getLogger("django_mcp")
+
+PROCESS = "process"
+MOST_DEATHS = 3
+"""How many workers a task may cost."""
+
+
+class Engine(Protocol):
+    """Something that runs tasks.
+
+    Attributes:
+        name: as rows have it.
+    """
+
+    name: str
+
+    def start(self, task: Task) -> None:
+        """Have a task run, whose row is committed."""
+
+
+class InProcess:
+    """Threads of this process."""
+
+    name = PROCESS
+
+    def start(self, task: Task) -> None:
+        """Have it run when one of them is free."""
+        keeper.expect(task.task_id)
+        _pool().begin(partial(run, task.task_id))
+
+
+class Workers:
+    """A backend of Django's Tasks framework.
+
+    Args:
+        alias: in ``TASKS``.
+    """
+
+    def __init__(self, alias: str) -> None:
+        self.name = alias
+
+    def start(self, task: Task) -> None:
+        """Put it into the queue."""
+        from django_mcp.tasks.job import run_task  # noqa: PLC0415 - it needs a backend to be configured
+
+        run_task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
+        rows.queued(task)
+
+
+@cache
+def _pool() -> Pool:
+    return Pool(settings.TASK_THREADS)
+
+
+def framework() -> Any:
+    """Django's Tasks framework: the backport where that is installed as an app, else Django's own; None without."""
+    if apps.is_installed("django_tasks"):
+        import django_tasks  # noqa: PLC0415 - not every site has it
+
+        return django_tasks
+    if django.VERSION >= (6, 0):
+        from django import tasks  # noqa: PLC0415 - nor every Django
+
+        return tasks
+    return None
+
+
+def backend(alias: str) -> Any:
+    """What ``TASKS`` has under an alias; None where it has nothing."""
+    api = framework()
+    if api is None or alias not in getattr(django_settings, "TASKS", {}):
+        return None
+    return api.task_backends[alias]
+
+
+def engine() -> Engine:
+    """What runs tasks on this site.
+
+    Raises:
+        ImproperlyConfigured: the setting names a backend that there is not.
+    """
+    alias = settings.TASK_BACKEND
+    if alias == PROCESS:
+        return InProcess()
+    found = backend(alias or "default")
+    if alias is not None and found is None:
+        msg = f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.'
+        raise ImproperlyConfigured(msg)
+    if found is None or (alias is None and not has_workers(found)):
+        return InProcess()
+    return Workers(alias or "default")
+
+
+def has_workers(found: Any) -> bool:
+    """Whether a backend hands work to somebody else: those that come with the framework do not."""
+    return type(found).__name__ not in {"ImmediateBackend", "DummyBackend"}
+
+
+def start(task: Task) -> None:
+    """Have a task run. Where that cannot be arranged it has failed."""
+    try:
+        (InProcess() if task.backend == PROCESS else engine()).start(task)
+    except Exception:
+        logger.exception("%s could not be put into its queue", task)
+        rows.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
+
+
+def recover(task: Task) -> None:
+    """See to a task whose worker gives no sign of life: run it again where that does no harm, or say that it failed."""
+    if keeper.holds(task.task_id):  # it lives, and only could not say so
+        return
+    if task.worker == "" or (_is_repeatable(task) and _deaths(task) <= MOST_DEATHS):
+        if rows.free(task):
+            start(task)
+        return
+    error = InternalError(
+        "What ran this task was stopped before it was done. Some of its work may have been kept: look before you call "
+        "the tool again."
+    )
+    if rows.fail(task, error.to_wire()):
+        logger.warning("%s failed, for its worker %s gave no sign of life", task, task.worker)
+
+
+def _is_repeatable(task: Task) -> bool:
+    tools = (each.tools.get(task.tool) for each in every_server() if each.name == task.server)
+    return any(tool is not None and tool.is_repeatable for tool in tools)
+
+
+def _deaths(task: Task) -> int:
+    """How many runs ended neither with an outcome nor with a question."""
+    return task.attempts - int(task.dialogue.get("round", 1)) + 1
+
+
+def recover_all() -> None:
+    """See to all tasks whose workers give no sign of life."""
+    for task in rows.abandoned():
+        recover(task)
+
+
+keeper.look_after = recover_all

@@ -1,0 +1,45 @@
+"""Finding the task a request is about, for its caller alone."""
+
+from django.utils import timezone
+
+from django_mcp.core.concurrency import run_inline
+from django_mcp.core.context import Context
+from django_mcp.core.permissions import may_use
+from django_mcp.models import Task
+from django_mcp.protocol.errors import InvalidParams
+from django_mcp.tasks import rows
+from django_mcp.tasks.engines import recover
+
+
+def look_up(context: Context, task_id: str) -> Task | None:
+    """The caller's task as it is now; None where they have none such, or may not use its tool any more. Blocks.
+
+    One whose worker is gone is seen to first.
+    """
+    task = rows.find(task_id, context.principal, context.server)
+    if task is None:
+        return None
+    tool = context.server.tools.get(task.tool)
+    if tool is not None and tool.is_guarded and not run_inline(may_use(context.inline(), tool)):
+        return None
+    if task.status == Task.Status.WORKING and task.lease is not None and task.lease < timezone.now():
+        recover(task)
+        return rows.find(task_id, context.principal, context.server)
+    return task
+
+
+def task_id_of(context: Context) -> str:
+    """Which task a request names.
+
+    Raises:
+        InvalidParams: none.
+    """
+    task_id = context.params.get("taskId")
+    if not isinstance(task_id, str):
+        raise InvalidParams('"params.taskId" must be a string.')
+    return task_id
+
+
+def unknown_task(task_id: str) -> InvalidParams:
+    """For a task that does not exist, or is not this caller's to know, or was kept long enough."""
+    return InvalidParams(f"Unknown task: {task_id[:100]!r}. It may have expired.")

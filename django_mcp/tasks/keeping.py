@@ -1,0 +1,118 @@
+"""What a process does for the tasks it runs while they run: one thread renews their leases, saves what they say, and
+stops those that were cancelled elsewhere.
+"""
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.db import Error as DatabaseError
+from django.db import connections
+
+from django_mcp.conf import settings
+from django_mcp.tasks import rows
+from django_mcp.tasks.channel import TaskChannel
+
+logger = logging.getLogger("django_mcp")
+
+LOOK_SECONDS = 0.5
+"""How often it looks whether there is something to save, and whether a task was cancelled elsewhere."""
+
+
+class Keeper:
+    """Of one process. Its thread lives as long as there is something to keep.
+
+    Attributes:
+        look_after: called now and then, to see to tasks of workers that are gone.
+    """
+
+    def __init__(self) -> None:
+        self._queued: set[str] = set()
+        self._running: dict[str, TaskChannel] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._failing = False
+        self._is_registered = False
+        self.look_after: Callable[[], object] = lambda: None
+
+    def expect(self, task_id: str) -> None:
+        """A task waits in this process for its turn; it is not abandoned."""
+        with self._lock:
+            self._queued.add(task_id)
+            self._begin()
+
+    def keep(self, channel: TaskChannel) -> None:
+        """A task runs here."""
+        with self._lock:
+            self._queued.discard(channel.task.task_id)
+            self._running[channel.task.task_id] = channel
+            self._begin()
+
+    def forget(self, task_id: str) -> None:
+        """It does not any more."""
+        with self._lock:
+            self._queued.discard(task_id)
+            self._running.pop(task_id, None)
+            if not self._queued and not self._running:
+                self._wake.set()
+
+    def holds(self, task_id: str) -> bool:
+        """Whether a task runs here, or waits here."""
+        return task_id in self._running or task_id in self._queued
+
+    def cancel(self, task_id: str) -> None:
+        """Stop a task that runs here at once."""
+        if (channel := self._running.get(task_id)) is not None:
+            channel.cancel()
+
+    def _begin(self) -> None:
+        if not self._is_registered:
+            self._is_registered = True
+            atexit.register(self._release)
+        if self._thread is None or not self._thread.is_alive():
+            self._wake.clear()
+            self._thread = threading.Thread(target=self._work, name="django-mcp-tasks", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        renewed = 0.0
+        while True:
+            self._wake.wait(LOOK_SECONDS)
+            with self._lock:
+                if not self._queued and not self._running:
+                    self._thread = None
+                    break
+                self._wake.clear()
+                running = dict(self._running)
+                held = {**dict.fromkeys(self._queued, ""), **{key: each.task.worker for key, each in running.items()}}
+            try:
+                if time.monotonic() - renewed > settings.TASK_LEASE_SECONDS / 3:
+                    rows.renew(held)
+                    renewed = time.monotonic()
+                    self.look_after()
+                for channel in running.values():
+                    channel.flush()
+                working = rows.still_working([*running])
+            except DatabaseError as error:
+                # What it says is said again next time; the work itself goes on.
+                if not self._failing:
+                    logger.warning("the state of running tasks cannot be saved just now, trying again: %s", error)
+                self._failing = True
+                continue
+            self._failing = False
+            for task_id, channel in running.items():
+                if task_id not in working and not channel.is_settled:
+                    channel.cancel()
+        connections.close_all()
+
+    def _release(self) -> None:
+        """The process ends: whoever looks after what it held need not wait for its lease to run out."""
+        with suppress(Exception):
+            rows.release([*self._queued, *self._running])
+
+
+keeper = Keeper()

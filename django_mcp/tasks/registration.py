@@ -1,0 +1,74 @@
+"""What a tool with tasks brings to its endpoint: the extension, and a tool for clients that do not know it."""
+
+from typing import Annotated, Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.dispatch import receiver
+from pydantic import Field
+
+from django_mcp.conf import settings
+from django_mcp.core.context import Context
+from django_mcp.core.discovery import Finder
+from django_mcp.core.registry import MCPServer
+from django_mcp.core.signals import primitive_added
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.content import TextContent
+from django_mcp.protocol.results import Result
+from django_mcp.tasks.calling import answer, outcome
+from django_mcp.tasks.extension import EXTENSION
+from django_mcp.tasks.finding import look_up
+
+
+def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextContent:
+    """Get the result of a call that took too long to wait for.
+
+    It waits for a while; where that was not enough it says so, and can be called again.
+
+    Args:
+        task_id: As the answer to that call gave it.
+    """
+    raise NotImplementedError  # get_result has it
+
+
+async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result:  # noqa: ARG001
+    """The result of the call that a task stands for."""
+    task_id = keywords["task_id"]
+    if await context.runner.sync(lambda: look_up(context, task_id)) is None:
+        raise ToolError(f"There is no task {task_id!r} of yours. It may have expired: call the tool again.")
+    return await outcome(context, task_id, settings.TASK_WAIT_SECONDS)
+
+
+def result_tool() -> Tool:
+    """One for an endpoint."""
+    tool = Finder(
+        get_task_result,
+        context_type=Context,
+        title="Get the result of a long call",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+    )
+    tool.is_generated = True
+    tool.answered_by = get_result
+    return tool
+
+
+@receiver(primitive_added, dispatch_uid="django_mcp.tasks")
+def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
+    if not isinstance(primitive, Tool) or primitive.task is None:
+        return
+    _check(primitive)
+    primitive.extension = EXTENSION
+    primitive.answered_by = answer
+    if primitive.task == "optional" and get_task_result.__name__ not in sender.tools:
+        sender.add(result_tool())
+
+
+def _check(tool: Tool) -> None:
+    if tool.before_task is None or tool.read.is_unbound:
+        return
+    known = {each.name for each in tool.read.parameters}
+    strange = [each.name for each in tool.before_task.parameters if each.required and each.name not in known]
+    if strange:
+        msg = f"{tool.label}: before_task takes {', '.join(strange)}, which the tool does not."
+        raise ImproperlyConfigured(msg)
