@@ -41,7 +41,6 @@ class Channel:
     """
 
     is_task = False
-
     log_level: str | None = None
     cancelled = False
     acts: str | None = None

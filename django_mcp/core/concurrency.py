@@ -176,17 +176,16 @@ class Pool:
         if mailbox is None:
             mailbox = self._mailboxes[loop] = _Mailbox()
         future: asyncio.Future[T] = loop.create_future()
-        self._put((function, contextvars.copy_context(), future, mailbox))
+        if self._submit() - self._finished > len(self._threads) < self.size:
+            self._start()
+        self._jobs.put((function, contextvars.copy_context(), future, mailbox))
         return await future
 
     def begin(self, function: Callable[[], object]) -> None:
         """Call it in a worker thread, of which nobody hears anything. From any thread."""
-        self._put((function, contextvars.Context(), None, _NOBODY))
-
-    def _put(self, job: "_Job") -> None:
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
-        self._jobs.put(job)
+        self._jobs.put((function, contextvars.Context(), None, _NOBODY))
 
     def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
         """It is awaited by the caller, on the loop."""

@@ -126,7 +126,8 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
             raise Cancelled
         if conduct is not None:
             conduct.settle(fields)
-        context.channel.settle(fields)
+        if context.channel.is_task:
+            context.channel.settle(fields)
         return fields
 
     work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job

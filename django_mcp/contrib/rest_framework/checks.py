@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.adapters.making import every_server
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
@@ -29,7 +30,10 @@ def check_addresses(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMe
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
     """The addresses of a view, where none of them has the variables that its tool can fill in."""
-    known = addresses(endpoint.operation, endpoint.version)
+    try:
+        known = addresses(endpoint.operation, endpoint.version)
+    except ImproperlyConfigured:  # the URLconf cannot be imported, and whatever is wrong with it is told elsewhere
+        return
     variables = endpoint.arguments.variables
     version = endpoint.operation.version_variable
     own = {version} if version and endpoint.version is not None else set()
