@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 OFFENCES = ("FAILURE", "WARNING")
-NOT_YET = ("tasks-",)
-"""Beginnings of the names of scenarios for extensions that are still to be written. They are never scored."""
 
 DIRECTORY = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
 
@@ -36,10 +34,6 @@ class Scenario:
     @property
     def passed(self) -> bool:
         return not self.complaints
-
-    @property
-    def forgiven(self) -> bool:
-        return not self.scored and self.name.startswith(NOT_YET)
 
 
 @dataclass
@@ -65,19 +59,13 @@ class Verdict:
         return sum(each.passed and each.idle for each in self.scenarios if not each.scored)
 
     @property
-    def forgiven(self) -> int:
-        return sum(each.forgiven and not each.passed for each in self.scenarios)
-
-    @property
     def warnings(self) -> int:
-        return sum(each.warnings for each in self.scenarios if not each.forgiven)
+        return sum(each.warnings for each in self.scenarios)
 
     def __str__(self) -> str:
         parts = [f"{self.scored_passed}/{self.scored} scored", f"{self.others_passed} unscored passed"]
         if self.others_idle:
             parts.append(f"{self.others_idle} unscored checked nothing")
-        if self.forgiven:
-            parts.append(f"{self.forgiven} of extensions to come failed")
         return ", ".join([*parts, f"{self.warnings} warnings"])
 
 
@@ -93,8 +81,7 @@ def judge(results: Path, scored: set[str], minimum: int) -> Verdict:
     missing = [Scenario(name, True, ("it was not run",)) for name in sorted(scored - found.keys())]
     verdict = Verdict(len(scored), [*found.values(), *missing])
     for scenario in verdict.scenarios:
-        if not scenario.forgiven:
-            verdict.offences += [f"{scenario.name}: {complaint}" for complaint in scenario.complaints]
+        verdict.offences += [f"{scenario.name}: {complaint}" for complaint in scenario.complaints]
     if verdict.scored_passed < minimum:
         verdict.offences.append(f"{verdict.scored_passed} scored scenarios passed; {minimum} is the least")
     return verdict

@@ -68,7 +68,7 @@ class ModernEra:
                 speaks = ", ".join(versions.SUPPORTED)
                 raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
             case "subscriptions/listen":
-                return await listen(request, inbound)
+                return await listen(request, asked.capabilities, inbound)
         channel = ModernChannel(inbound, asked.log_level, asked.capabilities)
         context = context_for(inbound, request, asked.client, asked.capabilities, channel)
         if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
