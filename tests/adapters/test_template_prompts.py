@@ -91,6 +91,18 @@ def test_a_template_is_a_prompt_and_says_itself_what_it_takes(server: MCPServer,
     ]
 
 
+def test_the_site_renders_a_published_template_as_it_did_before(
+    server: MCPServer, client: Client, files: Files
+) -> None:
+    files({"travel/plan.md": PLAN})
+    given = {"city": "porto", "diet": "vegan"}
+    before = render_to_string("travel/plan.md", given)
+    prompt_template("travel/plan.md", server=server)
+    assert texts(client, "plan", **given)
+    assert render_to_string("travel/plan.md", given) == before
+    assert "Plan a trip to Porto for three nights, with vegan food." in before
+
+
 OTHERS = {
     "base.md": "{{ greeting }} {% block body %}{{ old }}{% endblock %} {{ signature|default:'x' }}",
     "part.md": "{{ part }} {{ city }} {% include 'part.md' %}",
