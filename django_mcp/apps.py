@@ -39,6 +39,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.oauth import checks as oauth_checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.skills.serving import skills  # noqa: PLC0415 - nobody needs it before
         from django_mcp.tasks import registration as tasks  # noqa: F401, PLC0415 - hears of tools that have them
+        from django_mcp.tasks import revocation  # noqa: F401, PLC0415 - hears of credentials
 
         if apps.is_installed("oauth2_provider"):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked

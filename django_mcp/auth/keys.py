@@ -141,7 +141,7 @@ def revoke_key(row: "APIKey") -> bool:
     Returns:
         Whether it was not revoked before.
     """
-    from django_mcp.live.revocation import end_streams  # noqa: PLC0415 - needs the app registry
+    from django_mcp.live.revocation import end_access  # noqa: PLC0415 - needs the app registry
     from django_mcp.models import APIKey  # noqa: PLC0415
 
     now = timezone.now()
@@ -149,7 +149,7 @@ def revoke_key(row: "APIKey") -> bool:
         changed = APIKey.objects.filter(pk=row.pk, revoked=None).update(revoked=now)
         if changed:
             row.revoked = now
-            end_streams("api_key", str(row.pk))
+            end_access("api_key", str(row.pk))
     if changed:
         logger.info("API key %s of user %s was revoked", row.prefix, row.user_id)
     return bool(changed)

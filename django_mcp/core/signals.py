@@ -20,6 +20,9 @@ server_made = Signal()
 primitive_added = Signal()
 """Something is about to be registered. Arguments: ``sender``, the ``MCPServer``; ``primitive``. An error stops it."""
 
+access_ended = Signal()
+"""A credential was taken back. Arguments: ``sender``, None; ``kind`` and ``id``, those of its ``Principal``s."""
+
 rights_changed = Signal()
 """Users may use other things than before. Arguments: ``sender``, None; ``users``, primary keys as text."""
 

@@ -1,6 +1,7 @@
 """Open streams end with the credential they were opened with: when it expires, and when somebody takes it back."""
 
 from django_mcp.core.principal import Principal
+from django_mcp.core.signals import access_ended
 from django_mcp.live import log
 
 REVOKED = "revoked"
@@ -24,6 +25,17 @@ def end_streams(kind: str, id: str) -> None:  # noqa: A002
         id: ``Principal.id``.
     """
     log.append([(topic(kind, id), REVOKED)])
+
+
+def end_access(kind: str, id: str) -> None:  # noqa: A002
+    """A credential was taken back: its streams end, and what still runs for its caller.
+
+    Args:
+        kind: ``Principal.kind``.
+        id: ``Principal.id``.
+    """
+    end_streams(kind, id)
+    access_ended.send(sender=None, kind=kind, id=id)
 
 
 def topic_of(principal: Principal) -> str:

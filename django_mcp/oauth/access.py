@@ -19,7 +19,7 @@ from django.views.decorators.csrf import csrf_protect
 from django_mcp.auth.identifiers import canonical, resource_of
 from django_mcp.auth.keys import revoke_key
 from django_mcp.core.registry import servers
-from django_mcp.live.revocation import end_streams
+from django_mcp.live.revocation import end_access
 from django_mcp.models import APIKey
 from django_mcp.oauth import consent
 from django_mcp.oauth.names import clean_name
@@ -154,7 +154,7 @@ def take_back(user: Any, application: Any) -> None:
         for token in live.filter(token_family=None):
             token.revoke()
         access.objects.filter(user=user, application=application).delete()
-        end_streams("oauth", f"{user.pk}:{application}")
+        end_access("oauth", f"{user.pk}:{application}")
 
 
 def live_keys(user: Any) -> QuerySet[APIKey]:
