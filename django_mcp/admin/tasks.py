@@ -1,0 +1,104 @@
+"""Tasks in the admin: who asked for what, how far it is, what came of it; and to stop it."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy, ngettext_lazy
+
+from django_mcp.admin.shown import as_json, as_person
+from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.models import Task
+from django_mcp.tasks import rows
+from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.wire import status_message
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+
+@admin.register(Task)
+class TaskAdmin(StoppableAdmin):
+    """Tasks, the newest first."""
+
+    stop_title = gettext_lazy("Cancel task")
+    stop_question = gettext_lazy(
+        "Cancel the task “%s”? Its client is told. Whatever runs it stops where it next tells how far it is or asks "
+        "something; what it wrote in its own transaction is rolled back."
+    )
+    stop_answer = gettext_lazy("Yes, cancel it")
+    stopped_one = gettext_lazy("The task “%s” is cancelled.")
+    stopped_none = gettext_lazy("The task “%s” was over already.")
+    stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
+
+    list_display = ("tool", "caller_name", "client_name", "server", "status", "said", "created", "updated")
+    list_filter = ("status", "server", "tool", "created")
+    list_select_related = ("user",)
+    date_hierarchy = "created"
+    ordering = ("-pk",)
+    fieldsets = (
+        (None, {"fields": ("tool", "server", "caller_name", "client_name", "arguments")}),
+        (gettext_lazy("State"), {"fields": ("status", "said", "asked", "outcome")}),
+        (gettext_lazy("Times"), {"fields": ("created", "updated", "expires")}),
+        (gettext_lazy("Where it runs"), {"fields": ("task_id", "backend", "attempts", "worker", "lease")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:  # noqa: ARG002
+        """All of it."""
+        return [name for _, part in self.fieldsets for name in part["fields"]]
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
+        """The user model may have another name for names."""
+        return ("task_id", "tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Task]":
+        """Without what a list does not show, and which may be large."""
+        found: QuerySet[Task] = super().get_queryset(request)
+        match = request.resolver_match
+        return found if match is None or "object_id" in match.kwargs else found.defer("result", "request", "dialogue")
+
+    def can_stop(self, row: Task) -> bool:
+        """Whether it is under way."""
+        return not row.is_over
+
+    def stop(self, row: Task) -> bool:
+        """Cancel it, wherever it runs."""
+        if not rows.cancel(row):
+            return False
+        keeper.cancel(row.task_id)
+        return True
+
+    @admin.display(description=gettext_lazy("caller"), ordering="user")
+    def caller_name(self, row: Task) -> str:
+        """Who asked for it."""
+        return as_person(row.user, row.principal_kind, row.principal_id)
+
+    @admin.display(description=gettext_lazy("client"))
+    def client_name(self, row: Task) -> str:
+        """Through what, as that says of itself."""
+        client = row.client or {}
+        return " ".join(filter(None, (client.get("title") or client.get("name"), client.get("version")))) or "–"
+
+    @admin.display(description=gettext_lazy("says"))
+    def said(self, row: Task) -> str:
+        """Its last word, and how far it is."""
+        return status_message(row) or "–"
+
+    @admin.display(description=gettext_lazy("arguments"))
+    def arguments(self, row: Task) -> SafeString:
+        """As they were sent."""
+        return as_json(row.request["params"].get("arguments") or {})
+
+    @admin.display(description=gettext_lazy("waits for"))
+    def asked(self, row: Task) -> SafeString | str:
+        """The questions that have no answer yet."""
+        questions = {each.key: each.request for each in rows.questions(row)}
+        return as_json(questions) if questions and not row.is_over else "–"
+
+    @admin.display(description=gettext_lazy("outcome"))
+    def outcome(self, row: Task) -> SafeString | str:
+        """Result or error, as the client reads it."""
+        value = row.error if row.result is None else row.result
+        return "–" if value is None else as_json(value)

@@ -1,0 +1,188 @@
+"""What runs, in Django's admin: tasks and sessions are looked at, and stopped."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client as Browser
+
+from django_mcp import Principal
+from django_mcp.core.registry import server
+from django_mcp.eras.legacy.sessions import open_session
+from django_mcp.live.revocation import topic_of
+from django_mcp.models import Session, Task, TaskInput
+from django_mcp.tasks import rows
+
+pytestmark = pytest.mark.django_db
+
+TASKS, SESSIONS = "/admin/django_mcp/task/", "/admin/django_mcp/session/"
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada-the-caller")
+
+
+@pytest.fixture
+def browser() -> Browser:
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("owner-of-the-site"))
+    return browser
+
+
+def staff(*permissions: str) -> Browser:
+    user = User.objects.create_user("somebody-of-the-staff", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions, content_type__app_label="django_mcp"))
+    browser = Browser()
+    browser.force_login(user)
+    return browser
+
+
+@pytest.fixture
+def task(ada: User) -> Task:
+    return rows.make(
+        server="default",
+        tool="year_report",
+        principal_kind="oauth",
+        principal_id=f"{ada.pk}:7",
+        user=ada,
+        client={"name": "desk", "title": "The Desk", "version": "2"},
+        request={"method": "tools/call", "params": {"name": "year_report", "arguments": {"year": 2026}}},
+        message="Reading bookings",
+        progress=3,
+        total=12,
+        backend="process",
+    )
+
+
+def page(browser: Browser, url: str) -> str:
+    answer = browser.get(url)
+    assert answer.status_code == 200, answer.status_code
+    return answer.content.decode()
+
+
+def words(html: str) -> str:
+    """What is read on a page."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split()).replace("&quot;", '"')
+
+
+def test_the_list_says_who_asked_for_what_and_how_far_it_is(browser: Browser, task: Task) -> None:
+    listed = words(page(browser, TASKS))
+    assert "year_report ada-the-caller The Desk 2 default working Reading bookings (3 of 12)" in listed
+    assert "0 tasks" not in listed
+
+
+def test_the_list_takes_few_queries_however_many_there_are(
+    browser: Browser, task: Task, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(50):
+        task.pk, task.task_id = None, f"another-{number}"
+        task.save()
+    with django_assert_max_num_queries(14):
+        page(browser, TASKS)
+
+
+@pytest.mark.parametrize("query", ["ada-the-caller", "year_report"])
+def test_tasks_are_found_by_tool_and_user(browser: Browser, task: Task, query: str) -> None:
+    assert "1 task" in words(page(browser, f"{TASKS}?q={query}"))
+    assert "0 tasks" in words(page(browser, f"{TASKS}?q=nobody"))
+
+
+def test_a_task_shows_what_was_sent_asked_and_answered(browser: Browser, task: Task) -> None:
+    TaskInput.objects.create(task=task, key="name", name="name", request={"method": "elicitation/create"})
+    shown = words(page(browser, f"{TASKS}{task.pk}/change/"))
+    assert '"year": 2026' in shown
+    assert '"method": "elicitation/create"' in shown
+    assert task.task_id in shown
+    assert 'name="_save"' not in page(browser, f"{TASKS}{task.pk}/change/")
+
+
+def test_what_a_client_sent_cannot_dress_up(browser: Browser, task: Task) -> None:
+    evil = "<script>alert(1)</script> \u202eabc\u0007 Bearer abcdefghijklmnopqrstuvwxyz"
+    task.request["params"]["arguments"] = {"note": evil}
+    task.save()
+    shown = page(browser, f"{TASKS}{task.pk}/change/")
+    assert "<script>alert" not in shown
+    assert "\u202e" not in shown
+    assert "\\u202eabc\\u0007" in shown
+    assert "abcdefghijklmnopqrstuvwxyz" not in shown
+
+
+def test_what_is_long_is_folded_and_what_is_endless_is_cut(browser: Browser, task: Task) -> None:
+    task.result = {"content": [{"type": "text", "text": "x" * 30_000}]}
+    task.status = Task.Status.COMPLETED
+    task.save()
+    shown = page(browser, f"{TASKS}{task.pk}/change/")
+    assert "characters more" in shown
+    assert len(shown) < 80_000
+
+
+def test_a_task_is_cancelled_after_a_question(browser: Browser, task: Task) -> None:
+    assert f"{TASKS}{task.pk}/stop/" in page(browser, f"{TASKS}{task.pk}/change/")
+    assert "Cancel the task" in words(page(browser, f"{TASKS}{task.pk}/stop/"))
+    task.refresh_from_db()
+    assert task.status == "working"
+
+    answer = browser.post(f"{TASKS}{task.pk}/stop/", follow=True)
+    assert "is cancelled" in answer.content.decode()
+    task.refresh_from_db()
+    assert task.status == "cancelled"
+    assert LogEntry.objects.get().get_change_message() == "Cancel task"
+    assert f"{TASKS}{task.pk}/stop/" not in page(browser, f"{TASKS}{task.pk}/change/")
+    assert "was over already" in browser.post(f"{TASKS}{task.pk}/stop/", follow=True).content.decode()
+
+
+def test_several_tasks_are_cancelled_at_once(browser: Browser, task: Task) -> None:
+    chosen = {"action": "stop_selected", "_selected_action": [task.pk]}
+    assert "1 task is cancelled" in browser.post(TASKS, chosen, follow=True).content.decode()
+    task.refresh_from_db()
+    assert task.status == "cancelled"
+
+
+def test_who_may_only_look_cannot_stop(task: Task) -> None:
+    browser = staff("view_task")
+    assert f"{TASKS}{task.pk}/stop/" not in page(browser, f"{TASKS}{task.pk}/change/")
+    assert browser.post(f"{TASKS}{task.pk}/stop/").status_code == 403
+    assert browser.get(f"{TASKS}add/").status_code == 403
+    task.refresh_from_db()
+    assert task.status == "working"
+
+
+def test_who_may_not_look_sees_nothing(task: Task) -> None:
+    browser = staff("view_session")
+    assert browser.get(f"{TASKS}{task.pk}/change/").status_code == 403
+
+
+# Sessions
+
+
+@pytest.fixture
+def session() -> Session:
+    principal = Principal("public", "", None)
+    client = {"name": "inspector", "version": "0.1"}
+    assert open_session(server, principal, "2025-11-25", client, {"elicitation": {}})
+    assert topic_of(principal)
+    return Session.objects.latest("pk")
+
+
+def test_the_list_says_which_clients_are_connected(browser: Browser, session: Session) -> None:
+    assert "inspector 0.1 2025-11-25 default public 0" in words(page(browser, SESSIONS))
+    assert '"elicitation": {}' in words(page(browser, f"{SESSIONS}{session.pk}/change/"))
+
+
+@pytest.mark.parametrize("way", ["page", "action", "delete"])
+def test_a_session_that_is_ended_is_gone(browser: Browser, session: Session, way: str) -> None:
+    match way:
+        case "page":
+            assert "End the session" in words(page(browser, f"{SESSIONS}{session.pk}/stop/"))
+            said = browser.post(f"{SESSIONS}{session.pk}/stop/", follow=True).content.decode()
+            assert "has ended" in said
+        case "action":
+            browser.post(SESSIONS, {"action": "stop_selected", "_selected_action": [session.pk]})
+        case "delete":
+            browser.post(f"{SESSIONS}{session.pk}/delete/", {"post": "yes"})
+    assert not Session.objects.filter(pk=session.pk).exists()
+    entries = LogEntry.objects.filter(object_id=str(session.pk))
+    assert entries.count() == 1
