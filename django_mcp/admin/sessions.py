@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
+from django_mcp.admin.people import name_of, with_names
 from django_mcp.admin.shown import as_json, as_text
 from django_mcp.admin.stopping import StoppableAdmin
 from django_mcp.eras.legacy.sessions import end_session
@@ -31,7 +32,7 @@ class SessionAdmin(StoppableAdmin):
     stopped_none = gettext_lazy("The session “%s” had ended already.")
     stopped_many = ngettext_lazy("%d session has ended.", "%d sessions have ended.")
 
-    list_display = ("client_name", "version", "server", "caller_name", "open_calls", "created", "expires")
+    list_display = ("client_name", "version", "caller_name", "open_calls", "created")
     list_filter = ("server", "version", "principal_kind", "created")
     search_fields = ("principal_id", "client")
     date_hierarchy = "created"
@@ -55,6 +56,12 @@ class SessionAdmin(StoppableAdmin):
         found: QuerySet[Session] = super().get_queryset(request).annotate(unfinished=unfinished)
         return found
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """A page of rows, with the names of their callers."""
+        page = super().get_changelist_instance(request)
+        with_names(page.result_list)
+        return page
+
     def can_stop(self, row: Session) -> bool:  # noqa: ARG002
         """As long as it is there."""
         return True
@@ -74,7 +81,8 @@ class SessionAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
     def caller_name(self, row: Session) -> str:
         """Who opened it."""
-        return f"{row.principal_kind} {row.principal_id}".strip()
+        person: str | None = vars(row).get("person")
+        return name_of(row) if person is None else person
 
     @admin.display(description=gettext_lazy("calls under way"), ordering="unfinished")
     def open_calls(self, row: Any) -> int:

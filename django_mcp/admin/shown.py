@@ -40,8 +40,3 @@ def visible(text: str) -> str:
 
 def _is_harmless(character: str) -> bool:
     return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Zl", "Zp"}
-
-
-def as_person(user: Any, kind: str, caller: str) -> str:
-    """Who called: a user by name, anybody else by what is known of them."""
-    return str(user) if user is not None else f"{kind} {caller}".strip()

@@ -6,9 +6,11 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.shown import as_json, as_person
+from django_mcp.admin.people import name_of
+from django_mcp.admin.shown import as_json
 from django_mcp.admin.stopping import StoppableAdmin
 from django_mcp.models import Task
 from django_mcp.tasks import rows
@@ -33,7 +35,7 @@ class TaskAdmin(StoppableAdmin):
     stopped_none = gettext_lazy("The task “%s” was over already.")
     stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
 
-    list_display = ("tool", "caller_name", "client_name", "server", "status", "said", "created", "updated")
+    list_display = ("tool", "caller_name", "client_name", "status", "in_short", "updated")
     list_filter = ("status", "server", "tool", "created")
     list_select_related = ("user",)
     date_hierarchy = "created"
@@ -73,7 +75,7 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
         """Who asked for it."""
-        return as_person(row.user, row.principal_kind, row.principal_id)
+        return name_of(row) if row.user is None else str(row.user)
 
     @admin.display(description=gettext_lazy("client"))
     def client_name(self, row: Task) -> str:
@@ -85,6 +87,11 @@ class TaskAdmin(StoppableAdmin):
     def said(self, row: Task) -> str:
         """Its last word, and how far it is."""
         return status_message(row) or "–"
+
+    @admin.display(description=gettext_lazy("says"))
+    def in_short(self, row: Task) -> str:
+        """The beginning of that."""
+        return Truncator(self.said(row)).chars(60)
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 
 from django_mcp import Principal
+from django_mcp.auth.keys import create_key
 from django_mcp.core.registry import server
 from django_mcp.eras.legacy.sessions import open_session
 from django_mcp.live.revocation import topic_of
@@ -70,7 +71,7 @@ def words(html: str) -> str:
 
 def test_the_list_says_who_asked_for_what_and_how_far_it_is(browser: Browser, task: Task) -> None:
     listed = words(page(browser, TASKS))
-    assert "year_report ada-the-caller The Desk 2 default working Reading bookings (3 of 12)" in listed
+    assert "year_report ada-the-caller The Desk 2 working Reading bookings (3 of 12)" in listed
     assert "0 tasks" not in listed
 
 
@@ -168,8 +169,27 @@ def session() -> Session:
 
 
 def test_the_list_says_which_clients_are_connected(browser: Browser, session: Session) -> None:
-    assert "inspector 0.1 2025-11-25 default public 0" in words(page(browser, SESSIONS))
+    assert "inspector 0.1 2025-11-25 public 0" in words(page(browser, SESSIONS))
     assert '"elicitation": {}' in words(page(browser, f"{SESSIONS}{session.pk}/change/"))
+
+
+def test_callers_have_names(browser: Browser, ada: User, session: Session, django_assert_max_num_queries: Any) -> None:
+    key, _ = create_key(ada, "nightly job", endpoints=["default"])
+    callers = [
+        ("api_key", str(key.pk)),
+        ("oauth", f"{ada.pk}:3"),
+        ("session", str(ada.pk)),
+        ("external", "joe@example"),
+    ]
+    for number, (kind, caller) in enumerate(callers * 10):
+        session.pk, session.key = None, f"another-{number}"
+        session.principal_kind, session.principal_id = kind, caller
+        session.save()
+    with django_assert_max_num_queries(14):
+        listed = words(page(browser, SESSIONS))
+    for name in ("ada-the-caller (nightly job) 0", "ada-the-caller 0", "external joe@example 0"):
+        assert name in listed
+    assert "external joe@example" in words(page(browser, f"{SESSIONS}{session.pk}/change/"))
 
 
 @pytest.mark.parametrize("way", ["page", "action", "delete"])
