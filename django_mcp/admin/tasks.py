@@ -67,10 +67,11 @@ class TaskAdmin(StoppableAdmin):
 
     def stop(self, row: Task) -> bool:
         """Cancel it, wherever it runs."""
-        if not rows.cancel(row):
+        if row.is_over:
             return False
+        # What runs here goes first: on SQLite its transaction may hold the lock that the row needs.
         keeper.cancel(row.task_id)
-        return True
+        return rows.cancel(row)
 
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
