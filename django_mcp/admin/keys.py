@@ -3,19 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.choices import STYLES, checkboxes, endpoint_choices, scope_choices
+from django_mcp.admin.stopping import StoppingAdmin
 from django_mcp.auth.identifiers import path_of
 from django_mcp.auth.keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
 from django_mcp.conf import settings
@@ -24,11 +23,9 @@ from django_mcp.core.scopes import declared
 from django_mcp.models import APIKey
 
 if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[APIKey]
     _ModelForm = forms.ModelForm[APIKey]
     _Keys = QuerySet[APIKey]
 else:
-    _ModelAdmin = admin.ModelAdmin
     _ModelForm = forms.ModelForm
     _Keys = QuerySet
 
@@ -111,8 +108,19 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(APIKey)
-class APIKeyAdmin(_ModelAdmin):
+class APIKeyAdmin(StoppingAdmin):
     """A key is made here, shown once, and later at most renamed or revoked."""
+
+    stop_path = "revoke"
+    stop_title = gettext_lazy("Revoke API key")
+    stop_question = gettext_lazy(
+        "Revoke the key “%s”? Programs that use it are turned away from their next request on. This cannot be undone."
+    )
+    stop_answer = gettext_lazy("Yes, revoke it")
+    stopped_one = gettext_lazy("The key “%s” is revoked.")
+    stopped_none = gettext_lazy("The key “%s” was revoked already.")
+    stopped_many = ngettext_lazy("%d API key is revoked.", "%d API keys are revoked.")
+    note = gettext_lazy("Revoked.")
 
     list_display = ("name", "prefix", "user", "endpoint_names", "state", "expires", "last_used")
     list_filter = (StateFilter, "created")
@@ -202,49 +210,18 @@ class APIKeyAdmin(_ModelAdmin):
 
     # Revoking
 
-    def get_urls(self) -> list[URLPattern]:
-        """And the page that asks whether a key is to be revoked."""
-        view = self.admin_site.admin_view(self.revoke_view)
-        return [path("<int:pk>/revoke/", view, name="django_mcp_apikey_revoke"), *super().get_urls()]
+    def can_stop(self, row: APIKey) -> bool:
+        """Whether it is not revoked yet."""
+        return row.revoked is None
 
-    def revoke_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Ask, and by POST do it."""
-        row = self.get_object(request, str(pk))
-        if row is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined, no-any-return]
-        if not self.has_change_permission(request, row):
-            raise PermissionDenied
-        if request.method == "POST":
-            self._revoke(request, row)
-            self.message_user(request, _("The key “%s” is revoked.") % row, messages.SUCCESS)
-            listing = reverse("admin:django_mcp_apikey_changelist", current_app=self.admin_site.name)
-            return HttpResponseRedirect(listing)
-        request.current_app = self.admin_site.name
-        context = {**self.admin_site.each_context(request), "title": _("Revoke API key"), "opts": self.opts, "row": row}
-        return TemplateResponse(request, "admin/django_mcp/apikey/revoke.html", context)
+    def stop(self, row: APIKey) -> bool:
+        """Revoke it. Open streams end with it."""
+        return revoke_key(row)
 
     @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: _Keys) -> None:
         """Revoke those that are not yet."""
-        count = sum(self._revoke(request, row) for row in queryset)
-        words = ngettext("%d API key is revoked.", "%d API keys are revoked.", count) % count
-        self.message_user(request, words, messages.SUCCESS)
-
-    def _revoke(self, request: HttpRequest, row: APIKey) -> bool:
-        if changed := revoke_key(row):
-            self.log_change(request, row, _("Revoked."))
-        return changed
-
-    def delete_model(self, request: HttpRequest, obj: APIKey) -> None:
-        """Open streams end with it."""
-        revoke_key(obj)
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: _Keys) -> None:
-        """Open streams end with them."""
-        for row in queryset:
-            revoke_key(row)
-        super().delete_queryset(request, queryset)
+        self.stop_all(request, queryset)
 
 
 def _own_user_or_superuser(request: HttpRequest) -> Any:

@@ -32,6 +32,8 @@ class SessionAdmin(StoppableAdmin):
     stopped_none = gettext_lazy("The session “%s” had ended already.")
     stopped_many = ngettext_lazy("%d session has ended.", "%d sessions have ended.")
 
+    note = gettext_lazy("Ended.")
+
     list_display = ("client_name", "version", "caller_name", "open_calls", "created")
     list_filter = ("server", "version", "principal_kind", "created")
     search_fields = ("principal_id", "client")

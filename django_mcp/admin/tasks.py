@@ -35,6 +35,8 @@ class TaskAdmin(StoppableAdmin):
     stopped_none = gettext_lazy("The task “%s” was over already.")
     stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
 
+    note = gettext_lazy("Cancelled.")
+
     list_display = ("tool", "caller_name", "client_name", "status", "in_short", "updated")
     list_filter = ("status", "server", "tool", "created")
     list_select_related = ("user",)

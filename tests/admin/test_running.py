@@ -130,7 +130,7 @@ def test_a_task_is_cancelled_after_a_question(browser: Browser, task: Task) -> N
     assert "is cancelled" in answer.content.decode()
     task.refresh_from_db()
     assert task.status == "cancelled"
-    assert LogEntry.objects.get().get_change_message() == "Cancel task"
+    assert LogEntry.objects.get().get_change_message() == "Cancelled."
     assert f"{TASKS}{task.pk}/stop/" not in page(browser, f"{TASKS}{task.pk}/change/")
     assert "was over already" in browser.post(f"{TASKS}{task.pk}/stop/", follow=True).content.decode()
 
