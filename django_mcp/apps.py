@@ -38,6 +38,8 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.live import changes, rights  # noqa: F401, PLC0415 - the first passes signals on
         from django_mcp.oauth import checks as oauth_checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.skills.serving import skills  # noqa: PLC0415 - nobody needs it before
+        from django_mcp.tasks import checks as tasks_checks  # noqa: F401, PLC0415 - registers them
+        from django_mcp.tasks import engines as tasks_engines  # noqa: PLC0415 - it knows models
         from django_mcp.tasks import registration as tasks  # noqa: F401, PLC0415 - hears of tools that have them
         from django_mcp.tasks import revocation  # noqa: F401, PLC0415 - hears of credentials
 
@@ -49,3 +51,4 @@ class DjangoMCPConfig(AppConfig):
         autodiscover_modules("mcp", register_to=_Registries())
         registration.start()
         skills.start()
+        tasks_engines.prepare()

@@ -66,7 +66,7 @@ class Settings:
     """How many tasks run at once in the serving process; the others wait for their turn."""
     TASK_LEASE_SECONDS: float = 30.0
     """After how long without a sign of life whatever ran a task counts as dead."""
-    TASK_WAIT_SECONDS: float = 45.0
+    TASK_WAIT_SECONDS: float = 25.0
     """How long a client that knows no tasks waits for the result, before it is told how to ask for it later."""
     TASK_POLL_SECONDS: float = 2.0
     """How often clients are told to ask how far a task is."""

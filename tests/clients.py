@@ -27,7 +27,14 @@ MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 META = "io.modelcontextprotocol/"
 EDGES = ("asgi", "view", "view under asgi")
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 
 
 @dataclass

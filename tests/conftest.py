@@ -19,6 +19,7 @@ from django_mcp import MCPServer, Public
 from django_mcp.core import registry
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.models import Call, Event, PendingRequest, Session, Step
+from django_mcp.tasks.engines import _pool as task_pool
 from tests.clients import EDGES, LEGACY, MODERN, Client
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
@@ -80,6 +81,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         made = setup_databases(verbosity=0, interactive=False)
     yield
     shared_pool().close()
+    task_pool().close()
     with django_db_blocker.unblock():
         wait_for_others()
         teardown_databases(made, verbosity=0)

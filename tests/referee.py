@@ -5,14 +5,18 @@ It has one shape for all versions before 2026-07-28, so what came to be known be
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
+from mcp_types import _v2025_11_25 as v2025
 from mcp_types import _v2026_07_28 as v2026
 from mcp_types import methods
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic import BaseModel, Field, TypeAdapter
 
 MODERN = "2026-07-28"
+TIMESTAMP = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
+LEGACY = "2025-11-25"
 CACHEABLE = {
     "server/discover",
     "tools/list",
@@ -62,12 +66,43 @@ class Directory(v2026.Result):
     next_cursor: str | None = Field(None, alias="nextCursor")
 
 
+class TaskShape(BaseModel, extra="forbid"):
+    """What is said of a task in any state (Tasks extension, Tasks); the members that a state adds are seen to below."""
+
+    task_id: str = Field(alias="taskId", min_length=1)
+    status: Literal["working", "input_required", "completed", "cancelled", "failed"]
+    status_message: str = Field("", alias="statusMessage")
+    created: str = Field(alias="createdAt", pattern=TIMESTAMP)
+    updated: str = Field(alias="lastUpdatedAt", pattern=TIMESTAMP)
+    ttl_ms: int | None = Field(alias="ttlMs", strict=True, ge=0)
+    poll_interval_ms: int = Field(1, alias="pollIntervalMs", strict=True, ge=1)
+
+
+class Acknowledged(BaseModel, extra="forbid"):
+    """What ``tasks/update`` and ``tasks/cancel`` give."""
+
+    result_type: Literal["complete"] = Field(alias="resultType")
+    meta: dict[str, Any] = Field(alias="_meta")
+
+
 EXTENSIONS = {
     ("skills/list", MODERN): SkillList,
     ("skills/get", MODERN): GotSkill,
     ("resources/directory/read", MODERN): Directory,
 }
-RESULTS = {**methods.SERVER_RESULTS, **EXTENSIONS}
+TASKS = {
+    ("tasks/create", LEGACY): v2025.CreateTaskResult,
+    ("tasks/get", LEGACY): v2025.GetTaskResult,
+    ("tasks/list", LEGACY): v2025.ListTasksResult,
+    ("tasks/cancel", LEGACY): v2025.CancelTaskResult,
+    ("tasks/result", LEGACY): v2025.CallToolResult,
+}
+"""The experimental tasks of 2025-11-25; the first is the answer to a ``tools/call`` that asks for one."""
+RELATED = "io.modelcontextprotocol/related-task"
+STATES = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
+"""State of a task -> the member it adds (Tasks extension, Task Status)."""
+OF_TASKS = {"tasks/get", "tasks/update", "tasks/cancel"}
+RESULTS = {**methods.SERVER_RESULTS, **EXTENSIONS, **TASKS}
 INPUT_REQUESTS: TypeAdapter[Any] = TypeAdapter(v2026.InputRequests)
 
 URI = re.compile(r"[a-zA-Z][\w+.-]*:([\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
@@ -98,11 +133,17 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
     result = message["result"]
     if method == "server/discover":
         version = MODERN  # answered to every client, always in this shape
-    methods.validate_server_result(method, version, result, surface=RESULTS)
+    method = _method_of(result, method, version)
+    if version == MODERN and (method in OF_TASKS or result.get("resultType") == "task"):
+        _check_of_tasks(result, method)
+        method = ""
+    else:
+        methods.validate_server_result(method, version, result, surface=RESULTS)
+    _check_legacy_tasks(method, version, result)
     for uri in uris(result):
         assert URI.fullmatch(uri), f"{uri!r} is no URI, which the specification's JSON Schema wants here"
     if version == MODERN:
-        assert result["resultType"] in {"complete", "input_required"}
+        assert result["resultType"] in ({"complete", "input_required"} if method else {"complete", "task"})
         if result["resultType"] == "input_required":
             assert method in {"tools/call", "prompts/get", "resources/read"}
             assert result["inputRequests"]
@@ -117,6 +158,52 @@ def check(message: dict[str, Any], method: str, version: str) -> None:
             assert type(result["ttlMs"]) is int
             assert result["ttlMs"] >= 0
             assert result["cacheScope"] in {"public", "private"}
+
+
+def _method_of(result: dict[str, Any], method: str, version: str) -> str:
+    """Under which name the shape of a result is known."""
+    return "tasks/create" if method == "tools/call" and version == LEGACY and "task" in result else method
+
+
+def _check_legacy_tasks(method: str, version: str, result: dict[str, Any]) -> None:
+    """What the shapes of 2025-11-25 leave open about tasks."""
+    if version != LEGACY:
+        return
+    assert (RELATED in result.get("_meta", {})) == (method == "tasks/result"), "nothing else needs to name its task"
+    given = {"tasks/create": [result.get("task")], "tasks/get": [result], "tasks/cancel": [result]}
+    for task in result["tasks"] if method == "tasks/list" else given.get(method, []):
+        assert not {"ttlMs", "pollIntervalMs", "result", "error"} & set(task), "the extension has these"
+        for moment in (task["createdAt"], task["lastUpdatedAt"]):
+            assert datetime.fromisoformat(moment).tzinfo is not None
+
+
+def _check_of_tasks(result: dict[str, Any], method: str) -> None:
+    """What a method of the Tasks extension gives, or a task in place of a tool's result."""
+    if method in {"tasks/update", "tasks/cancel"}:
+        Acknowledged.model_validate(result)
+        return
+    assert (method, result["resultType"]) in {("tools/call", "task"), ("tasks/get", "complete")}
+    fields = {key: value for key, value in result.items() if key not in {"resultType", "_meta"}}
+    if method == "tasks/get":
+        check_task(fields)
+    else:
+        TaskShape.model_validate(fields)
+
+
+def check_task(fields: dict[str, Any]) -> None:
+    """Raise unless *fields* are all there is to say of a task in its state (Tasks extension, ``DetailedTask``)."""
+    added = STATES.get(fields["status"])
+    TaskShape.model_validate({key: value for key, value in fields.items() if key != added})
+    match added:
+        case "result":
+            result = {"resultType": "complete", **fields["result"]}
+            methods.validate_server_result("tools/call", MODERN, result, surface=RESULTS)
+        case "error":
+            JSONRPCError.model_validate({"jsonrpc": "2.0", "id": 1, "error": fields["error"]})
+        case "inputRequests":
+            assert fields["inputRequests"]
+            for question in fields["inputRequests"].values():
+                check_question(question, MODERN)
 
 
 def check_question(question: dict[str, Any], version: str) -> None:
@@ -151,6 +238,9 @@ def check_notification(message: dict[str, Any], version: str) -> None:
     """Raise unless *message* is a right notification in *version*."""
     JSONRPCNotification.model_validate(message)
     assert "id" not in message
+    if message["method"] == "notifications/tasks" and version == MODERN:
+        check_task({key: value for key, value in message["params"].items() if key != "_meta"})
+        return
     methods.parse_server_notification(message["method"], version, message.get("params"))
     for uri in uris(message):
         assert URI.fullmatch(uri), f"{uri!r} is no URI"

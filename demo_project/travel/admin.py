@@ -93,3 +93,11 @@ class DocumentAdmin(admin.ModelAdmin):
 class RegionPreferenceAdmin(admin.ModelAdmin):
     list_display = ["region", "summary"]
     search_fields = ["region", "summary"]
+
+
+@admin.register(models.Report)
+class ReportAdmin(admin.ModelAdmin):
+    list_display = ["title", "owner", "expires"]
+    list_select_related = ["owner"]
+    search_fields = ["title", "owner__username"]
+    autocomplete_fields = ["owner"]

@@ -23,7 +23,8 @@ from demo_project.travel import (
     documents,
     existing,  # noqa: F401 - its tools and prompt
     flights,
-    reports,  # noqa: F401 - its tool
+    importing,  # noqa: F401 - its tool
+    reports,  # noqa: F401 - its tool and resource
     results,
     staff,  # noqa: F401 - its tools
     weather,

@@ -1,6 +1,7 @@
 """What the agency knows."""
 
 import re
+import uuid
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 from django.utils.text import slugify
 
 from demo_project.travel.regions import Region
@@ -385,3 +387,34 @@ class RegionPreference(models.Model):
 
     def __str__(self) -> str:
         return self.get_region_display()
+
+
+class ReportQuerySet(models.QuerySet["Report"]):
+    """Ways to find reports."""
+
+    def kept_for(self, user: Any) -> "ReportQuerySet":
+        """Those of *user* that can still be read."""
+        return self.filter(owner_id=user.pk, expires__gt=timezone.now())
+
+
+class Report(models.Model):
+    """A table that was made for somebody, and is kept for a while so that they can fetch it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reports")
+    title = models.CharField(max_length=80)
+    text = models.TextField(help_text="CSV.")
+    expires = models.DateTimeField(db_index=True)
+
+    objects = ReportQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-expires"]
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def uri(self) -> str:
+        """Where clients read it."""
+        return f"travel://reports/{self.pk}"

@@ -1,22 +1,30 @@
-"""The agency's year in figures: a long report that says how far it is."""
+"""The agency's year in figures: a long report that goes on in the background, and a table to fetch afterwards."""
 
+import csv
 import datetime
-from collections.abc import Generator
+import io
+from collections.abc import Generator, Iterator
 from decimal import Decimal
 from typing import Annotated
+from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 from pydantic import BaseModel, Field
 
 from demo_project.travel.endpoints import staff
-from demo_project.travel.models import Booking
+from demo_project.travel.models import Booking, Report
 from demo_project.travel.results import Euros
-from django_mcp import Progress, ToolResult, tool
+from django_mcp import Context, Progress, ResourceLink, ToolResult, resource, tool
 
 MOST_CITIES = 5
 STEPS = 13
 """The months, and the cities."""
+KEPT = datetime.timedelta(days=1)
+COLUMNS = ["reference", "created", "status", "city", "check_in", "nights", "travellers", "total"]
+CITY = Coalesce("flight__destination__name", "hotel__city__name")
+"""To which people flew, or else in which they slept."""
 
 
 class Month(BaseModel):
@@ -44,6 +52,7 @@ class YearReport(BaseModel):
     turnover: Euros
     months: list[Month]
     destinations: list[Destination] = Field(description="The five that were booked most, the first one first.")
+    table: str = Field(description="URI of the bookings one by one, as CSV. It is kept for a day, for you alone.")
 
 
 @tool(
@@ -52,22 +61,29 @@ class YearReport(BaseModel):
     idempotent=True,
     open_world=False,
     permission="travel.view_booking",
+    task="optional",
     server=staff,
 )
 def year_report(
-    year: Annotated[int, Field(ge=2000, le=2100)],
-) -> Generator[Progress, None, ToolResult[YearReport]]:
-    """Everybody's bookings of one year, by month, and where they went. It reports its progress after each month.
+    ctx: Context, year: Annotated[int, Field(ge=2000, le=2100)]
+) -> Generator[Progress | ResourceLink, None, ToolResult[YearReport]]:
+    """Everybody's bookings of one year: by month, where they went, and a table of them all to fetch.
+
+    It reports its progress after each month.
 
     Args:
         year: In which they were made, by UTC.
     """
     booked = Booking.objects.filter(created__gte=first_moment(year), created__lt=first_moment(year + 1))
-    months = []
+    months, lines = [], []
     for number in range(1, 13):
-        months.append(month_of(booked, year, number))
+        of_month = in_month(booked, year, number)
+        months.append(summed(of_month, f"{year}-{number:02}"))
+        lines += lines_of(of_month)
         yield Progress(number, STEPS, f"{months[-1].month}: {months[-1].bookings} bookings")
     destinations = most_booked(booked)
+    table = keep(ctx, f"Bookings of {year}", lines)
+    yield ResourceLink(table.uri, table.title, mime_type="text/csv")
     yield Progress(STEPS, STEPS, "Destinations")
     report = YearReport(
         year=year,
@@ -75,8 +91,30 @@ def year_report(
         turnover=sum((each.turnover for each in months), Decimal(0)),
         months=months,
         destinations=destinations,
+        table=table.uri,
     )
     return ToolResult(report, text=in_markdown(report))
+
+
+@resource(
+    "travel://reports/{report}",
+    title="Report",
+    mime_type="text/csv",
+    permission="travel.view_booking",
+    server=staff,
+)
+def report_table(ctx: Context, report: UUID) -> str:
+    """A table that year_report made for you, as CSV, for as long as it is kept."""
+    return Report.objects.kept_for(ctx.user).get(pk=report).text
+
+
+def keep(ctx: Context, title: str, lines: list[tuple[object, ...]]) -> Report:
+    """A table for the caller to fetch; tables that nobody may fetch any more go."""
+    file = io.StringIO()
+    csv.writer(file).writerows([COLUMNS, *lines])
+    now = timezone.now()
+    Report.objects.filter(expires__lte=now).delete()
+    return Report.objects.create(owner=ctx.user, title=title, text=file.getvalue(), expires=now + KEPT)
 
 
 def first_moment(year: int, month: int = 1) -> datetime.datetime:
@@ -84,23 +122,33 @@ def first_moment(year: int, month: int = 1) -> datetime.datetime:
     return datetime.datetime(year, month, 1, tzinfo=datetime.UTC)
 
 
-def month_of(booked: QuerySet[Booking], year: int, number: int) -> Month:
-    """One month of the year; what was cancelled brings no turnover."""
+def in_month(booked: QuerySet[Booking], year: int, number: int) -> QuerySet[Booking]:
+    """What was booked in one month of the year."""
     after = first_moment(year + number // 12, number % 12 + 1)
+    return booked.filter(created__gte=first_moment(year, number), created__lt=after)
+
+
+def summed(of_month: QuerySet[Booking], name: str) -> Month:
+    """A month in figures; what was cancelled brings no turnover."""
     kept = ~Q(status=Booking.Status.CANCELLED)
-    found = booked.filter(created__gte=first_moment(year, number), created__lt=after).aggregate(
+    found = of_month.aggregate(
         bookings=Count("pk"),
         cancelled=Count("pk", filter=~kept),
         travellers=Coalesce(Sum("travellers", filter=kept), 0),
         turnover=Coalesce(Sum("total", filter=kept), Decimal(0)),
     )
-    return Month(month=f"{year}-{number:02}", **found)
+    return Month(month=name, **found)
+
+
+def lines_of(of_month: QuerySet[Booking]) -> Iterator[tuple[object, ...]]:
+    """The bookings of a month as lines of the table, the oldest first."""
+    columns = [CITY if each == "city" else F(each) for each in COLUMNS]
+    return of_month.order_by("created", "reference").values_list(*columns).iterator()
 
 
 def most_booked(booked: QuerySet[Booking]) -> list[Destination]:
     """Cities people flew to, or else slept in."""
-    city = Coalesce("flight__destination__name", "hotel__city__name")
-    counted = booked.exclude(status=Booking.Status.CANCELLED).values(city=city).annotate(bookings=Count("pk"))
+    counted = booked.exclude(status=Booking.Status.CANCELLED).values(city=CITY).annotate(bookings=Count("pk"))
     return [Destination(**each) for each in counted.order_by("-bookings", "city")[:MOST_CITIES]]
 
 
@@ -120,5 +168,6 @@ def in_markdown(report: YearReport) -> str:
             *rows,
             "",
             f"Most booked: {destinations}.",
+            f"All of them, as CSV, until tomorrow: {report.table}",
         ]
     )

@@ -38,9 +38,11 @@ class Channel:
         log_level: the least severe level the client wants to read; None for no log at all.
         acts: under what acts that are done once are noted, where several calls are tries of one; else None.
         is_task: the call is the work of a task, and nobody holds a connection open for it.
+        takes_ttl: a client may say how long its task is to be kept.
     """
 
     is_task = False
+    takes_ttl = True
     log_level: str | None = None
     cancelled = False
     acts: str | None = None

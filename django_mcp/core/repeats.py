@@ -41,6 +41,21 @@ class Repeat(Protocol):
     def forget(self) -> None:
         """It has none, and may be tried again."""
 
+    def task(self) -> str | None:
+        """The task that an earlier try has made; None where none has.
+
+        Raises:
+            ToolError: it had other arguments.
+        """
+
+    def note_task(self, task_id: str, before: str | None) -> bool:
+        """This try has made a task. False where another one was faster, and this one is to be undone.
+
+        Args:
+            task_id: of the task.
+            before: what ``task`` gave.
+        """
+
 
 def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
     """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.

@@ -15,6 +15,7 @@ from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.jsonrpc import encode
 
 KEY = "repeat"
+TASK = "task"
 OTHER_ARGUMENTS = "This idempotency key was used before, with other arguments. Another call needs a key of its own."
 NO_RESULT = (
     "A call with this idempotency key was begun {seconds} s ago and has no result yet. If it still runs, repeat it in "
@@ -28,12 +29,13 @@ class StepRepeat:
     Args:
         call: stands for caller, endpoint, tool and key: 64 characters.
         arguments: their digest.
+        own: names the try, where it may be begun anew after its process died; else it is no other.
     """
 
-    def __init__(self, call: str, arguments: str) -> None:
+    def __init__(self, call: str, arguments: str, own: str | None = None) -> None:
         self._call = call
         self._arguments = arguments
-        self._claim = {"arguments": arguments, "try": secrets.token_hex(8)}
+        self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
@@ -45,14 +47,15 @@ class StepRepeat:
             step.delete()
             step = None
         if step is None:
-            expires = timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_SECONDS)
             try:
                 with transaction.atomic():
-                    Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=expires)
+                    Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=_expiry())
             except IntegrityError:
                 step = self._step()
             else:
                 return None
+        if step is not None and not step.done and step.value == self._claim:
+            return None
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
@@ -65,6 +68,27 @@ class StepRepeat:
         """See ``core.repeats.Repeat``."""
         if connection.vendor != "unknown":
             self._own().delete()
+
+    def task(self) -> str | None:
+        """See ``core.repeats.Repeat``."""
+        step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
+        if step is None:
+            return None
+        if step.value["arguments"] != self._arguments:
+            raise ToolError(OTHER_ARGUMENTS)
+        task_id: str = step.value["task"]
+        return task_id
+
+    def note_task(self, task_id: str, before: str | None) -> bool:
+        """See ``core.repeats.Repeat``. In the transaction in which the task is made."""
+        noted = Step.objects.filter(call=self._call, key=TASK)
+        value = {"arguments": self._arguments, "task": task_id}
+        if before is not None:
+            of_before = noted.filter(value={"arguments": self._arguments, "task": before})
+            return bool(of_before.update(value=value, expires=_expiry()))
+        noted.filter(expires__lte=timezone.now()).delete()
+        fields = {"value": value, "done": True, "expires": _expiry()}
+        return Step.objects.get_or_create(call=self._call, key=TASK, defaults=fields)[1]
 
     def _kept(self, step: Step | None) -> dict[str, Any]:
         if step is not None and step.value["arguments"] != self._arguments:
@@ -81,3 +105,7 @@ class StepRepeat:
     def _own(self) -> Any:
         """The note of this try, unless it has become a result."""
         return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
+
+
+def _expiry() -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_SECONDS)

@@ -11,7 +11,16 @@ from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.models import Task
 
-KEPT = ("HTTP_HOST", "HTTP_ACCEPT_LANGUAGE", "REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
+KEPT = (
+    "HTTP_ACCEPT_LANGUAGE",
+    "HTTP_HOST",
+    "HTTP_X_FORWARDED_HOST",
+    "HTTP_X_FORWARDED_PORT",
+    "REMOTE_ADDR",
+    "SCRIPT_NAME",
+    "SERVER_NAME",
+    "SERVER_PORT",
+)
 """What is kept of a request, for ``ctx.request``: where the site is, and the language to speak."""
 
 

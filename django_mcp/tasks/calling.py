@@ -1,29 +1,28 @@
 """Calls of tools that may go on in the background: the client gets a task, or somebody waits for it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
+from django_mcp.live import log
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.results import Result
 from django_mcp.tasks import rows
-from django_mcp.tasks.callers import saved
-from django_mcp.tasks.engines import engine, start
+from django_mcp.tasks.engines import start
+from django_mcp.tasks.finding import look_up
 from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.making import begin
 from django_mcp.tasks.waiting import wait
-
-OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
-"""Parameters that say how a call is made, and not what is called."""
 
 
 class TaskFailed(ProtocolError):
@@ -48,22 +47,23 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
         InputRequired: ``before_task`` asks, or the task does.
     """
     wants = context.channel.wants_task(tool.task or "")
-    if connection.vendor == "unknown":  # without a database there is nothing that lasts
-        return None
     task_id = context.channel.dialogue.task
-    if task_id is None or wants:
+    if task_id is None:
         await _before(context, tool, keywords)
-        task = await context.runner.sync(partial(_make, context, tool))
-        if wants:
-            return context.channel.task_made(task)
-        task_id = task.task_id
+        if connection.vendor == "unknown":  # without a database there is nothing that lasts
+            return None
+    own = [] if task_id is None else [task_id]
+    since = None
     try:
-        return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool)
+        if wants or task_id is None:
+            task = await context.runner.sync(partial(_task_of, context, tool, own))
+            if wants:
+                return context.channel.task_made(task)
+            task_id, since = task.task_id, 0 if own else None
+        return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool, since)
     except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
-        if context.runner.is_inline:
-            stop(context, task_id)
-        else:
-            detached(context.runner.sync(partial(stop, context, task_id)))
+        stopping = context.runner.sync(partial(_stop_all, context, own))
+        await stopping if context.runner.is_inline else detached(stopping)
         raise
 
 
@@ -80,40 +80,30 @@ async def _before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> 
         await context.runner.sync(partial(function.call, **given))
 
 
-def _make(context: Context, tool: Tool) -> Task:
-    """A task for a call, given to what is to run it. It is committed before the client hears of it."""
-    principal, server = context.principal, context.server
-    if rows.unfinished(principal, server) >= settings.TASKS_PER_CALLER:
-        raise ToolError(
-            f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
-            "or cancel it."
-        )
-    user = context.user
-    asked = context.params.get("task")
-    ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
-    with transaction.atomic():
-        task = rows.make(
-            ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None,
-            server=server.name,
-            tool=tool.name,
-            principal_kind=principal.kind,
-            principal_id=principal.id,
-            user=user if getattr(user, "pk", None) is not None else None,
-            caller=saved(context),
-            client=context.client._asdict(),
-            capabilities=dict(context.capabilities),
-            request={
-                "method": context.method,
-                "params": {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST},
-            },
-            dialogue=context.channel.dialogue.to_json(),
-            backend=engine().name,
-        )
-    start(task)
+def _task_of(context: Context, tool: Tool, own: list[str]) -> Task:
+    """The task of a call. One that it makes goes into *own*."""
+    dialogue = context.channel.dialogue
+    if dialogue.task is not None:  # in an earlier round its client did not know tasks
+        take_answers(context, dialogue.task, dialogue.answers)
+        found = look_up(context, dialogue.task)
+        if found is None:
+            raise _gone(dialogue.task)
+        return found
+    task, is_new = begin(context, tool)
+    if is_new:
+        own.append(task.task_id)
+        if context.channel.cancelled:  # whoever stops what is our own may have looked already
+            _stop_all(context, own)
     return task
 
 
-async def outcome(context: Context, task_id: str, seconds: float | None, tool: Tool | None = None) -> Result:
+def _gone(task_id: str) -> ToolError:
+    return ToolError(f"There is no task {task_id[:100]!r} of yours any more.")
+
+
+async def outcome(
+    context: Context, task_id: str, seconds: float | None, tool: Tool | None = None, since: int | None = None
+) -> Result:
     """What the call behind a task would have given, when it has; answers that came with the request go to the task.
 
     Args:
@@ -121,6 +111,7 @@ async def outcome(context: Context, task_id: str, seconds: float | None, tool: T
         task_id: of the task.
         seconds: how long to wait; None for as long as it takes.
         tool: the one that was called, where its call is what waits.
+        since: see ``wait``.
 
     Raises:
         ProtocolError, ToolError: that was the outcome, or there is no such task.
@@ -128,10 +119,11 @@ async def outcome(context: Context, task_id: str, seconds: float | None, tool: T
     """
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
+        since = await context.runner.sync(log.newest)
         await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
-    task = await wait(context, task_id, seconds)
+    task = await wait(context, task_id, seconds, since)
     if task is None:
-        raise ToolError(f"There is no task {task_id[:100]!r} of yours any more.")
+        raise _gone(task_id)
     match task.status:
         case Task.Status.COMPLETED:
             return Result(task.result)
@@ -170,7 +162,13 @@ def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> 
 def stop(context: Context, task_id: str) -> bool:
     """Cancel a caller's task; False where it was over already, or is not theirs."""
     task = rows.find(task_id, context.principal, context.server)
-    if task is None or not rows.cancel(task):
+    if task is None or task.is_over:
         return False
+    # What runs here goes first: on SQLite its transaction may hold the lock that the row needs.
     keeper.cancel(task_id)
-    return True
+    return rows.cancel(task)
+
+
+def _stop_all(context: Context, task_ids: Iterable[str]) -> None:
+    for task_id in task_ids:
+        stop(context, task_id)

@@ -1,28 +1,48 @@
 """How the work of a task speaks: nobody holds a connection open for it, so what it says is kept for those who ask."""
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Inline
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.core.questions import Question
+from django_mcp.live import log
 from django_mcp.live.channel import StepChannel
+from django_mcp.live.repeats import StepRepeat
 from django_mcp.models import Task
 from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.errors import InternalError
+from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.tasks import rows
 
 T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
-MOST_MESSAGES = 1000
-"""Log messages of one run that are kept."""
+MOST_MESSAGES = 500
+"""Log messages of one run that are kept: not more than a stream takes at once."""
+LAST_WORDS_SECONDS = 0.2
+"""How long the end of a task waits for what is just being saved."""
+
+
+def plain(value: Any) -> Any:
+    """What a tool gives, as a client will read it: rows hold plain JSON.
+
+    Raises:
+        InternalError: it has no JSON form.
+    """
+    try:
+        return json.loads(encode(value))
+    except UnencodableResult as error:
+        logger.error("what a task gives cannot be saved as JSON: %s", error)  # noqa: TRY400 - it has no more to say
+        raise InternalError("The result cannot be sent as JSON. The server's log has the details.") from None
 
 
 class TaskChannel(StepChannel):
@@ -50,28 +70,47 @@ class TaskChannel(StepChannel):
         self._saving = threading.Lock()
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Keep a log message for those who wait for the result. Progress comes by ``note_progress``."""
+        """Keep a log message for those who wait for the result. Progress comes by ``note_progress``.
+
+        Raises:
+            TypeError: it has no JSON form, which is for the tool to hear of, and not for the keeper.
+        """
+        if method != "notifications/message" or self._said >= MOST_MESSAGES:
+            return
+        try:
+            said = json.loads(encode(params))
+        except UnencodableResult as error:
+            msg = f"{method} cannot be sent as JSON: {error}"
+            raise TypeError(msg) from None
         with self._lock:
-            if method == "notifications/message" and self._said < MOST_MESSAGES:
-                self._said += 1
-                self._messages.append(params)
+            self._said += 1
+            self._messages.append(said)
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """The last word counts, and the last message."""
+        said = _number(progress), None if total is None else _number(total), None if message is None else str(message)
         with self._lock:
             last = self._progress
-            self._progress = progress, total, message if message is not None or last is None else last[2]
+            self._progress = said if message is not None or last is None else (*said[:2], last[2])
 
     def flush(self) -> None:
         """Save what was said since. Of the keeper and the task's own thread, one at a time."""
         if self._progress is None and not self._messages:
             return
-        with self._saving, transaction.atomic():
+        # In this order: on SQLite the keeper waits here for the tool's transaction, whose end is to save it all itself.
+        with transaction.atomic(), self._saving:
+            self._save()
+
+    def _save(self) -> None:
+        if self._progress is None and not self._messages:
+            return
+        with transaction.atomic():
             progress, messages = self._progress, list(self._messages)
             if progress is not None:
                 rows.note(self.task, *progress)
-            for each in messages:
-                rows.tell(self.task.task_id, message=each)
+            if messages:
+                topic = rows.topic(self.task.task_id)
+                log.append([(topic, json.dumps({"message": each})) for each in messages])
         with self._lock:  # only now: what could not be saved is still to be said
             del self._messages[: len(messages)]
             if self._progress is progress:
@@ -80,11 +119,24 @@ class TaskChannel(StepChannel):
     def settle(self, fields: dict[str, Any]) -> None:
         """Save the result, together with what the tool wrote or not at all.
 
+        Outside a transaction it is saved later, where a database that is away is waited for.
+
         Raises:
             Cancelled: the task was cancelled, or taken over by another worker that took this one for dead.
         """
-        if not rows.finish(self.task, result=fields):
+        if not connection.in_atomic_block:
+            return
+        # The last words go first. Not where the keeper is at it: on SQLite it may be waiting for this very transaction.
+        if self._saving.acquire(timeout=LAST_WORDS_SECONDS):
+            try:
+                self._save()
+            finally:
+                self._saving.release()
+        if not rows.finish(self.task, result=plain(fields)):
             raise Cancelled
+        transaction.on_commit(self._settled)  # and not before: a commit can fail
+
+    def _settled(self) -> None:
         self.is_settled = True
 
     def cancel(self) -> None:
@@ -92,9 +144,18 @@ class TaskChannel(StepChannel):
         self.cancelled = True
         self.runner.cancel()
 
+    def repeat(self, call: str, arguments: str) -> StepRepeat:
+        """All runs of a task are one try of a call."""
+        return StepRepeat(call, arguments, self.task.task_id)
+
     def lacks(self, question: Question[Any]) -> Exception:
         """The client is not there to be told of a protocol error; the model can read a tool's."""
         return ToolError(question.refusal)
+
+
+def _number(value: Any) -> float:
+    """What is no int is a float, for neither a row nor JSON holds the others."""
+    return value if type(value) is int else float(value)
 
 
 class CancellableInline(Inline):

@@ -25,7 +25,7 @@ from django_mcp.tasks.running import run
 
 logger = logging.getLogger("django_mcp")
 
-PROCESS = "process"
+PROCESS, DEFAULT = "process", "default"
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -107,13 +107,22 @@ def engine() -> Engine:
     alias = settings.TASK_BACKEND
     if alias == PROCESS:
         return InProcess()
-    found = backend(alias or "default")
+    found = backend(alias or DEFAULT)
     if alias is not None and found is None:
         msg = f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.'
         raise ImproperlyConfigured(msg)
     if found is None or (alias is None and not has_workers(found)):
         return InProcess()
-    return Workers(alias or "default")
+    return Workers(alias or DEFAULT)
+
+
+def prepare() -> None:
+    """Have a worker's process know what it is to run: some run nothing that was not imported when they started."""
+    try:
+        if isinstance(engine(), Workers):
+            from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
+    except Exception as error:  # noqa: BLE001 - there is a system check for it
+        logger.debug("tasks have no workers: %s", error)
 
 
 def has_workers(found: Any) -> bool:
@@ -122,19 +131,20 @@ def has_workers(found: Any) -> bool:
 
 
 def start(task: Task) -> None:
-    """Have a task run. Where that cannot be arranged it has failed."""
+    """Have a task run. Where that cannot be arranged a new one has failed; one that ran before is tried again later."""
     try:
-        (InProcess() if task.backend == PROCESS else engine()).start(task)
+        engine().start(task)
     except Exception:
         logger.exception("%s could not be put into its queue", task)
-        rows.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
+        if task.attempts == 0:
+            rows.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
 
 
 def recover(task: Task) -> None:
     """See to a task whose worker gives no sign of life: run it again where that does no harm, or say that it failed."""
     if keeper.holds(task.task_id):  # it lives, and only could not say so
         return
-    if task.worker == "" or (_is_repeatable(task) and _deaths(task) <= MOST_DEATHS):
+    if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MOST_DEATHS):
         if rows.free(task):
             start(task)
         return

@@ -4,6 +4,8 @@ stops those that were cancelled elsewhere.
 
 import atexit
 import logging
+import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import connections
 
 from django_mcp.conf import settings
+from django_mcp.core.concurrency import refresh_connections
 from django_mcp.tasks import rows
 from django_mcp.tasks.channel import TaskChannel
 
@@ -49,14 +52,22 @@ class Keeper:
         """A task runs here."""
         with self._lock:
             self._queued.discard(channel.task.task_id)
+            before = self._running.get(channel.task.task_id)
             self._running[channel.task.task_id] = channel
             self._begin()
+        if before is not None:  # it was taken for dead
+            before.cancel()
 
-    def forget(self, task_id: str) -> None:
-        """It does not any more."""
+    def skip(self, task_id: str) -> None:
+        """A task that waited here for its turn is not to be run."""
         with self._lock:
             self._queued.discard(task_id)
-            self._running.pop(task_id, None)
+
+    def forget(self, channel: TaskChannel) -> None:
+        """It does not any more. The next run of the same task may be here already."""
+        with self._lock:
+            if self._running.get(channel.task.task_id) is channel:
+                del self._running[channel.task.task_id]
             if not self._queued and not self._running:
                 self._wake.set()
 
@@ -79,7 +90,7 @@ class Keeper:
             self._thread.start()
 
     def _work(self) -> None:
-        renewed = 0.0
+        renewed = -math.inf
         while True:
             self._wake.wait(LOOK_SECONDS)
             with self._lock:
@@ -87,8 +98,7 @@ class Keeper:
                     self._thread = None
                     break
                 self._wake.clear()
-                running = dict(self._running)
-                held = {**dict.fromkeys(self._queued, ""), **{key: each.task.worker for key, each in running.items()}}
+                running, held = dict(self._running), self._held()
             try:
                 if time.monotonic() - renewed > settings.TASK_LEASE_SECONDS / 3:
                     rows.renew(held)
@@ -96,12 +106,16 @@ class Keeper:
                     self.look_after()
                 for channel in running.values():
                     channel.flush()
-                working = rows.still_working([*running])
+                working = rows.still_working(held)
             except DatabaseError as error:
                 # What it says is said again next time; the work itself goes on.
                 if not self._failing:
                     logger.warning("the state of running tasks cannot be saved just now, trying again: %s", error)
                 self._failing = True
+                refresh_connections(math.inf)
+                continue
+            except Exception:  # without this thread all that runs here would be taken for dead
+                logger.exception("the state of running tasks cannot be saved")
                 continue
             self._failing = False
             for task_id, channel in running.items():
@@ -109,10 +123,22 @@ class Keeper:
                     channel.cancel()
         connections.close_all()
 
+    def _held(self) -> dict[str, str]:
+        running = {task_id: channel.task.worker for task_id, channel in self._running.items()}
+        return {**dict.fromkeys(self._queued, ""), **running}
+
     def _release(self) -> None:
         """The process ends: whoever looks after what it held need not wait for its lease to run out."""
         with suppress(Exception):
-            rows.release([*self._queued, *self._running])
+            rows.release(self._held())
+
+    def after_fork(self) -> None:
+        """What the parent keeps is not the child's, nor is its thread; and its lock may have been held."""
+        self._queued, self._running = set(), {}
+        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._thread = None
 
 
 keeper = Keeper()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=keeper.after_fork)

@@ -18,6 +18,8 @@ from django_mcp.tasks.calling import answer, outcome
 from django_mcp.tasks.extension import EXTENSION
 from django_mcp.tasks.finding import look_up
 
+NAME = "get_task_result"
+
 
 def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextContent:
     """Get the result of a call that took too long to wait for.
@@ -49,6 +51,8 @@ def result_tool() -> Tool:
         open_world=False,
     )
     tool.is_generated = True
+    tool.speaks = True  # in the words of the task
+    tool.always_listed = True  # where tools are searched, too: answers name it
     tool.answered_by = get_result
     return tool
 
@@ -60,8 +64,20 @@ def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
     _check(primitive)
     primitive.extension = EXTENSION
     primitive.answered_by = answer
-    if primitive.task == "optional" and get_task_result.__name__ not in sender.tools:
-        sender.add(result_tool())
+    if primitive.task == "optional":
+        _offer_results(sender, primitive)
+
+
+def _offer_results(server: MCPServer, tool: Tool) -> None:
+    known = server.tools.get(NAME)
+    if known is None and tool.key != NAME:
+        server.add(result_tool())
+    elif known is None or not known.is_generated:
+        msg = (
+            f'{tool.label}: task="optional" brings a tool {NAME!r} to {server!r}, for clients that know no tasks, and '
+            'you have one of that name. Rename yours, or use task="required".'
+        )
+        raise ImproperlyConfigured(msg)
 
 
 def _check(tool: Tool) -> None:

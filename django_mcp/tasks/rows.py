@@ -5,7 +5,7 @@ workers and clients who want something of a task at once, one has it.
 import datetime
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
@@ -91,9 +91,10 @@ def lease_end() -> datetime.datetime:
 
 def claim(task_id: str, worker: str) -> Task | None:
     """The task, to be run by *worker* and nobody else; None where there is nothing to run, or somebody runs it."""
-    now = timezone.now()
-    is_free = Q(worker="") | Q(lease__isnull=True) | Q(lease__lt=now) | Q(worker=worker)
-    found = Task.objects.filter(is_free, task_id=task_id, status=Task.Status.WORKING, expires__gt=now)
+    # Not one whose lease ran out: whether it may be run again is not for whoever comes first to say. The second is for
+    # a claim whose answer was lost with the connection.
+    is_free = Q(worker="") | Q(worker=worker)
+    found = Task.objects.filter(is_free, task_id=task_id, status=Task.Status.WORKING, expires__gt=timezone.now())
     if not found.update(worker=worker, lease=lease_end(), attempts=F("attempts") + 1):
         return None
     return Task.objects.select_related("user").filter(task_id=task_id, worker=worker).first()
@@ -104,21 +105,25 @@ def _held(task: Task) -> "QuerySet[Task]":
     return Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker=task.worker, attempts=task.attempts)
 
 
-def renew(held: Mapping[str, str]) -> None:
-    """Give workers more time.
+def _those(held: Mapping[str, str]) -> "QuerySet[Task]":
+    """Those that nobody stopped or took over.
 
     Args:
-        held: task id -> worker.
+        held: task id -> worker; "" for one that waits for its turn.
     """
-    for worker in set(held.values()):
-        ids = [task_id for task_id, each in held.items() if each == worker]
-        Task.objects.filter(task_id__in=ids, worker=worker, status=Task.Status.WORKING).update(lease=lease_end())
+    waiting = Q(worker="", task_id__in=[task_id for task_id, worker in held.items() if not worker])
+    running = Q(worker__in=[worker for worker in held.values() if worker])  # no two runs have the same
+    return Task.objects.filter(waiting | running, task_id__in=list(held), status=Task.Status.WORKING)
 
 
-def still_working(task_ids: list[str]) -> set[str]:
-    """Those of *task_ids* that nobody stopped."""
-    found = Task.objects.filter(task_id__in=task_ids, status=Task.Status.WORKING, expires__gt=timezone.now())
-    return set(found.values_list("task_id", flat=True))
+def renew(held: Mapping[str, str]) -> None:
+    """Give workers more time. See ``_those``."""
+    _those(held).update(lease=lease_end())
+
+
+def still_working(held: Mapping[str, str]) -> set[str]:
+    """The ids of those that are to go on. See ``_those``."""
+    return set(_those(held).filter(expires__gt=timezone.now()).values_list("task_id", flat=True))
 
 
 def queued(task: Task) -> None:
@@ -126,9 +131,9 @@ def queued(task: Task) -> None:
     Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="").update(lease=None)
 
 
-def release(task_ids: Sequence[str]) -> None:
-    """Whatever held these goes."""
-    Task.objects.filter(task_id__in=task_ids, status=Task.Status.WORKING).update(lease=timezone.now())
+def release(held: Mapping[str, str]) -> None:
+    """Whatever held these goes. See ``_those``."""
+    _those(held).update(lease=timezone.now())
 
 
 def abandoned() -> list[Task]:
@@ -149,16 +154,23 @@ def note(task: Task, progress: float, total: float | None, message: str | None) 
     """Save how far a task is; False where it is not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
-        fields["message"] = message
+        fields["message"] = _clean(message)
     if not _held(task).update(**fields):
         return False
     tell(task.task_id, progress=[progress, total, message])
     return True
 
 
+def _clean(message: str) -> str:
+    """Without what PostgreSQL refuses to store."""
+    return message.replace("\0", "")
+
+
 def finish(task: Task, **outcome: Any) -> bool:
     """End a task that is held: ``result`` or ``error``. False where it is not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
+    if "message" in outcome:
+        outcome["message"] = _clean(outcome["message"])
     with transaction.atomic():
         if not _held(task).update(status=status, updated=timezone.now(), lease=None, **outcome):
             return False

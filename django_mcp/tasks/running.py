@@ -5,8 +5,10 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from os import getpid
+from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection
 
@@ -23,74 +25,95 @@ from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.tasks import rows
 from django_mcp.tasks.callers import Gone, request_of, restored
-from django_mcp.tasks.channel import TaskChannel
+from django_mcp.tasks.channel import TaskChannel, plain
 from django_mcp.tasks.keeping import keeper
 
 logger = logging.getLogger("django_mcp")
 
-_process: tuple[int, str] | None = None
+T = TypeVar("T")
 
 
 def worker_name() -> str:
-    """What this process is called in leases."""
-    global _process  # noqa: PLW0603 - made anew after a fork
-    if _process is None or _process[0] != getpid():
-        _process = getpid(), f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(4)}"
-    return _process[1]
+    """What one run is called in leases: where it is, and what no other has."""
+    return f"{socket.gethostname()[:64]}:{getpid()}:{secrets.token_hex(8)}"
 
 
 def run(task_id: str) -> None:
     """Run a task, if it is there to be run and nobody does so. Whatever comes of it goes into its row."""
-    task = rows.claim(task_id, worker_name())
-    if task is None:
-        keeper.forget(task_id)
-        return
-    channel = TaskChannel(task, rows.dialogue_of(task))
+    worker, task = worker_name(), None
+    try:
+        task = _surely(partial(rows.claim, task_id, worker))
+        if task is not None:
+            _keep_and_run(task)
+    except BaseException:  # the process is told to stop, or the database is gone for good
+        with suppress(Exception):
+            rows.release({task_id: worker})
+        raise
+    finally:
+        if task is None:
+            keeper.skip(task_id)
+
+
+def _keep_and_run(task: Task) -> None:
+    channel = TaskChannel(task, _surely(partial(rows.dialogue_of, task)))
     keeper.keep(channel)
     try:
         _run(task, channel)
     finally:
-        keeper.forget(task_id)
+        keeper.forget(channel)
 
 
 def _run(task: Task, channel: TaskChannel) -> None:
     save: Callable[[], object] = _nothing
     try:
-        result = run_inline(dispatch(_context(task, channel)))
-    except InputRequired as needed:
-        save = partial(rows.ask, task, needed.requests, channel.dialogue)
+        save = _served(task, channel)
     except Cancelled:  # by somebody who wrote that into the row, or would have
         pass
     except ProtocolError as error:
-        save = partial(rows.finish, task, error=error.to_wire(), message=error.message)
+        save = partial(rows.finish, task, error=_readable(error), message=error.message)
     except Exception:
         logger.exception("%s could not be run", task)
         broken = InternalError("Something went wrong on the server.")
         save = partial(rows.finish, task, error=broken.to_wire(), message=broken.message)
-    else:
-        if not channel.is_settled:
-            save = partial(rows.finish, task, result=result.fields)
-    _surely(channel.flush)
+    try:
+        _surely(channel.flush)
+    except Exception:  # the outcome is worth more than what was said on the way
+        logger.exception("what %s said could not be saved", task)
     _surely(save)
+
+
+def _readable(error: ProtocolError) -> dict[str, Any]:
+    """An error's JSON, without what has none."""
+    try:
+        return dict(plain(error.to_wire()))
+    except InternalError:
+        return {"code": error.code, "message": error.message}
+
+
+def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
+    """Serve the call; how to save what came of it."""
+    try:
+        result = run_inline(dispatch(_context(task, channel)))
+    except InputRequired as needed:
+        return partial(rows.ask, task, plain(needed.requests), channel.dialogue)
+    return _nothing if channel.is_settled else partial(rows.finish, task, result=plain(result.fields))
 
 
 def _nothing() -> None:
     """There is nothing to save."""
 
 
-def _surely(save: Callable[[], object]) -> None:
+def _surely(function: Callable[[], T]) -> T:
     """Wait for a database that is away: what was done is done, and whoever asked is to hear of it."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            save()
+            return function()
         except (OperationalError, InterfaceError):
             if time.monotonic() > until:
                 raise
             connection.close_if_unusable_or_obsolete()
             time.sleep(settings.POLL_SECONDS)
-        else:
-            return
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:

@@ -27,7 +27,8 @@ def detailed(task: Task) -> dict[str, Any]:
     fields = shown(task)
     match task.status:
         case Task.Status.COMPLETED:
-            fields["result"] = task.result
+            # What the call would have given, with all that such a result has: clients read it as strictly.
+            fields["result"] = {"resultType": "complete", **task.result}
         case Task.Status.FAILED:
             fields["error"] = task.error
         case Task.Status.INPUT_REQUIRED:

@@ -1,6 +1,7 @@
 """The loaded sample data, for all tests of the demo."""
 
 import datetime
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from django.core.management import call_command
 
 from demo_project.travel.endpoints import open_, staff
+from demo_project.travel.models import Report
 from django_mcp import server as agency
-from django_mcp.models import Event
+from django_mcp.models import Event, Task
 from tests.clients import urls
 
 TODAY = datetime.date(2026, 6, 15)
@@ -33,3 +35,11 @@ def loaded(django_db_setup: None, django_db_blocker: Any) -> None:
 @pytest.fixture
 def travel(loaded: None, db: None) -> None:
     """The data, and a transaction that is rolled back."""
+
+
+@pytest.fixture
+def nothing_left(open_database: None) -> Iterator[None]:
+    """Lets worker threads reach the database, and clears away what tasks leave in it."""
+    yield
+    for model in (Task, Report):
+        model.objects.all().delete()

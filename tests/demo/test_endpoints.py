@@ -89,7 +89,7 @@ STAFF_TOOLS = {
     "find_best_flight",
     "cancel_any_booking",
     "hotel_occupancy",
-    "year_report",
+    *("year_report", "import_flights", "get_task_result"),
     *GENERATED_TOOLS,
     *BOOKING_TOOLS,
 }
@@ -332,7 +332,7 @@ class TestStaff:
         client = caller(staff, token_for("anna", staff, "travel:staff"), version)
 
         assert tools(client) == STAFF_TOOLS
-        assert templates(client) == SIGNED_IN_TEMPLATES | BOOKING_TEMPLATES
+        assert templates(client) == {*SIGNED_IN_TEMPLATES, *BOOKING_TEMPLATES, "travel://reports/{report}"}
         assert resources(client) >= {*LISTS, "travel://booking", "travel://cities/barcelona"}
 
     def test_ben_is_refused_whatever_his_token_says_until_he_is_staff(self):
@@ -357,7 +357,7 @@ class TestStaff:
         get_user_model().objects.create_user("carl", is_staff=True)
         client = caller(staff, token_for("carl", staff, "travel:staff", "travel:write"), version)
 
-        assert tools(client) == {*OPEN_TOOLS, "find_best_flight", *GENERATED_TOOLS}
+        assert tools(client) == {*OPEN_TOOLS, "find_best_flight", "get_task_result", *GENERATED_TOOLS}
         assert client.call("cancel_any_booking", reference="ABCDEF").code == -32602
 
     def test_to_cancel_takes_the_scope_of_writing_too(self):

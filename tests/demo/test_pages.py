@@ -6,11 +6,19 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 pytestmark = pytest.mark.usefixtures("travel")
 
 MODELS = sorted(apps.get_app_config("travel").get_models(), key=lambda model: model.__name__)
 PAGES = [model._meta.model_name for model in MODELS]
+
+
+@pytest.fixture(autouse=True)
+def report(travel: None) -> None:
+    """Of these there are none before somebody asks for one."""
+    owner = get_user_model().objects.get(username="anna")
+    apps.get_model("travel", "report").objects.create(owner=owner, title="Bookings of 2031", expires=timezone.now())
 
 
 @pytest.fixture

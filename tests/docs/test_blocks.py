@@ -21,6 +21,9 @@ RUN_ELSEWHERE = {
     "make test": "the run that this test is part of",
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
     "make bench": "tests/benchmarks",
+    "python manage.py db_worker": "tests/docs/test_conversations.py",
+    "python manage.py rqworker --job-class django_tasks_rq.Job default": "tests/tasks/workers",
+    "celery -A django_tasks_fennel.app worker -Q default": "tests/tasks/workers",
 }
 
 
@@ -61,6 +64,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "rest_framework.md",
         "settings.md",
         "skills.md",
+        "tasks.md",
         "telling.md",
         "transports.md",
         "views.md",
@@ -200,13 +204,13 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     site.append("mysite/urls.py", "from django.urls import include")
     add_what_it_has_already(site)
     shown = [(re.match(r"# (\w+\.py)", code)[1], code) for code in code_of("README.md")]
-    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", "mcp.py", "mcp.py", "mcp.py"]
+    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", *["mcp.py"] * 4]
     for name, code in shown:
         site.append(files[name], code)
     site.migrate()
     site.run("manage.py", "check", "--fail-level", "WARNING")
     site.run("-c", TWO_BOOKS)
-    found, nothing, wrong, listed, short, row, sent, refused, hours = site.requests(
+    found, nothing, wrong, listed, short, row, sent, refused, hours, pages = site.requests(
         call("find_books", title="mm"),
         call("find_books", title="Ulysses"),
         call("find_books", words="mm"),
@@ -216,16 +220,19 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
         call("enquiry", question="Do you have Emma?"),
         call("enquiry", question="?" * 99),
         call("opening_hours"),
+        call("count_pages"),
         edge=edge,
     )
     assert found["result"]["content"][0]["text"] == '["Emma"]'
     assert nothing["result"]["content"][0]["text"] == "[]"
     assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
-    find, enquiry, hours_tool, discard, *of_books = listed["result"]["tools"]
+    assert data(pages) == 723
+    find, enquiry, hours_tool, discard, count, later, *of_books = listed["result"]["tools"]
     assert (enquiry["name"], hours_tool["name"]) == ("enquiry", "opening_hours")
     assert sent["result"]["content"][0]["text"] == "We will answer: Do you have Emma?"
     assert "at most 50 characters" in refused["result"]["content"][0]["text"]
     assert data(hours) == {"monday": "9 to 17"}
+    assert {count["name"], later["name"]} == {"count_pages", "get_task_result"}
     assert [tool["name"] for tool in of_books] == ["search_books", "get_book"]
     assert [each["title"] for each in data(short)["rows"]] == ["Persuasion"]
     assert '"pages":474' in row["result"]["contents"][0]["text"]

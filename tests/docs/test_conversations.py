@@ -1,4 +1,4 @@
-"""The pages on asking, telling and transports do what they say, in a site made for it."""
+"""The pages on asking, telling, transports and tasks do what they say, in a site made for it."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_blocks import Site, add_what_it_has_already, code_of, prepare
+from tests.docs.test_blocks import TWO_BOOKS, Site, add_what_it_has_already, code_of, prepare
 
 TALK = """
 import json, os
@@ -180,3 +180,111 @@ def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
     assert re.search(r"Header\(\"Branch\"\)", marked)
     assert opened["text"] == "North: 9 to 17."
     assert "mcp-param-branch" in refused["text"].lower()
+
+
+TASK = """
+import json, os, time
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+from mysite.wsgi import application
+from django.test import Client
+
+def post(method, named, **params):
+    capabilities = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+    meta = {"protocolVersion": "2026-07-28", "clientCapabilities": capabilities}
+    meta = {"io.modelcontextprotocol/" + key: value for key, value in meta.items()}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}})
+    own = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": params[named]}
+    own["accept"] = "application/json, text/event-stream"
+    return Client().post("/mcp", body, content_type="application/json", headers=own).json()["result"]
+
+def get(task, *states):
+    deadline = time.monotonic() + 60
+    while True:
+        found = post("tasks/get", "taskId", taskId=task)
+        if found["status"] in states or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+"""
+COUNTS = (
+    TASK
+    + """
+made = post("tools/call", "name", name="count_words", arguments={})
+print(json.dumps([made, get(made["taskId"], "completed")]))
+"""
+)
+ADDS = (
+    TASK
+    + """
+made = post("tools/call", "name", name="add_books", arguments={"titles": "Emma"})
+asked = get(made["taskId"], "input_required")
+(key, question), = asked["inputRequests"].items()
+post("tasks/update", "taskId", taskId=made["taskId"], inputResponses={key: {"action": "decline"}})
+print(json.dumps([question, get(made["taskId"], "completed")]))
+"""
+)
+CALLS_AND_GOES = (
+    TASK
+    + """
+print(json.dumps(post("tools/call", "name", name="count_words", arguments={})["taskId"]))
+"""
+)
+COMES_BACK = TASK + "print(json.dumps(post('tasks/get', 'taskId', taskId=TASK_ID)))"
+
+
+WORKERS = [code for code in code_of("tasks.md") if code.startswith("# settings.py")]
+
+
+def add_tasks(site: Site) -> None:
+    """Has the page's tools on the site."""
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    site.append("library/mcp.py", "\n\n".join(code for code in code_of("tasks.md") if code not in WORKERS))
+
+
+def test_the_page_on_tasks_does_what_it_says(site: Site) -> None:
+    add_tasks(site)
+    site.migrate()
+    site.run("manage.py", "check", "--fail-level", "WARNING")
+    site.run("-c", TWO_BOOKS)
+    counted, refused, added, twice = talk(
+        site,
+        call("count_words"),
+        call("add_books", titles="x\n" + "y" * 101),
+        call("add_books", titles="Sanditon"),
+        call("add_books", accept(confirm=True), titles="Sanditon\nLady Susan"),
+    )
+    assert counted["text"] == "216900"
+    assert refused["text"] == "Lines 2 have more than 100 characters."
+    assert added["text"] == "1 added."
+    assert twice["asked"][0]["params"]["message"] == "1 of these are there already. Add them again?"
+    assert twice["text"] == "2 added."
+    made, ended = json.loads(site.run("-c", COUNTS))
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    assert ended["result"]["structuredContent"] == {"result": 306900}, "three books of a hundred pages more"
+    assert ended["statusMessage"] == "Counted Sanditon"
+    question, declined = json.loads(site.run("-c", ADDS))
+    assert "Add them again?" in question["params"]["message"]
+    assert declined["result"]["content"][0]["text"] == "Nothing was added."
+
+
+def test_the_page_on_tasks_has_a_worker_that_runs_them(site: Site) -> None:
+    add_tasks(site)
+    site.append("mysite/settings.py", WORKERS[0])
+    site.migrate()
+    site.run("-c", TWO_BOOKS)
+    task_id = json.loads(site.run("-c", CALLS_AND_GOES))
+    ask = COMES_BACK.replace("TASK_ID", repr(task_id))
+    assert json.loads(site.run("-c", ask))["status"] == "working", "nobody runs it yet"
+    site.run("manage.py", "db_worker", "--batch")
+    assert json.loads(site.run("-c", ask))["result"]["structuredContent"] == {"result": 216900}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_page_on_tasks_has_settings_for_workers_of_each_kind(site: Site, number: int) -> None:
+    add_tasks(site)
+    site.append("mysite/settings.py", WORKERS[number])
+    site.run("manage.py", "check", "--fail-level", "ERROR")  # the page speaks of the backend's own warnings
+    engine = site.run("manage.py", "shell", "-v0", "-c", "from django_mcp.tasks.engines import engine; print(engine())")
+    assert "Workers" in engine

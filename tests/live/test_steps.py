@@ -88,10 +88,18 @@ def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
 
 @pytest.mark.django_db
 def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
-    settings.DJANGO_MCP = {"INPUT_SECONDS": 100}
+    settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 50}
     steps.take("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 190 < left.total_seconds() <= 200
+
+
+@pytest.mark.django_db
+def test_a_step_outlives_the_task_that_could_repeat_it(settings: Any) -> None:
+    settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 5000}
+    steps.take("call", "key")
+    left = Step.objects.get().expires - timezone.now()
+    assert 4990 < left.total_seconds() <= 5000
 
 
 @pytest.mark.django_db(transaction=True)

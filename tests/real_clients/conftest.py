@@ -8,7 +8,7 @@ import pytest
 
 from tests.real_clients.agency import Agency
 from tests.real_clients.node import Clients, NoClientsError, find_node, install
-from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, Project, Site, accepts, manage
+from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, TASKS, Project, Site, accepts, manage
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     def get(kind: str, project: Project) -> Site:
         if (kind, project) not in sites:
-            database = request.getfixturevalue("database" if project is DEMO else "empty_database")
+            database = request.getfixturevalue("empty_database" if project is FIXTURES else "database")
             site = Site(kind, database, tmp_path_factory.mktemp(kind) / "output.txt", project)
             site.start()
             sites[kind, project] = site
@@ -70,6 +70,24 @@ def site(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
 def interactive(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
     """The project of fixtures under servers that keep streams open."""
     yield from watched(running(request.param, FIXTURES))
+
+
+@pytest.fixture(params=["gunicorn", "uvicorn"])
+def agency_with_tasks(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
+    """The demo and a slow tool, behind the demo's own logins."""
+    yield from watched(running(request.param, TASKS))
+
+
+@pytest.fixture(scope="session")
+def annas_key(database: Path) -> str:
+    """An API key of the agency's staff, for their endpoint."""
+    made = Site("uvicorn", database, Path(), TASKS).run(
+        "from django.contrib.auth.models import User\n"
+        "from django_mcp.auth.keys import create_key\n"
+        "scopes = ['travel:staff', 'travel:write']\n"
+        "print(create_key(User.objects.get(username='anna'), 'tests', endpoints=['staff'], scopes=scopes, days=1)[1])"
+    )
+    return made.strip()
 
 
 def watched(site: Site) -> Iterator[Site]:

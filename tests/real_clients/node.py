@@ -89,8 +89,12 @@ class Clients:
     def talk(self, speaker: str, script: Mapping[str, Any]) -> dict[str, Any]:
         """What a conversation came to. *speaker* is one of ``SPEAKERS``; conversation.mjs explains the *script*."""
         driver, mode, _ = SPEAKERS[speaker]
-        done = self._run([self.node, self.drivers / driver], json.dumps({"mode": mode, **script}))
-        assert done.returncode == 0, f"{speaker} failed:\n{done.stdout}{done.stderr}"
+        return self.drive(driver, {"mode": mode, **script})
+
+    def drive(self, driver: str, script: Mapping[str, Any]) -> dict[str, Any]:
+        """What a driver prints that is given a script; each explains its own."""
+        done = self._run([self.node, self.drivers / driver], json.dumps(script))
+        assert done.returncode == 0, f"{driver} failed:\n{done.stdout}{done.stderr}"
         return json.loads(done.stdout)
 
     def inspect(self, *arguments: str) -> "subprocess.CompletedProcess[str]":

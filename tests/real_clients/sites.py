@@ -38,6 +38,8 @@ class Project:
 
 DEMO = Project("demo_project", "DEMO_DATABASE", "tests.real_clients.settings")
 """With its endpoint for customers open to everybody: these tests are of the protocol, not of logins."""
+TASKS = Project("demo_project", "DEMO_DATABASE", "tests.real_clients.settings_of_tasks")
+"""With its logins and a tool that takes long."""
 FIXTURES = Project("tests.conformance", "CONFORMANCE_DATABASE")
 """Its tools do one thing each that the protocol has: ask, report progress, write to the log, announce changes."""
 

@@ -16,6 +16,7 @@ from django_mcp.eras.legacy.channel import QuietChannel
 from django_mcp.eras.legacy.connections import end_session, named_session, open_stream
 from django_mcp.eras.legacy.running import answered, failed, receive, serve_request
 from django_mcp.eras.legacy.shapes import shape
+from django_mcp.eras.legacy.task_calls import capability
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, ProtocolError
@@ -110,7 +111,7 @@ def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
     server = inbound.server
     fields: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": capabilities(server, inbound.wire),
+        "capabilities": {**capabilities(server, inbound.wire), **capability(server, version, inbound.principal)},
         "serverInfo": server.implementation,
     }
     if server.instructions:

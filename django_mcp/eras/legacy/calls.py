@@ -69,8 +69,8 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
         return log.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
 
 
-def receive(session: Session, response: Response) -> Call | None:
-    """Save an answer. The call it completes, to be run by whoever gets it; it is given to one only.
+def receive(session: Session, response: Response) -> PendingRequest | None:
+    """Save an answer. The question it is to, with its call.
 
     An answer that comes twice, late, or to a question never asked changes nothing.
     """
@@ -78,10 +78,13 @@ def receive(session: Session, response: Response) -> Call | None:
     # No id of ours has a NUL, and PostgreSQL would refuse to look for one.
     pending = PendingRequest.objects.filter(request_id=str(response.id).replace("\0", " "), call__session=session)
     answered = pending.filter(answer__isnull=True).update(answer=answer)
-    found = pending.select_related("call").first() if answered else None
-    if found is None:  # or the call was withdrawn at this very moment
-        return None
-    call = found.call
+    # None too where the call was withdrawn at this very moment.
+    return pending.select_related("call").first() if answered else None
+
+
+def completed(pending: PendingRequest) -> Call | None:
+    """The call that an answer was the last for, to be run by whoever gets it; it is given to one only."""
+    call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
     return call if asking.update(status=Call.Status.RUNNING) else None

@@ -10,14 +10,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from django.db import connection
+
 from django_mcp.core.questions import Question
 from django_mcp.eras.base import Answer, Event, Inbound, notification
 from django_mcp.eras.legacy import calls
+from django_mcp.eras.legacy.task_calls import made, wants_task
+from django_mcp.eras.legacy.tasks import has_tasks
 from django_mcp.live.channel import StepChannel
 from django_mcp.live.patience import patiently
-from django_mcp.models import Call, Session
+from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request
+from django_mcp.protocol.results import Result
 
 T = TypeVar("T")
 
@@ -33,6 +39,12 @@ class QuietChannel(StepChannel):
     def lacks(self, question: Question[Any]) -> Exception:
         """These versions have no error for it; the model can read a tool's."""
         return ToolError(question.refusal)
+
+    def wants_task(self, support: str) -> bool:
+        """The versions before 2025-11-25 know no tasks, so their clients wait."""
+        if support == "required" and connection.vendor != "unknown":
+            raise MethodNotFound("This tool runs as a task only, and this version of the protocol has no tasks.")
+        return False
 
 
 class LegacyChannel(QuietChannel):
@@ -101,6 +113,18 @@ class LegacyChannel(QuietChannel):
         """``cancel``, from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.cancel)
+
+    # Tasks
+
+    def wants_task(self, support: str) -> bool:
+        """Whether the call asks for one."""
+        if has_tasks(self.inbound.server, self.version):
+            return wants_task(self.request.params, support)
+        return super().wants_task(support)
+
+    def task_made(self, task: Task) -> Result:
+        """``CreateTaskResult``."""
+        return made(task)
 
     # The end of a round
 

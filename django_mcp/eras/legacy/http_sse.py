@@ -133,9 +133,14 @@ async def _say(session: Session, *entries: str) -> None:
 async def _serve(message: Message | None, session: Session, inbound: Inbound) -> None:
     """Serve a message, or None for a batch. Nothing but a request and a batch is answered.
 
-    Where the answer is a stream, whoever holds that of the session reads it, and knows already.
+    Where the answer is a stream that is logged, whoever holds that of the session reads it, and knows already.
     """
     answer = await _answer(message, session, inbound)
+    if answer.stream is not None and not inbound.wire.opened:
+        async with aclosing(answer.stream) as stream:
+            async for event in stream:
+                if event.data:
+                    await _say(session, event.data.decode())
     if answer.body and (message is None or isinstance(message, Request)):
         await _say(session, answer.body.decode())
     elif isinstance(message, Notification) and message.method == "notifications/initialized":

@@ -3,21 +3,27 @@
 import asyncio
 import logging
 from functools import partial
+from typing import Any
 
 from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import detached
+from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for, response
-from django_mcp.eras.legacy import calls, control
+from django_mcp.eras.legacy import calls, control, outcomes, task_questions, tasks
 from django_mcp.eras.legacy.channel import RETRY_MS, LegacyChannel
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.legacy.streams import tail
+from django_mcp.eras.legacy.task_calls import check_call, check_made, with_support
+from django_mcp.eras.legacy.tasks import RESULT, has_tasks
 from django_mcp.eras.modern import complete, discover
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_result
+from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
 
@@ -30,6 +36,8 @@ class FormerResourceNotFound(ProtocolError):
 
 async def serve_request(request: Request, version: str, session: Session | None, inbound: Inbound) -> Answer:
     """The answer to a request."""
+    if request.method == RESULT and has_tasks(inbound.server, version):
+        return await outcomes.answered(request, session, inbound)
     channel = LegacyChannel(inbound, session, request, version)
     if session is None or not inbound.wire.is_live or not may_speak(inbound.server, request.method, request.params):
         return await answered(request, version, session, inbound, channel)
@@ -76,10 +84,19 @@ async def receive(answer: Response, session: Session | None, inbound: Inbound) -
     """
     if session is None:
         raise InvalidRequest("Nothing was asked that this could answer.", request_id=answer.id)
-    call = await inbound.runner.sync(partial(calls.receive, session, answer))
+    call = await inbound.runner.sync(partial(_taken, answer, session, inbound))
     if call is not None:
         await inbound.runner.later(partial(_next_round, call, session, inbound))
     return ACCEPTED
+
+
+def _taken(answer: Response, session: Session, inbound: Inbound) -> Call | None:
+    """The call that an answer lets go on. What a task asked is given to the task, and whoever waits for it reads on."""
+    pending = calls.receive(session, answer)
+    if pending is not None and pending.call.request["method"] == RESULT:
+        task_questions.take(pending, inbound)
+        return None
+    return None if pending is None else calls.completed(pending)
 
 
 def failed(request: Request, error: ProtocolError) -> Answer:
@@ -97,13 +114,31 @@ async def _result(request: Request, version: str, session: Session | None, inbou
         case "server/discover":  # a connector that rewrites the header must still be able to discover us
             return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
     handler = control.HANDLERS.get(request.method)
+    if request.method in tasks.HANDLERS and has_tasks(inbound.server, version):
+        handler = tasks.HANDLERS[request.method]
     if handler is not None:
         context = context_for(inbound, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))
     declared = session.capabilities if session and isinstance(channel, LegacyChannel) and channel.can_ask else {}
     context = context_for(inbound, request, session.client if session else None, declared, channel)
-    result = await dispatch(context)
+    if request.method == "tools/call" and "task" in request.params:
+        result = await _with_task(context, version)
+    else:
+        result = await dispatch(context)
+    if request.method == "tools/list" and has_tasks(inbound.server, version):
+        return response(request.id, result, version, partial(_listed, version, inbound.server))
     return response(request.id, result, version, lambda result: shape(result.fields, request.method, version))
+
+
+async def _with_task(context: Context, version: str) -> Result:
+    await check_call(context, version)
+    result = await dispatch(context)
+    check_made(context, result)
+    return result
+
+
+def _listed(version: str, server: MCPServer, result: Result) -> dict[str, Any]:
+    return with_support(shape(result.fields, "tools/list", version), server)
 
 
 async def _asked(needed: InputRequired, channel: LegacyChannel, inbound: Inbound) -> Answer:

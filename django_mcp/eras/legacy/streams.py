@@ -13,8 +13,9 @@ from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
 from django_mcp.eras.hearing import Hearing
-from django_mcp.eras.legacy import calls, sessions
+from django_mcp.eras.legacy import calls, outcomes, sessions
 from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
+from django_mcp.eras.legacy.tasks import RESULT
 from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
 from django_mcp.live.patience import patiently
@@ -54,6 +55,8 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
 
 async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
     """A call's stream for a client that comes back."""
+    if call.request["method"] == RESULT:
+        return await outcomes.resumed(call, position, inbound)
     if inbound.wire.can_hold:
         return Answer(200, stream=tail(call, position, inbound.principal))
     entries = await inbound.runner.sync(partial(log.after, position, [calls.topic(call)]))

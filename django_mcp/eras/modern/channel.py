@@ -19,6 +19,7 @@ from django_mcp.tasks.wire import shown
 class ModernChannel(StepChannel):
     """Notifications go out before the answer; a closed connection stops the call."""
 
+    takes_ttl = False
     _task: asyncio.Task[Any] | None = None
 
     def __init__(self, inbound: Inbound, log_level: Any, capabilities: Mapping[str, Any]) -> None:

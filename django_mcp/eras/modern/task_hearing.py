@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import on_event_loop, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.live.log import Entry
 from django_mcp.live.patience import patiently
@@ -73,7 +73,9 @@ class TaskHearing:
         return new
 
     async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
-        return await patiently(shared_pool(), partial(_states, self._context, task_ids))
+        # Under ASGI the view has no loop of its own while it makes the stream; the stream has one.
+        runner = shared_pool() if on_event_loop() else self._context.runner
+        return await patiently(runner, partial(_states, self._context, task_ids))
 
 
 def _states(context: Context, task_ids: Sequence[str]) -> list[dict[str, Any]]:

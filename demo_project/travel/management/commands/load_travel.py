@@ -15,6 +15,7 @@ from demo_project.travel.sample_users import SAMPLE_USERS, SampleUser
 BATCH = 2000
 # In an order in which nothing is deleted that another row still needs.
 OURS = (
+    models.Report,
     models.Booking,
     models.Trip,
     models.CalendarEvent,

@@ -1,0 +1,173 @@
+"""Flights from a table: checked while the client waits, and brought in while it does something else."""
+
+import csv
+import datetime
+import io
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+
+from demo_project.travel.arguments import PLAIN
+from demo_project.travel.endpoints import staff
+from demo_project.travel.icons import PLANE
+from demo_project.travel.models import Airport, City, Flight
+from demo_project.travel.results import count
+from django_mcp import Context, ToolError, ToolResult, tool
+
+MOST_LINES = 5000
+MOST_TOLD = 10
+BATCH = 100
+KEY = ["number", "departs", "cabin"]
+"""What tells a flight from all others."""
+CHANGED = ["airline", "origin", "destination", "arrives", "price", "seats_left"]
+
+Code = Annotated[str, Field(pattern="^[A-Z]{3}$")]
+Moment = Annotated[
+    AwareDatetime,
+    Field(gt=datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC), lt=datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)),
+]
+
+
+class Line(BaseModel):
+    """A flight as a line of the table has it."""
+
+    number: str = Field(pattern="^[A-Z0-9]{3,8}$")
+    airline: Annotated[str, PLAIN, Field(min_length=1, max_length=60)]
+    origin: Code
+    destination: Code
+    departs: Moment
+    arrives: Moment
+    cabin: Flight.Cabin
+    price: Decimal = Field(gt=0, max_digits=8, decimal_places=2)
+    seats_left: int = Field(ge=0, le=1000)
+
+    def flight(self, cities: dict[str, City]) -> Flight:
+        """The flight, unsaved.
+
+        Raises:
+            ValueError: it cannot fly.
+        """
+        if unknown := {self.origin, self.destination} - cities.keys():
+            raise ValueError(f"no airport {' and no '.join(sorted(unknown))} is known here")
+        if cities[self.origin] == cities[self.destination]:
+            raise ValueError("origin and destination are in the same city")
+        if self.arrives <= self.departs:
+            raise ValueError("it arrives before it departs")
+        return Flight(**{**dict(self), "origin": cities[self.origin], "destination": cities[self.destination]})
+
+
+class WhatToDo(BaseModel):
+    """What is to become of flights that are there already."""
+
+    existing: Literal["replace", "leave"] = Field(
+        title="Flights that are there already", description="Replace them by those of the table, or leave them."
+    )
+
+
+class Imported(BaseModel):
+    """What an import did."""
+
+    added: int
+    replaced: int
+    left: int = Field(description="Flights of the table that were there already and stay as they were.")
+
+
+def flights_in(table: str) -> list[Flight]:
+    """The flights of a table, unsaved.
+
+    Raises:
+        ToolError: it is no such table, or some of its lines are wrong, and it names them.
+    """
+    cities = {each.code: each.city for each in Airport.objects.select_related("city")}
+    found: dict[tuple[Any, ...], Flight] = {}
+    wrong = []
+    for number, row in rows_of(table):
+        try:
+            flight = Line.model_validate(row).flight(cities)
+            if found.setdefault(key_of(flight), flight) is not flight:
+                raise ValueError("the same flight is in the table twice")
+        except ValueError as error:
+            wrong.append(f"Line {number}: {words(error)}.")
+    if wrong:
+        more = [f"There are {len(wrong) - MOST_TOLD} more like these."] if len(wrong) > MOST_TOLD else []
+        raise ToolError("\n".join(["Nothing was imported.", *wrong[:MOST_TOLD], *more]))
+    return list(found.values())
+
+
+def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
+    """The lines below the names of the columns, with their numbers.
+
+    Raises:
+        ToolError: it is no such table.
+    """
+    reader = csv.DictReader(io.StringIO(table.strip()), restkey="")
+    try:
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise ToolError(f"This cannot be read as CSV: {error}.") from None
+    if missing := Line.model_fields.keys() - set(reader.fieldnames or ()):
+        raise ToolError(f"The first line must name the columns; {', '.join(sorted(missing))} is missing.")
+    if not 1 <= len(rows) <= MOST_LINES:
+        raise ToolError(f"A table has 1 to {MOST_LINES} flights, not {len(rows)}.")
+    return rows
+
+
+def words(error: ValueError) -> str:
+    """What is wrong with a line."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return "; ".join(f"{each['loc'][0]}: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in error.errors())
+
+
+def key_of(flight: Flight) -> tuple[Any, ...]:
+    """What tells it from all others."""
+    return tuple(getattr(flight, each) for each in KEY)
+
+
+@tool(
+    title="Import flights",
+    icons=[PLANE],
+    read_only=False,
+    destructive=True,
+    idempotent=False,
+    open_world=False,
+    permission=["travel.add_flight", "travel.change_flight"],
+    scopes=["travel:write"],
+    task="optional",
+    before_task=flights_in,
+    server=staff,
+)
+def import_flights(ctx: Context, table: Annotated[str, Field(max_length=1_000_000)]) -> ToolResult[Imported]:
+    """Bring flights into the timetable, all or none. Where some are there already, it asks what to do with them.
+
+    Args:
+        table: CSV with the columns number, airline, origin, destination, departs, arrives, cabin, price and seats_left:
+            IATA codes, times with an offset such as 2030-05-01T15:00+02:00, economy or business, euros.
+    """
+    flights = flights_in(table)
+    known = set(Flight.objects.filter(number__in={each.number for each in flights}).values_list(*KEY))
+    there = sum(key_of(each) in known for each in flights)
+    replace = there > 0 and to_be_replaced(ctx, there, len(flights))
+    conflicts = {"update_conflicts": True, "unique_fields": KEY, "update_fields": CHANGED}
+    for start in range(0, len(flights), BATCH):
+        batch = flights[start : start + BATCH]
+        Flight.objects.bulk_create(batch, **(conflicts if replace else {"ignore_conflicts": True}))
+        ctx.report_progress(start + len(batch), len(flights), f"{batch[-1]}")
+    done = Imported(added=len(flights) - there, replaced=there * replace, left=there * (not replace))
+    return ToolResult(done, text=f"{count(done.added, 'flight')} added, {done.replaced} replaced, {done.left} left.")
+
+
+def to_be_replaced(ctx: Context, there: int, total: int) -> bool:
+    """Whether what is there already is to be replaced; a client that cannot ask its user leaves it.
+
+    Raises:
+        ToolError: the user wants no import.
+    """
+    if not ctx.supports("elicitation"):
+        return False
+    question = f"In the timetable already: {there} of {count(total, 'flight')}. What is to be done?"
+    answer = ctx.elicit(question, WhatToDo)
+    if not answer.accepted:
+        raise ToolError("Nothing was imported: the user did not say what to do with flights that are there already.")
+    return answer.data.existing == "replace"

@@ -1,0 +1,76 @@
+"""System checks of what runs tasks."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import django
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.conf import settings
+from django_mcp.core.registry import every_server
+from django_mcp.tasks import engines
+
+IDLE = (".ImmediateBackend", ".DummyBackend")
+"""Backends that come with the framework, and hand nothing to anybody."""
+
+
+@register("django_mcp")
+def check_backend(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """A backend that there is not, or whose workers would not be used."""
+    try:
+        return list(_problems(settings.TASK_BACKEND))
+    except ImproperlyConfigured:  # another check says which value is wrong
+        return []
+
+
+def _problems(alias: str | None) -> Iterator[CheckMessage]:
+    if alias == engines.PROCESS or (alias is None and not _is_default_used()):
+        return
+    if alias is not None and alias not in _aliases():
+        hint = 'Write an alias of TASKS, "process" for the serving process, or leave it out.'
+        yield _error(f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.', hint)
+    elif engines.framework() is None:
+        yield from _without_framework(alias)
+    else:
+        yield from _of_backend(alias or engines.DEFAULT)
+
+
+def _aliases() -> dict[str, Any]:
+    return getattr(django_settings, "TASKS", {})
+
+
+def _is_default_used() -> bool:
+    """Whether there are tasks, and they would go to the default backend."""
+    given = _aliases().get(engines.DEFAULT, {}).get("BACKEND", "")
+    has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
+    return has_tasks and given != "" and not given.endswith(IDLE)
+
+
+def _without_framework(alias: str | None) -> Iterator[CheckMessage]:
+    text = f'Django {django.get_version()} has no Tasks framework, and "django_tasks" is not in INSTALLED_APPS'
+    hint = 'Install django-tasks, and add "django_tasks" to INSTALLED_APPS.'
+    if alias is not None:
+        yield _error(f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, but {text}.', hint)
+    else:
+        yield Warning(
+            f"{text}: what TASKS says is not used, and tasks of tools run in the serving process.",
+            hint=hint,
+            id="django_mcp.W015",
+        )
+
+
+def _of_backend(alias: str) -> Iterator[CheckMessage]:
+    try:
+        queues = engines.backend(alias).queues
+    except Exception as error:  # noqa: BLE001 - whatever a backend raises
+        yield _error(f"TASKS[{alias!r}] cannot be used: {error}", "Correct it.")
+        return
+    if queues and settings.TASK_QUEUE not in queues:
+        text = f'DJANGO_MCP["TASK_QUEUE"] is {settings.TASK_QUEUE!r}, which is no queue of TASKS[{alias!r}].'
+        yield _error(text, f"Write one of: {', '.join(sorted(queues))}.")
+
+
+def _error(text: str, hint: str) -> Error:
+    return Error(text, hint=hint, id="django_mcp.E030")

@@ -1,0 +1,96 @@
+"""Making the task of a call. A call that is repeated under its idempotency key has the task of the first try."""
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+
+from django_mcp.conf import settings
+from django_mcp.core.context import Context
+from django_mcp.core.repeats import Repeat, repeat_of
+from django_mcp.models import Task
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.tasks import rows
+from django_mcp.tasks.callers import saved
+from django_mcp.tasks.engines import engine, start
+
+OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
+"""Parameters that say how a call is made, and not what is called."""
+
+
+class _Slower(Exception):
+    """Another try of the same call was faster."""
+
+
+def begin(context: Context, tool: Tool) -> tuple[Task, bool]:
+    """The task of a call, and whether it is a new one, which is committed and begun. Blocks.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+
+    Raises:
+        ToolError: the caller has too many, or has used the key for another call.
+    """
+    repeat = repeat_of(context, tool, context.params.get("arguments") or {})
+    before = None if repeat is None else repeat.task()
+    found = None if before is None else rows.find(before, context.principal, context.server)
+    if found is not None and _is_of_use(found):
+        return found, False
+    try:
+        task = _make(context, tool, repeat, before)
+    except _Slower:
+        return _made_elsewhere(context, repeat), False
+    start(task)
+    return task, True
+
+
+def _is_of_use(task: Task) -> bool:
+    """A call that failed may be tried again under its key."""
+    return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
+
+
+def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
+    task_id = None if repeat is None else repeat.task()
+    task = None if task_id is None else rows.find(task_id, context.principal, context.server)
+    if task is None:  # it is gone again already
+        raise ToolError("A call with this idempotency key was made at the same time. Repeat it in a few seconds.")
+    return task
+
+
+def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None) -> Task:
+    principal, server = context.principal, context.server
+    if rows.unfinished(principal, server) >= settings.TASKS_PER_CALLER:
+        raise ToolError(
+            f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
+            "or cancel it."
+        )
+    user = context.user
+    with transaction.atomic():
+        task = rows.make(
+            _seconds(context),
+            server=server.name,
+            tool=tool.name,
+            principal_kind=principal.kind,
+            principal_id=principal.id,
+            user=user if isinstance(user, get_user_model()) and user.pk is not None else None,
+            caller=saved(context),
+            client=context.client._asdict(),
+            capabilities=dict(context.capabilities),
+            request={
+                "method": context.method,
+                "params": {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST},
+            },
+            dialogue=context.channel.dialogue.to_json(),
+            backend=engine().name,
+        )
+        if repeat is not None and not repeat.note_task(task.task_id, before):
+            raise _Slower
+    return task
+
+
+def _seconds(context: Context) -> float | None:
+    """How long the client wants it to be kept, where it may say so."""
+    asked = context.params.get("task") if context.channel.takes_ttl else None
+    ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
+    return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None

@@ -1,0 +1,18 @@
+"""The agency's people at an endpoint of a test, without logins."""
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from django_mcp import Authenticator, Head, Principal
+
+
+class Somebody(Authenticator):
+    """Everybody is the user of that name, or whom a header names."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def authenticate(self, head: Head, server: object) -> Principal:
+        user: Any = get_user_model().objects.get(username=head.headers.get("x-user", self.name))
+        return Principal("test", user.username, user)

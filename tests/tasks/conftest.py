@@ -1,0 +1,42 @@
+"""Fixtures for tasks."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from django_mcp.models import Task
+from django_mcp.tasks.keeping import keeper
+from tests.behaviour.conftest import kind, make_user, room, rows  # noqa: F401 - fixtures
+from tests.conversation import Conversation
+from tests.exchange import Room, eventually
+from tests.tasks.clients import TaskClient, knows_tasks, unaware
+from tests.tasks.gates import Gate
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """Opens at the end, for tools that wait for it."""
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def _no_tasks_left(open_database: None, gate: Gate) -> Iterator[None]:
+    yield
+    gate.open()
+    Task.objects.filter(status__in=[Task.Status.WORKING, Task.Status.INPUT_REQUIRED]).update(status="cancelled")
+    eventually(lambda: not (keeper._running or keeper._queued), "a task does not end")
+    Task.objects.all().delete()
+
+
+@pytest.fixture
+def client(room: Room, _no_tasks_left: None) -> TaskClient:  # noqa: F811 - the fixture
+    """A client of the newest version that knows tasks, at each edge."""
+    return TaskClient(Conversation(room, "2026-07-28", knows_tasks()))
+
+
+@pytest.fixture
+def waiting(room: Room, _no_tasks_left: None) -> Conversation:  # noqa: F811 - the fixture
+    """One that does not, and waits."""
+    return Conversation(room, "2026-07-28", unaware())

@@ -1,0 +1,1 @@
+"""A small site whose tools take as long as a test wants."""
