@@ -18,8 +18,10 @@ from django.test.utils import setup_databases, teardown_databases
 from django_mcp import MCPServer, Public
 from django_mcp.core import registry
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.models import Call, Event, PendingRequest, Session, Step
+from django_mcp.models import Call, Event, PendingRequest, Session, Step, Task
 from django_mcp.tasks.engines import _pool as task_pool
+from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.rows import UNFINISHED
 from tests.clients import EDGES, LEGACY, MODERN, Client
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
@@ -144,5 +146,17 @@ def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[Non
     with django_db_blocker.unblock():
         Event.objects.all().delete()  # of users whom other tests made: what was told of their rights
         yield
-        for model in (PendingRequest, Call, Session, Event, Step):
+        end_tasks()
+        for model in (PendingRequest, Call, Session, Event, Step, Task):
             model.objects.all().delete()
+
+
+def end_tasks() -> None:
+    """Cancel what still runs in this process, and wait for it: a thread that loses the database in the middle of a
+    transaction keeps its locks.
+    """
+    Task.objects.filter(status__in=UNFINISHED).update(status=Task.Status.CANCELLED)
+    deadline = time.monotonic() + 20
+    while keeper._running or keeper._queued:
+        assert time.monotonic() < deadline, f"a task does not end: {[*keeper._running, *keeper._queued]}"
+        time.sleep(0.02)

@@ -1,9 +1,12 @@
 """Callers as people read them: by the names of users and keys, as far as their kind says whose they are."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.db.models import Model
 
 from django_mcp.models import APIKey
 
@@ -14,19 +17,32 @@ Caller = tuple[str, str]
 def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
     """A name for each, with at most two queries."""
     callers = set(callers)
-    keys = APIKey.objects.select_related("user").in_bulk([id for kind, id in callers if kind == "api_key"])  # noqa: A001
+    of_keys = [id for kind, id in callers if kind == "api_key"]  # noqa: A001
+    keys = APIKey.objects.select_related("user").in_bulk(_keys_of(APIKey, of_keys))
     users = get_user_model()._default_manager.in_bulk(  # noqa: SLF001 - Django's documented API
-        [pk for caller in callers if (pk := _user_of(caller))]
+        _keys_of(get_user_model(), map(_user_of, callers))
     )
+    by_id = {str(pk): key for pk, key in keys.items()}
     by_text = {str(pk): user for pk, user in users.items()}
     found: dict[Caller, str] = {}
     for caller in callers:
         kind, id = caller  # noqa: A001
         found[caller] = kind if id in {"", kind} else f"{kind} {id}"
-        if kind == "api_key" and id.isdecimal() and (key := keys.get(int(id))) is not None:
+        if kind == "api_key" and (key := by_id.get(id)) is not None:
             found[caller] = f"{key.user} ({key.name})"
         elif (user := by_text.get(_user_of(caller) or "")) is not None:
             found[caller] = str(user)
+    return found
+
+
+def _keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
+    """Those that can be primary keys of *model*: a site's own authenticator may call its callers by other ids."""
+    field, found = model._meta.pk, []  # noqa: SLF001 - Django's documented API
+    for text in filter(None, texts):
+        with suppress(ValidationError):
+            key = field.to_python(text)
+            field.run_validators(key)
+            found.append(key)
     return found
 
 

@@ -34,9 +34,9 @@ def as_text(text: str) -> SafeString:
 
 
 def visible(text: str) -> str:
-    """*text* with control characters and those that turn the direction of writing spelled out."""
+    """*text* with control characters, those that turn the direction of writing, and what is no text spelled out."""
     return "".join(each if _is_harmless(each) else f"\\u{ord(each):04x}" for each in text)
 
 
 def _is_harmless(character: str) -> bool:
-    return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Zl", "Zp"}
+    return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}

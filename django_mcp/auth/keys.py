@@ -136,7 +136,7 @@ def find_problems(
 
 
 def revoke_key(row: "APIKey") -> bool:
-    """Make a key worthless from the next request on, and end the streams that were opened with it.
+    """Make a key worthless from the next request on, and end its open streams and its tasks.
 
     Returns:
         Whether it was not revoked before.

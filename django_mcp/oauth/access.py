@@ -137,7 +137,7 @@ def renewable_tokens(user: Any) -> QuerySet[Any]:
 
 
 def take_back(user: Any, application: Any) -> None:
-    """Revoke all that an application has of a user: codes, refresh tokens and access tokens, and end its streams.
+    """Revoke all that an application has of a user: codes, refresh tokens and access tokens; end its streams and tasks.
 
     A refresh token goes with its whole family, for otherwise one that was just replaced could still be used.
 

@@ -23,6 +23,7 @@ from django_mcp.tasks.finding import look_up
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.making import begin
 from django_mcp.tasks.waiting import wait
+from django_mcp.tasks.wire import status_message
 
 
 class TaskFailed(ProtocolError):
@@ -132,17 +133,20 @@ async def outcome(
         case Task.Status.CANCELLED:
             raise ToolError("The task was cancelled.")
         case Task.Status.INPUT_REQUIRED:
-            dialogue.task = task_id
             questions = await context.runner.sync(partial(rows.questions, task))
+            if not questions:  # somebody else has answered them at this very moment
+                return await outcome(context, task_id, seconds, tool, since)
+            dialogue.task = task_id
             raise InputRequired({each.key: each.request for each in questions})
     return _later(task, tool)
 
 
 def _later(task: Task, tool: Tool | None) -> Result:
     """Where to ask for the result, in words for a model."""
-    far = f" So far: {task.message}" if task.message else ""
+    said = status_message(task)
+    far = f" So far: {said}" if said else ""
     text = (
-        f"This takes longer than a call may, and goes on as task {task.task_id}.{far} "
+        f"This takes longer than a call may, and goes on as task {task.task_id}.{far}\n"
         f'Call get_task_result with {{"task_id": "{task.task_id}"}} to have the result; it waits for a while.'
     )
     fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}

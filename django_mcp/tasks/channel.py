@@ -1,16 +1,15 @@
 """How the work of a task speaks: nobody holds a connection open for it, so what it says is kept for those who ask."""
 
-import asyncio
 import json
 import logging
+import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from django.db import connection, transaction
 
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import Inline
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.core.questions import Question
 from django_mcp.live import log
@@ -21,8 +20,7 @@ from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.tasks import rows
-
-T = TypeVar("T")
+from django_mcp.tasks.inline import CancellableInline
 
 logger = logging.getLogger("django_mcp")
 
@@ -88,7 +86,10 @@ class TaskChannel(StepChannel):
 
     def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """The last word counts, and the last message."""
-        said = _number(progress), None if total is None else _number(total), None if message is None else str(message)
+        if not math.isfinite(progress):  # JSON has no such number, and clients no use for one
+            return
+        text = None if message is None else rows.clean(str(message))
+        said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
         with self._lock:
             last = self._progress
             self._progress = said if message is not None or last is None else (*said[:2], last[2])
@@ -156,46 +157,3 @@ class TaskChannel(StepChannel):
 def _number(value: Any) -> float:
     """What is no int is a float, for neither a row nor JSON holds the others."""
     return value if type(value) is int else float(value)
-
-
-class CancellableInline(Inline):
-    """Everything in the thread of the task; what waits there can be stopped from another."""
-
-    def __init__(self) -> None:
-        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
-        self._cancelled = False
-        self._lock = threading.Lock()
-
-    async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Run it to its end, or until it is cancelled.
-
-        Raises:
-            Cancelled: it was.
-        """
-
-        async def run(**given: Any) -> T:
-            task = asyncio.current_task()
-            assert task is not None  # noqa: S101
-            with self._lock:
-                if self._cancelled:
-                    raise Cancelled
-                self._waiting = asyncio.get_running_loop(), task
-            try:
-                return await function(**given)
-            except asyncio.CancelledError:
-                if not self._cancelled:
-                    raise
-                raise Cancelled from None
-            finally:
-                with self._lock:
-                    self._waiting = None
-
-        return await super().coroutine(run, **keywords)
-
-    def cancel(self) -> None:
-        """Stop what waits, and what will."""
-        with self._lock:
-            self._cancelled = True
-            if self._waiting is not None:
-                loop, task = self._waiting
-                loop.call_soon_threadsafe(task.cancel)

@@ -12,9 +12,6 @@ from django_mcp.conf import settings
 from django_mcp.core.registry import every_server
 from django_mcp.tasks import engines
 
-IDLE = (".ImmediateBackend", ".DummyBackend")
-"""Backends that come with the framework, and hand nothing to anybody."""
-
 
 @register("django_mcp")
 def check_backend(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
@@ -45,7 +42,7 @@ def _is_default_used() -> bool:
     """Whether there are tasks, and they would go to the default backend."""
     given = _aliases().get(engines.DEFAULT, {}).get("BACKEND", "")
     has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
-    return has_tasks and given != "" and not given.endswith(IDLE)
+    return has_tasks and given != "" and given.rpartition(".")[2] not in engines.WITHOUT_WORKERS
 
 
 def _without_framework(alias: str | None) -> Iterator[CheckMessage]:

@@ -26,6 +26,8 @@ from django_mcp.tasks.running import run
 logger = logging.getLogger("django_mcp")
 
 PROCESS, DEFAULT = "process", "default"
+WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
+"""Backends that come with the framework, and hand nothing to anybody."""
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -126,8 +128,8 @@ def prepare() -> None:
 
 
 def has_workers(found: Any) -> bool:
-    """Whether a backend hands work to somebody else: those that come with the framework do not."""
-    return type(found).__name__ not in {"ImmediateBackend", "DummyBackend"}
+    """Whether a backend hands work to somebody else."""
+    return type(found).__name__ not in WITHOUT_WORKERS
 
 
 def start(task: Task) -> None:

@@ -5,11 +5,10 @@ from typing import Any
 
 from django_mcp.core.context import Context
 from django_mcp.core.extensions import Extension
-from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams, MissingClientCapability
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.calling import stop, take_answers
-from django_mcp.tasks.finding import look_up, task_id_of, unknown_task
+from django_mcp.tasks.finding import found, task_id_of
 from django_mcp.tasks.wire import detailed
 
 NAME = "io.modelcontextprotocol/tasks"
@@ -37,7 +36,7 @@ async def get_task(context: Context) -> Result:
 
 
 def _detailed(context: Context, task_id: str) -> dict[str, Any]:
-    return detailed(_found(context, task_id))
+    return detailed(found(context, task_id))
 
 
 async def update_task(context: Context) -> Result:
@@ -48,7 +47,7 @@ async def update_task(context: Context) -> Result:
         raise InvalidParams("\"params.inputResponses\" must be an object: question's key -> the client's result.")
 
     def update() -> None:
-        _found(context, task_id)
+        found(context, task_id)
         take_answers(context, task_id, responses)
 
     await context.runner.sync(update)
@@ -60,7 +59,7 @@ async def cancel_task(context: Context) -> Result:
     task_id = _task_id(context)
 
     def cancel() -> None:
-        _found(context, task_id)
+        found(context, task_id)
         stop(context, task_id)
 
     await context.runner.sync(cancel)
@@ -71,13 +70,6 @@ def _task_id(context: Context) -> str:
     if not is_declared(context.capabilities):
         raise not_declared(context.method)
     return task_id_of(context)
-
-
-def _found(context: Context, task_id: str) -> Task:
-    task = look_up(context, task_id)
-    if task is None:
-        raise unknown_task(task_id)
-    return task
 
 
 EXTENSION = Extension(

@@ -44,6 +44,13 @@ def task_id_of(context: Context) -> str:
     return task_id
 
 
-def unknown_task(task_id: str) -> InvalidParams:
-    """For a task that does not exist, or is not this caller's to know, or was kept long enough."""
-    return InvalidParams(f"Unknown task: {task_id[:100]!r}. It may have expired.")
+def found(context: Context, task_id: str) -> Task:
+    """The same as ``look_up``, for methods whose answer is that task. Blocks.
+
+    Raises:
+        InvalidParams: it does not exist, or is not this caller's to know, or was kept long enough.
+    """
+    task = look_up(context, task_id)
+    if task is None:
+        raise InvalidParams(f"Unknown task: {task_id[:100]!r}. It may have expired.")
+    return task

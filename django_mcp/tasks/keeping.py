@@ -8,11 +8,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from django.db import Error as DatabaseError
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import refresh_connections
@@ -64,7 +64,7 @@ class Keeper:
             self._queued.discard(task_id)
 
     def forget(self, channel: TaskChannel) -> None:
-        """It does not any more. The next run of the same task may be here already."""
+        """A run is over. The next one of the same task may be here already."""
         with self._lock:
             if self._running.get(channel.task.task_id) is channel:
                 del self._running[channel.task.task_id]
@@ -104,24 +104,32 @@ class Keeper:
                     rows.renew(held)
                     renewed = time.monotonic()
                     self.look_after()
-                for channel in running.values():
-                    channel.flush()
-                working = rows.still_working(held)
+                self._save_and_stop(running, held)
+                self._failing = False
             except DatabaseError as error:
                 # What it says is said again next time; the work itself goes on.
                 if not self._failing:
                     logger.warning("the state of running tasks cannot be saved just now, trying again: %s", error)
                 self._failing = True
                 refresh_connections(math.inf)
-                continue
             except Exception:  # without this thread all that runs here would be taken for dead
                 logger.exception("the state of running tasks cannot be saved")
-                continue
-            self._failing = False
-            for task_id, channel in running.items():
-                if task_id not in working and not channel.is_settled:
-                    channel.cancel()
         connections.close_all()
+
+    def _save_and_stop(self, running: Mapping[str, TaskChannel], held: Mapping[str, str]) -> None:
+        for channel in running.values():
+            try:
+                channel.flush()
+            except (OperationalError, InterfaceError):
+                raise
+            except Exception:  # of one task, which the others are not to wait for
+                logger.exception("what %s says cannot be saved", channel.task)
+        working = rows.still_working(held)
+        for task_id, channel in running.items():
+            if task_id not in working and not channel.is_settled:
+                channel.cancel()
+        for task_id in held.keys() - running.keys() - working:  # nor does it wait for its turn any more
+            self.skip(task_id)
 
     def _held(self) -> dict[str, str]:
         running = {task_id: channel.task.worker for task_id, channel in self._running.items()}

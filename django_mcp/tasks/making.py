@@ -59,34 +59,35 @@ def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
 
 
 def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None) -> Task:
-    principal, server = context.principal, context.server
-    if rows.unfinished(principal, server) >= settings.TASKS_PER_CALLER:
+    if rows.unfinished(context.principal, context.server) >= settings.TASKS_PER_CALLER:
         raise ToolError(
             f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
             "or cancel it."
         )
-    user = context.user
     with transaction.atomic():
-        task = rows.make(
-            _seconds(context),
-            server=server.name,
-            tool=tool.name,
-            principal_kind=principal.kind,
-            principal_id=principal.id,
-            user=user if isinstance(user, get_user_model()) and user.pk is not None else None,
-            caller=saved(context),
-            client=context.client._asdict(),
-            capabilities=dict(context.capabilities),
-            request={
-                "method": context.method,
-                "params": {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST},
-            },
-            dialogue=context.channel.dialogue.to_json(),
-            backend=engine().name,
-        )
+        task = rows.make(_seconds(context), **_fields(context, tool))
         if repeat is not None and not repeat.note_task(task.task_id, before):
             raise _Slower
     return task
+
+
+def _fields(context: Context, tool: Tool) -> dict[str, Any]:
+    """Of the row: all it takes to make the call again."""
+    principal, user = context.principal, context.user
+    params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
+    return {
+        "server": context.server.name,
+        "tool": tool.name,
+        "principal_kind": principal.kind,
+        "principal_id": principal.id,
+        "user": user if isinstance(user, get_user_model()) and user.pk is not None else None,
+        "caller": saved(context),
+        "client": context.client._asdict(),
+        "capabilities": dict(context.capabilities),
+        "request": {"method": context.method, "params": params},
+        "dialogue": context.channel.dialogue.to_json(),
+        "backend": engine().name,
+    }
 
 
 def _seconds(context: Context) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
@@ -154,23 +154,23 @@ def note(task: Task, progress: float, total: float | None, message: str | None) 
     """Save how far a task is; False where it is not held any more."""
     fields: dict[str, Any] = {"progress": progress, "total": total, "updated": timezone.now()}
     if message is not None:
-        fields["message"] = _clean(message)
+        fields["message"] = clean(message)
     if not _held(task).update(**fields):
         return False
     tell(task.task_id, progress=[progress, total, message])
     return True
 
 
-def _clean(message: str) -> str:
-    """Without what PostgreSQL refuses to store."""
-    return message.replace("\0", "")
+def clean(message: str) -> str:
+    """Without what cannot be stored, or sent: NUL in PostgreSQL, half of a surrogate pair anywhere."""
+    return message.replace("\0", "").encode(errors="replace").decode()
 
 
 def finish(task: Task, **outcome: Any) -> bool:
     """End a task that is held: ``result`` or ``error``. False where it is not held any more."""
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
     if "message" in outcome:
-        outcome["message"] = _clean(outcome["message"])
+        outcome["message"] = clean(outcome["message"])
     with transaction.atomic():
         if not _held(task).update(status=status, updated=timezone.now(), lease=None, **outcome):
             return False
@@ -245,19 +245,22 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
     Of several who bring the last answers at once, one gets True.
     """
     with transaction.atomic():
-        changed = 0
-        for key, response in responses.items():
-            if "\0" not in key:
-                pending = task.inputs.filter(key=key, answer__isnull=True)
-                changed += pending.update(answer={"result": response})
-        if not changed:
+        asking = Task.objects.filter(pk=task.pk, status=Task.Status.INPUT_REQUIRED)
+        # First of all, for it locks the row: two who answer at once do not see each other's answers, and each would
+        # leave it to the other to let the task go on.
+        if not asking.update(status=Task.Status.INPUT_REQUIRED):
             return False
-        still_open = TaskInput.objects.filter(task=OuterRef("pk"), answer__isnull=True)
-        asking = Task.objects.filter(pk=task.pk, status=Task.Status.INPUT_REQUIRED).exclude(Exists(still_open))
-        now = timezone.now()
-        if not asking.update(status=Task.Status.WORKING, updated=now, worker="", lease=lease_end()):
+        waiting = questions(task)
+        given = [each for each in waiting if each.key in responses]
+        for each in given:
+            each.answer = {"result": responses[each.key]}
+            each.save(update_fields=["answer"])
+        if not given:
+            return False
+        if len(given) < len(waiting):
             tell(task.task_id, status=Task.Status.INPUT_REQUIRED)
             return False
+        asking.update(status=Task.Status.WORKING, updated=timezone.now(), worker="", lease=lease_end())
         tell(task.task_id, status=Task.Status.WORKING)
     return True
 

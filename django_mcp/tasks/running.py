@@ -32,6 +32,8 @@ logger = logging.getLogger("django_mcp")
 
 T = TypeVar("T")
 
+DatabaseAway = OperationalError, InterfaceError
+
 
 def worker_name() -> str:
     """What one run is called in leases: where it is, and what no other has."""
@@ -46,6 +48,7 @@ def run(task_id: str) -> None:
         if task is not None:
             _keep_and_run(task)
     except BaseException:  # the process is told to stop, or the database is gone for good
+        keeper.skip(task_id)  # what was never begun here is not held here
         with suppress(Exception):
             rows.release({task_id: worker})
         raise
@@ -73,13 +76,23 @@ def _run(task: Task, channel: TaskChannel) -> None:
         save = partial(rows.finish, task, error=_readable(error), message=error.message)
     except Exception:
         logger.exception("%s could not be run", task)
-        broken = InternalError("Something went wrong on the server.")
-        save = partial(rows.finish, task, error=broken.to_wire(), message=broken.message)
+        save = partial(_broken, task)
     try:
         _surely(channel.flush)
     except Exception:  # the outcome is worth more than what was said on the way
         logger.exception("what %s said could not be saved", task)
-    _surely(save)
+    try:
+        _surely(save)
+    except DatabaseAway:
+        raise
+    except Exception:
+        logger.exception("what came of %s could not be saved", task)
+        _surely(partial(_broken, task))
+
+
+def _broken(task: Task) -> bool:
+    error = InternalError("Something went wrong on the server.")
+    return rows.finish(task, error=error.to_wire(), message=error.message)
 
 
 def _readable(error: ProtocolError) -> dict[str, Any]:
@@ -87,7 +100,7 @@ def _readable(error: ProtocolError) -> dict[str, Any]:
     try:
         return dict(plain(error.to_wire()))
     except InternalError:
-        return {"code": error.code, "message": error.message}
+        return {"code": error.code, "message": rows.clean(error.message)}
 
 
 def _served(task: Task, channel: TaskChannel) -> Callable[[], object]:
@@ -109,7 +122,7 @@ def _surely(function: Callable[[], T]) -> T:
     while True:
         try:
             return function()
-        except (OperationalError, InterfaceError):
+        except DatabaseAway:
             if time.monotonic() > until:
                 raise
             connection.close_if_unusable_or_obsolete()

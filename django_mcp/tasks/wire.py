@@ -32,7 +32,11 @@ def detailed(task: Task) -> dict[str, Any]:
         case Task.Status.FAILED:
             fields["error"] = task.error
         case Task.Status.INPUT_REQUIRED:
-            fields["inputRequests"] = {each.key: each.request for each in rows.questions(task)}
+            questions = rows.questions(task)
+            if not questions:  # they were answered at this very moment
+                task.refresh_from_db()
+                return detailed(task)
+            fields["inputRequests"] = {each.key: each.request for each in questions}
     return fields
 
 

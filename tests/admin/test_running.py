@@ -206,3 +206,15 @@ def test_a_session_that_is_ended_is_gone(browser: Browser, session: Session, way
     assert not Session.objects.filter(pk=session.pk).exists()
     entries = LogEntry.objects.filter(object_id=str(session.pk))
     assert entries.count() == 1
+
+
+@pytest.mark.parametrize("kind", ["session", "oauth", "api_key"])
+@pytest.mark.parametrize("id", ["desk", "", "9" * 60, ":7"])
+def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Browser, kind: str, id: str) -> None:  # noqa: A002
+    open_session(server, Principal(kind, id, None), "2025-11-25", {"name": "desk"}, {})
+    assert f"{kind} {id}".strip() in words(page(browser, SESSIONS))
+    caller = {"principal_kind": kind, "principal_id": id}
+    rows.make(
+        server="default", tool="work", backend="process", request={"method": "tools/call", "params": {}}, **caller
+    )
+    assert f"{kind} {id}".strip() in words(page(browser, TASKS))

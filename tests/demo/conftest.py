@@ -11,8 +11,9 @@ from django.core.management import call_command
 from demo_project.travel.endpoints import open_, staff
 from demo_project.travel.models import Report
 from django_mcp import server as agency
-from django_mcp.models import Event, Task
+from django_mcp.models import Event
 from tests.clients import urls
+from tests.conftest import end_tasks
 
 TODAY = datetime.date(2026, 6, 15)
 
@@ -41,5 +42,5 @@ def travel(loaded: None, db: None) -> None:
 def nothing_left(open_database: None) -> Iterator[None]:
     """Lets worker threads reach the database, and clears away what tasks leave in it."""
     yield
-    for model in (Task, Report):
-        model.objects.all().delete()
+    end_tasks()
+    Report.objects.all().delete()

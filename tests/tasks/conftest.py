@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from django_mcp.models import Task
-from django_mcp.tasks.keeping import keeper
 from tests.behaviour.conftest import kind, make_user, room, rows  # noqa: F401 - fixtures
 from tests.conversation import Conversation
-from tests.exchange import Room, eventually
+from tests.exchange import Room
 from tests.tasks.clients import TaskClient, knows_tasks, unaware
 from tests.tasks.gates import Gate
 
@@ -23,11 +21,9 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def _no_tasks_left(open_database: None, gate: Gate) -> Iterator[None]:
+    """What waits goes on before whatever runs is waited for."""
     yield
     gate.open()
-    Task.objects.filter(status__in=[Task.Status.WORKING, Task.Status.INPUT_REQUIRED]).update(status="cancelled")
-    eventually(lambda: not (keeper._running or keeper._queued), "a task does not end")
-    Task.objects.all().delete()
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_answers_and_cancellations_take_few(server: MCPServer, client: TaskClien
     assert len(counted(lambda: client.cancel(task_id))) <= 5
     task_id = client.call("work")
     client.asked(task_id)
-    assert len(counted(lambda: client.update(task_id, {"sure": accept(confirm=True)}))) <= 7
+    assert len(counted(lambda: client.update(task_id, {"sure": accept(confirm=True)}))) <= 8
     client.ended(task_id)
 
 

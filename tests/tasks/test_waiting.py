@@ -234,6 +234,23 @@ def test_what_takes_too_long_is_to_be_asked_for_later(server: MCPServer, waiting
     assert later(waiting, task_id).text == "done"
 
 
+def test_who_is_to_ask_later_reads_how_far_it_is(server: MCPServer, waiting: Conversation, gate: Gate) -> None:
+    def work(ctx: Context) -> str:
+        ctx.report_progress(1, 2, "Half")
+        gate.wait()
+        return "done"
+
+    add(server, work, read_only=True)
+    with soon():
+        waiting.call("work")
+        eventually(lambda: the_task().progress, "the progress is not saved")
+        task_id = the_task().task_id
+        told = later(waiting, task_id).text
+    gate.open()
+    assert f"as task {task_id}. So far: Half (1 of 2)\nCall get_task_result" in told
+    assert later(waiting, task_id).text == "done"
+
+
 def test_with_an_output_schema_the_words_are_an_error_and_the_result_is_structured(
     server: MCPServer, waiting: Conversation, gate: Gate
 ) -> None:

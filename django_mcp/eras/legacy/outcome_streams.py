@@ -12,7 +12,7 @@ from django_mcp.eras.base import KEEP_ALIVE, Event, notification
 from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.channel import RETRY_MS
 from django_mcp.eras.legacy.task_questions import event_id, unseen
-from django_mcp.eras.legacy.tasks import ended, found, related
+from django_mcp.eras.legacy.tasks import ended, related
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
 from django_mcp.live.patience import patiently
@@ -21,6 +21,7 @@ from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
 from django_mcp.protocol.jsonrpc import encode_error
 from django_mcp.tasks import rows
+from django_mcp.tasks.finding import found
 
 
 class Speech(NamedTuple):
@@ -106,6 +107,8 @@ class Waiting:
         try:
             task = found(self.context, self.task_id)
             if task.is_over:
+                if self.call is not None:  # whoever lost the answer may still come back for it
+                    Call.objects.filter(pk=self.call.pk).update(status=Call.Status.ENDED)
                 return Speech([Event(ended(self.context.request_id, task))], is_last=True)
             if self._words is None:
                 self._words = Words(task, self.context, None if self._session is None else self._session.log_level)

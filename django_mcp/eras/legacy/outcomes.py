@@ -15,11 +15,11 @@ from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for
 from django_mcp.eras.legacy import calls
 from django_mcp.eras.legacy.channel import RETRY_MS
 from django_mcp.eras.legacy.outcome_streams import Waiting
-from django_mcp.eras.legacy.tasks import ended, found
+from django_mcp.eras.legacy.tasks import ended
 from django_mcp.models import Call, Session, Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.tasks.finding import task_id_of
+from django_mcp.tasks.finding import found, task_id_of
 from django_mcp.tasks.waiting import wait
 
 

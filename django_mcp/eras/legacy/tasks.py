@@ -21,7 +21,7 @@ from django_mcp.protocol.jsonrpc import encode_error, encode_result
 from django_mcp.tasks import rows
 from django_mcp.tasks.calling import TaskFailed, stop
 from django_mcp.tasks.extension import NAME
-from django_mcp.tasks.finding import look_up, task_id_of, unknown_task
+from django_mcp.tasks.finding import found, task_id_of
 from django_mcp.tasks.wire import poll_interval_ms, status_message, timestamp, ttl_ms
 
 VERSION = "2025-11-25"
@@ -74,18 +74,6 @@ def _first_words(result: Mapping[str, Any]) -> str:
 def related(task_id: str) -> dict[str, Any]:
     """``_meta`` of what belongs to a task (2025-11-25, Tasks, Associating Task-Related Messages)."""
     return {RELATED: {"taskId": task_id}}
-
-
-def found(context: Context, task_id: str) -> Task:
-    """The caller's task. Blocks.
-
-    Raises:
-        InvalidParams: there is none such.
-    """
-    task = look_up(context, task_id)
-    if task is None:
-        raise unknown_task(task_id)
-    return task
 
 
 # Methods

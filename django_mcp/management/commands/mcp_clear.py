@@ -13,7 +13,7 @@ class Command(BaseCommand):
     ``clearsessions``; and ``cleartokens`` with it, where there is an authorization server.
     """
 
-    help = "Delete expired MCP sessions, calls, events and steps, and self-registered OAuth clients out of use."
+    help = "Delete expired MCP sessions, calls, tasks, events and steps, and self-registered OAuth clients out of use."
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
         """Delete them and say how many there were."""

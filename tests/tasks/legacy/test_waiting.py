@@ -10,7 +10,7 @@ from django.conf import settings
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Context, MCPServer, tool
+from django_mcp import Context, MCPServer, models, tool
 from django_mcp.models import Task
 from tests.clients import LEGACY
 from tests.conversation import Call as Waiting
@@ -262,3 +262,17 @@ def test_without_a_session_nobody_can_come_back(sessionless: Conversation, work:
     assert "tasks/get" in error["message"]
     work.end()
     assert sessionless.request("tasks/result", {"taskId": task_id}).text == "waited"
+
+
+@pytest.mark.parametrize("edge", ["asgi", "view", "view under asgi"])
+def test_whoever_has_the_answer_waits_no_more(talk: Conversation, work: Work) -> None:
+    task_id = begun(talk, "ask")
+    call = wait_for(talk, task_id)
+    assert call.next() is not None  # the question
+    assert models.Call.objects.get().status == models.Call.Status.ASKING
+    assert talk.request("tasks/cancel", {"taskId": task_id}).result["status"] == "cancelled"
+    assert "error" in [*call][-1]
+    assert models.Call.objects.get().status == models.Call.Status.ENDED
+    call.come_back()
+    call.ids.clear()
+    assert "error" in (call.next() or {})
