@@ -31,7 +31,7 @@ def test_it_finds_a_tool_that_asks_and_answers_it(interactive: Site, mode: str) 
             return listed, found, await client.call_tool("call_tool", arguments)
 
     listed, found, called = asyncio.run(main())
-    assert listed == ["search_tools", "call_tool"]
+    assert listed == ["search_tools", "call_tool", "get_task_result"]
     assert found.structured_content["tools"][0]["inputSchema"]["required"] == ["message"]
     assert [question.message for question in person.asked] == ["Who are you?"]
     assert "ada@example.com" in called.content[0].text

@@ -39,6 +39,9 @@ def site(
     copy = tmp_path / "agency.sqlite3"
     with sqlite3.connect(database) as theirs, sqlite3.connect(copy) as ours:
         theirs.backup(ours)
+        # What other tests left unfinished there would be taken up here, and may never end.
+        for table in ("django_mcp_taskinput", "django_mcp_task"):
+            ours.execute(f"DELETE FROM {table}")
     manage(copy, "migrate", "--verbosity", "0", project=PROJECT)
     made = Site("uvicorn", copy, tmp_path / "output.txt", PROJECT)
     made.start()
