@@ -45,7 +45,8 @@ def site(
     manage(copy, "migrate", "--verbosity", "0", project=PROJECT)
     made = Site("uvicorn", copy, tmp_path / "output.txt", PROJECT)
     made.start()
-    worker = RunningServer([*COMMANDS[request.param], queue], 0, None, environment(copy, PROJECT), tmp_path)
+    own = {**environment(copy, PROJECT), "DATABASE_URL": ""}
+    worker = RunningServer([*COMMANDS[request.param], queue], 0, None, own, tmp_path)
     yield made
     worker.end()
     made.stop()
