@@ -2,7 +2,10 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from typing import Any
 
+from django_mcp import Context
 from tests.exchange import WITHIN
 
 
@@ -31,3 +34,25 @@ class Gate:
     def open(self) -> None:
         """Let everybody through."""
         self._event.set()
+
+
+def endless(kind: str, gate: Gate, rows: Callable[[str], object], ended: list[str]) -> Callable[..., Any]:
+    """A tool, ``"sync"`` or ``"async"``, that runs until it is stopped, and says in *ended* that it was."""
+
+    def plain(ctx: Context) -> str:
+        rows("written")
+        gate.came.set()
+        try:
+            while True:
+                ctx.check_cancelled()
+        finally:
+            ended.append("ended")
+
+    async def coroutine() -> str:
+        try:
+            await gate.await_()
+            return "done"
+        finally:
+            ended.append("ended")
+
+    return plain if kind == "sync" else coroutine

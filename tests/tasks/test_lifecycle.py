@@ -18,7 +18,7 @@ from tests.clients import LEGACY, META
 from tests.conversation import Conversation
 from tests.exchange import Room
 from tests.tasks.clients import TaskClient, knows_tasks
-from tests.tasks.gates import Gate
+from tests.tasks.gates import Gate, endless
 
 REQUIRED = {"requiredCapabilities": {"extensions": {NAME: {}}}}
 METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
@@ -138,24 +138,7 @@ def test_a_cancelled_task_is_stopped_and_leaves_nothing(
     server: MCPServer, client: TaskClient, gate: Gate, rows: Any, kind: str
 ) -> None:
     ended: list[str] = []
-
-    def plain(ctx: Context) -> str:
-        rows("written")
-        gate.came.set()
-        try:
-            while True:
-                ctx.check_cancelled()
-        finally:
-            ended.append("ended")
-
-    async def coroutine() -> str:
-        try:
-            await gate.await_()
-            return "done"
-        finally:
-            ended.append("ended")
-
-    add(server, plain if kind == "sync" else coroutine)
+    add(server, endless(kind, gate, rows, ended))
     task_id = client.call("work")
     gate.reached()
     assert set(client.cancel(task_id)) == {"resultType", "_meta"}

@@ -20,7 +20,7 @@ from tests.clients import META
 from tests.conversation import Conversation, Outcome, accept
 from tests.exchange import eventually
 from tests.tasks.clients import TaskClient
-from tests.tasks.gates import Gate
+from tests.tasks.gates import Gate, endless
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
 ANNA = accept(name="Anna")
@@ -172,24 +172,7 @@ def test_who_closes_the_connection_cancels_the_task(
     server: MCPServer, waiting: Conversation, gate: Gate, rows: Any, kind: str
 ) -> None:
     ended: list[str] = []
-
-    def plain(ctx: Context) -> str:
-        rows("written")
-        gate.came.set()
-        try:
-            while True:
-                ctx.check_cancelled()
-        finally:
-            ended.append("ended")
-
-    async def coroutine() -> str:
-        try:
-            await gate.await_()
-            return "done"
-        finally:
-            ended.append("ended")
-
-    add(server, plain if kind == "sync" else coroutine)
+    add(server, endless(kind, gate, rows, ended))
     call = waiting.begin_call("work")
     gate.reached()
     call.exchange.leave()
