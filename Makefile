@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance auth-check format bench bench-rows clean require-python environment-dev
+.PHONY: help demo test lint types migrations pytest conformance auth-check format bench bench-rows bench-pages clean require-python environment-dev
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: environment-dev ## Measure requests per second (ARGS="--help")
 
 bench-rows: environment-dev ## Measure calls on a table of a million rows (ARGS="--help")
 	$(BIN)/python -m benchmarks.million $(ARGS)
+
+bench-pages: environment-dev ## Measure the admin's pages on a log of a million calls (ARGS="--help")
+	$(BIN)/python -m benchmarks.pages $(ARGS)
 
 clean: ## Remove the virtual environment, the demo's database and every cache
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -115,6 +115,10 @@ STATIC_URL = "static/"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "index"
 
+# Mail is kept, to be read at /outbox/.
+EMAIL_BACKEND = "demo_project.travel.outbox.OutboxBackend"
+DEFAULT_FROM_EMAIL = "Travel agency <trips@travel.example>"
+
 # The API is for the site's own pages; its tools know their caller from the endpoint.
 REST_FRAMEWORK = {"DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"]}
 

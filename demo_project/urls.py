@@ -5,12 +5,13 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from demo_project.travel.api import router
-from demo_project.travel.views import SignIn, book, departures, index
+from demo_project.travel.views import SignIn, book, departures, index, outbox
 
 urlpatterns = [
     path("", index, name="index"),
     path("book/", book, name="book"),
     path("departures/<slug:airport>/", departures, name="departures"),
+    path("outbox/", outbox, name="outbox"),
     path("accounts/login/", SignIn.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),

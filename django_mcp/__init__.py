@@ -20,6 +20,7 @@ from django_mcp.core.permissions import notify_rights_changed
 from django_mcp.core.principal import Principal
 from django_mcp.core.questions import Elicitation, Elicited, Root, Roots, Sampled, Sampling, URLElicitation
 from django_mcp.core.registry import MCPServer, server
+from django_mcp.core.signals import call_logged
 from django_mcp.exposure.admin_sites import from_admin
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.instances import Rows
@@ -28,6 +29,7 @@ from django_mcp.exposure.registration import register
 from django_mcp.primitives.generators import Progress
 from django_mcp.primitives.mirrors import Header
 from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.secrets import Secret
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.uploads import Upload
 from django_mcp.protocol.content import (
@@ -76,6 +78,7 @@ __all__ = [
     "Rows",
     "Sampled",
     "Sampling",
+    "Secret",
     "SiteSession",
     "TextContent",
     "ToolError",
@@ -85,6 +88,7 @@ __all__ = [
     "URLElicitation",
     "Upload",
     "__version__",
+    "call_logged",
     "form_tool",
     "from_admin",
     "notify_rights_changed",

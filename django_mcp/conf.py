@@ -72,6 +72,31 @@ class Settings:
     """How often clients are told to ask how far a task is."""
     TASKS_PER_CALLER: int = 20
     """The most unfinished tasks of one caller."""
+    ASK_BY_DEFAULT: str = "destructive"
+    """Calls of which tools somebody has to approve where nothing was decided about them: those that are
+    ``"destructive"`` as they say themselves, all ``"writes"`` (what is not read-only), or ``"nothing"``."""
+    APPROVAL_SECONDS: int = 24 * 60 * 60
+    """How long a call waits for somebody to approve it; then it is refused."""
+    APPROVED_SECONDS: int = 60 * 60
+    """How long an approved call may be made."""
+    APPROVAL_WAIT_SECONDS: float = 25.0
+    """How long a client that knows no tasks waits for the decision, before it is told to make the call again later."""
+    APPROVALS_PER_CALLER: int = 20
+    """The most calls of one caller that wait for approval."""
+    SELF_APPROVAL: bool = False
+    """Let people approve calls that were made in their own name."""
+    APPROVAL_LOG_DAYS: int | None = 365
+    """How long it is kept who approved or refused which call; None for ever."""
+    APPROVAL_EMAILS: tuple[str, ...] = ()
+    """Addresses that are told when a call waits for approval; ``"approvers"`` among them for all who may decide."""
+    APPROVAL_WEBHOOK: str | None = None
+    """A URL that is told too, by POST (Standard Webhooks)."""
+    APPROVAL_WEBHOOK_SECRET: str | None = None
+    """With which these are signed: ``whsec_`` and Base64, or any other text."""
+    HOLD_CHANGED_TOOLS: bool = False
+    """Let a tool not be used whose name, description, schema or hints changed, until somebody accepts it."""
+    POLICY_SECONDS: float = 0.5
+    """How long it takes at most until what people decide about tools counts in every process."""
     SESSION_SECONDS: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
     INPUT_SECONDS: int = 60 * 60
@@ -102,10 +127,44 @@ class Settings:
     """The longest life of an API key."""
     API_KEYS_IN_URL: bool = False
     """Take API keys as ``?api_key=…`` too, which proxies and browsers log, for clients that take nothing else."""
+    LOG_CALLS: bool = True
+    """Write a row of ``ToolCall`` for each list, read and call, where the endpoint does not say."""
+    CALL_LOG_DAYS: int | None = 90
+    """How long such a row is kept; None for ever."""
+    LOG_ARGUMENTS: bool = True
+    """Keep the arguments of calls in it, without secrets and cut short."""
+    REDACTED_ARGUMENTS: tuple[str, ...] = (
+        "password",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "secret",
+        "token",
+        "api_key",
+        "private_key",
+        "access_key",
+        "credential",
+        "authorization",
+        "cookie",
+        "card",
+        "cvv",
+        "cvc",
+        "iban",
+        "ssn",
+        "otp",
+    )
+    """What arguments with secrets are called: as a word of the name, or inside of one from five letters on."""
 
 
 MAY_BE_ZERO = {"REFRESH_GRACE_SECONDS", "SEARCH_TOOLS"}
-MAY_BE_NONE = {"OAUTH_PATH", "REGISTRATION_RATE", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT"}
+MAY_BE_NONE = {
+    "OAUTH_PATH",
+    "REGISTRATION_RATE",
+    "OUTPUT_LIMIT",
+    "BINARY_OUTPUT_LIMIT",
+    "CALL_LOG_DAYS",
+    "APPROVAL_LOG_DAYS",
+}
 NUMBERS = {"TOOL_TIMEOUT"}
 """What is a number although its default is none."""
 

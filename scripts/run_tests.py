@@ -12,6 +12,8 @@ import sys
 
 MEET_A_DATABASE = (
     "tests/admin",
+    "tests/approvals",
+    "tests/audit",
     "tests/auth",
     "tests/behaviour",
     "tests/core",
@@ -20,6 +22,7 @@ MEET_A_DATABASE = (
     "tests/exposure",
     "tests/live",
     "tests/oauth",
+    "tests/policies",
     "tests/tasks",
 )
 

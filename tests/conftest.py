@@ -16,13 +16,32 @@ from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
+from django_mcp.audit import queries
+from django_mcp.audit.writing import log_pool
 from django_mcp.core import registry
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.models import Call, Event, PendingRequest, Session, Step, Task
+from django_mcp.core.observing import watching
+from django_mcp.core.policies import NONE, book
+from django_mcp.models import (
+    Approval,
+    Call,
+    Event,
+    PendingRequest,
+    Session,
+    StandingApproval,
+    Step,
+    Task,
+    ToolCall,
+    ToolPolicy,
+)
+from django_mcp.policies import reading
 from django_mcp.tasks.engines import _pool as task_pool
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.rows import UNFINISHED
 from tests.clients import EDGES, LEGACY, MODERN, Client
+
+for _each in registry.every_server():  # what the demo's tools say of themselves; see the fixture ``policies``
+    _each.policies = NONE
 
 SERVICES = {"DATABASE_URL": "PostgreSQL", "REDIS_URL": "Redis"}
 
@@ -83,6 +102,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         made = setup_databases(verbosity=0, interactive=False)
     yield
     shared_pool().close()
+    log_pool().close()
     task_pool().close()
     with django_db_blocker.unblock():
         wait_for_others()
@@ -91,6 +111,25 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     if name := settings.DATABASES["default"].get("TEST", {}).get("NAME"):
         for beside in ("-wal", "-shm"):
             Path(f"{name}{beside}").unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def _undecided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is decided about tools, and nobody looks, in tests without the fixture ``policies``."""
+    if "policies" not in request.fixturenames:
+        monkeypatch.setattr(book, "renew", None)
+        book.expire()
+    yield
+    for each in registry.every_server():
+        each.policies = NONE
+
+
+@pytest.fixture
+def policies(monkeypatch: pytest.MonkeyPatch, open_database: None) -> None:
+    """What was decided about tools counts, and is looked at before each call."""
+    monkeypatch.setattr(book, "renew", lambda: reading.renew() and 0.0)
+    monkeypatch.setattr(book, "is_read", False)
+    book.expire()
 
 
 @pytest.fixture
@@ -147,7 +186,7 @@ def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[Non
         Event.objects.all().delete()  # of users whom other tests made: what was told of their rights
         yield
         end_tasks()
-        for model in (PendingRequest, Call, Session, Event, Step, Task):
+        for model in (PendingRequest, Call, Session, Event, Step, Approval, StandingApproval, Task, ToolPolicy):
             model.objects.all().delete()
 
 
@@ -160,3 +199,20 @@ def end_tasks() -> None:
     while keeper._running or keeper._queued:
         assert time.monotonic() < deadline, f"a task does not end: {[*keeper._running, *keeper._queued]}"
         time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests have no database for the log of calls: without the fixture ``call_log`` nothing is written."""
+    if "call_log" not in request.fixturenames:
+        monkeypatch.setattr(watching, "observer", None)
+
+
+@pytest.fixture
+def call_log(open_database: None) -> Iterator[Callable[[], list[ToolCall]]]:
+    """The log of calls is on; gives what is in it, the oldest first."""
+    ToolCall.objects.all().delete()
+    shared_pool().close()  # connections of threads that began in a test without it count no queries
+    queries.install()
+    yield lambda: list(ToolCall.objects.order_by("pk"))
+    ToolCall.objects.all().delete()

@@ -101,3 +101,10 @@ class ReportAdmin(admin.ModelAdmin):
     list_select_related = ["owner"]
     search_fields = ["title", "owner__username"]
     autocomplete_fields = ["owner"]
+
+
+@admin.register(models.SentEmail)
+class SentEmailAdmin(admin.ModelAdmin):
+    list_display = ["subject", "recipients", "sent"]
+    search_fields = ["subject", "recipients", "body"]
+    date_hierarchy = "sent"

@@ -46,6 +46,31 @@ class NotWantedError(Exception):
         self.action = action
 
 
+def what_is_booked(
+    ctx: Context, city: str, check_in: datetime.date, nights: int, travellers: int, hotel: str, flight: str
+) -> str:
+    """For the person of the agency who is asked first: what the traveller is then asked to confirm.
+
+    Raises:
+        ToolError: it cannot be booked.
+    """
+    place = city_or_tool_error(city)
+    try:
+        bookings.check_day(place, check_in)
+        free = bookings.free_hotels(place, check_in, nights, travellers)
+        there = bookings.flight_there(place, flight, check_in, travellers) if flight else None
+        if hotel:
+            offer = Offer(bookings.hotel_called(hotel, free), check_in, nights, travellers, there)
+            return f"For {ctx.user.get_username()}, in {place.name}:\n{offer}"
+    except NotAvailableError as error:
+        raise ToolError(f"Nothing was booked. {error}") from None
+    prices = [Offer(each, check_in, nights, travellers, there).total(insured=False) for each in free]
+    return (
+        f"For {ctx.user.get_username()}, in {place.name}: {results.count(nights, 'night')} from {check_in} for "
+        f"{results.count(travellers, 'traveller')}, in a hotel they choose: €{min(prices):.2f} to €{max(prices):.2f}."
+    )
+
+
 @tool(
     title="Book a hotel",
     icons=[BED],
@@ -54,6 +79,8 @@ class NotWantedError(Exception):
     idempotent=False,
     open_world=False,
     scopes=["travel:write"],
+    policy="ask",
+    preview=what_is_booked,
 )
 def book_hotel(
     ctx: Context,

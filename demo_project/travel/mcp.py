@@ -24,6 +24,7 @@ from demo_project.travel import (
     existing,  # noqa: F401 - its tools and prompt
     flights,
     importing,  # noqa: F401 - its tool
+    mailing,  # noqa: F401 - its tool
     reports,  # noqa: F401 - its tool and resource
     results,
     staff,  # noqa: F401 - its tools
@@ -263,9 +264,10 @@ def guide() -> str:
         "* Flights: the tool `search_flights`, or `travel://flights/{origin}/{destination}` for the next ones. "
         "`find_best_flight` looks at several days and lets your model choose. "
         "`departures_board` has what leaves an airport soon.\n"
-        "* Hotels: `search_hotels`. The tool `book_hotel` asks the traveller before it books; "
+        "* Hotels: `search_hotels`. The tool `book_hotel` asks the agency, and then the traveller, before it books; "
         "`hold_rooms` holds them until the agency has called back.\n"
-        "* Your own bookings: `search_bookings`, and `cancel_booking` for one that has not begun.\n"
+        "* Your own bookings: `search_bookings`, and `cancel_booking` for one that has not begun. "
+        "`send_email` writes to travellers, once the agency has approved it.\n"
         "* Weather: `check_weather` for a day, `weather_current` for now, `weather://forecast/{city}/{date}`.\n"
         f"* Things to do: `travel://activities/{{city}}/{{category}}`, with category one of {categories}.\n"
         f"* What customers like: `travel://preferences/{{region}}`, with region one of {regions}.\n"

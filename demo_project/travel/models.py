@@ -418,3 +418,21 @@ class Report(models.Model):
     def uri(self) -> str:
         """Where clients read it."""
         return f"travel://reports/{self.pk}"
+
+
+class SentEmail(models.Model):
+    """A mail of the demo, which is kept here instead of being sent."""
+
+    sender = models.CharField(max_length=200)
+    recipients = models.CharField(max_length=1000)
+    subject = models.CharField(max_length=200)
+    body = models.TextField()
+    sent = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-sent"]
+        verbose_name = "e-mail"
+        verbose_name_plural = "e-mails"
+
+    def __str__(self) -> str:
+        return self.subject

@@ -15,4 +15,5 @@ SAMPLE_USERS: tuple[SampleUser, ...] = (
     SampleUser("admin", "admin", "superuser"),
     SampleUser("anna", "travel-anna", "agent"),
     SampleUser("ben", "travel-ben", "customer"),
+    SampleUser("tim", "travel-tim", "trainee"),
 )

@@ -9,7 +9,7 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LoginView
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -19,7 +19,7 @@ from django.views.decorators.http import require_safe
 from demo_project.travel import flights
 from demo_project.travel.endpoints import open_, staff
 from demo_project.travel.forms import BookingForm
-from demo_project.travel.models import City
+from demo_project.travel.models import City, SentEmail
 from demo_project.travel.sample_users import SAMPLE_USERS
 from django_mcp import MCPServer, server
 
@@ -41,7 +41,7 @@ def endpoints() -> list[Endpoint]:
     """All three, the one for customers first."""
     return [
         Endpoint.of(server, "Everybody who can sign in", "flights, hotels, weather, your own bookings and calendar"),
-        Endpoint.of(staff, "Staff, who are anna and admin", "everybody's bookings, and how full the hotels are"),
+        Endpoint.of(staff, "Staff, who are anna, tim and admin", "everybody's bookings, and how full the hotels are"),
         Endpoint.of(open_, "Anybody, without signing in", "flights, weather, activities and documents, to read only"),
     ]
 
@@ -69,6 +69,15 @@ class SignIn(LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(people=SAMPLE_USERS, **kwargs)
+
+
+@require_safe
+@login_required
+def outbox(request: HttpRequest) -> HttpResponse:
+    """The mail that the agency sent last, for its staff."""
+    if not request.user.is_staff:
+        raise PermissionDenied
+    return render(request, "travel/outbox.html", {"mails": SentEmail.objects.all()[:50]})
 
 
 @require_safe

@@ -1,11 +1,13 @@
-"""What a caller is told of a form that was accepted."""
+"""What a caller is told of a form that was accepted, and whoever is to approve that of what was filled in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.db import models
+from django.forms.utils import pretty_name
+from django.utils.text import capfirst
 from pydantic_core import to_json
 
 from django_mcp.adapters.form_schema import asked
@@ -13,6 +15,7 @@ from django_mcp.core.context import Context
 from django_mcp.exposure.field_types import to_json_value
 from django_mcp.exposure.tools import show_row
 from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.write_changes import unless_secret
 from django_mcp.primitives.output import ToolResult
 
 
@@ -53,6 +56,25 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
         return {"pk": to_json_value(obj.pk), **given_values(form)}
     viewer = Viewer(ctx)
     return show_row(exposed, viewer, viewer.door(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
+
+
+def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
+    """A preview: what the caller gave, by its labels. What was there before is not read, for nobody said who may.
+
+    Args:
+        verb: ``"create"``, ``"update"``, or ``"submit"`` where it is no row.
+        name: of what is filled in.
+        filled: forms that are valid, and the arguments of each.
+    """
+    changes = []
+    for place, (form, given) in enumerate(filled, 1):
+        fields, numbered = asked(form), f" ({place})" if len(filled) > 1 else ""
+        for field, value in given_values(form).items():
+            if field in given:
+                label = capfirst(str(fields[field].label or pretty_name(field)))
+                entry = {"field": field, "label": label + numbered, "after": unless_secret(field, value)}
+                changes.append({**entry, "hidden": True} if verb == "update" else entry)
+    return {"verb": verb, "object": capfirst(name), "changes": changes}
 
 
 def given_values(form: forms.BaseForm) -> dict[str, Any]:

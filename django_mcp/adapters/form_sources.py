@@ -18,6 +18,9 @@ from django_mcp.exposure.write_forms import keep, written_by
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sentences import abridged
 
+Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
+"""Forms, and the arguments of each."""
+
 
 class FormSource:
     """A form class.
@@ -94,6 +97,10 @@ class FormSource:
     def forms(self, form: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""
         return [form]
+
+    def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
+        """The same, each with its arguments."""
+        return [(form, given)]
 
 
 def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:

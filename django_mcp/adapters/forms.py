@@ -12,7 +12,7 @@ from django.db.models import Model
 from django.http import Http404
 from django.utils import translation
 
-from django_mcp.adapters.form_results import accepted
+from django_mcp.adapters.form_results import accepted, filled_in
 from django_mcp.adapters.form_rows import Lookup
 from django_mcp.adapters.form_sources import FormSource, words_of
 from django_mcp.adapters.formsets import FormSetSource
@@ -23,13 +23,14 @@ from django_mcp.core.selection import Where
 from django_mcp.exposure.write_saving import check_at_once, in_database
 from django_mcp.exposure.write_words import stored
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.functions import EMPTY, underlying
+from django_mcp.primitives.functions import EMPTY, Parameter, underlying
 from django_mcp.primitives.options import check_options
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.sentences import missing_argument
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.primitives.uploads import MOST_BYTES
 
+_GIVEN = Parameter("given", Any, None, None)
 F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
 
 Handle = Callable[[Context, Any], Any]
@@ -95,7 +96,8 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
         argument: what the array of a set is called; by default after the model or the form.
         max_file_bytes: how large a file may be.
         server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: those of ``tool``: ``title``, ``permission``, ``scopes``, ``atomic``, ``rate_limit``, ….
+        **options: those of ``tool``: ``title``, ``permission``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
+            ``preview``, whoever is to approve a call sees what was filled in, once the form has found it valid.
 
     Raises:
         ImproperlyConfigured: nothing would be done with the form, or it cannot be made, or an option does not fit it.
@@ -144,7 +146,7 @@ class FormTool:
         **options: Any,
     ) -> None:
         named = form_class.__name__ if isinstance(form_class, type) else f"a {type(form_class).__name__}"
-        self._label = f"form_tool({named})"
+        self._label, self.form_class = f"form_tool({named})", form_class
         check_options(self._label, options, FormTool.__init__, Tool.__init__, Primitive.__init__)
         self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
         if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
@@ -165,6 +167,8 @@ class FormTool:
         if self._written is not None and not changes and handle is None:
             options = {"read_only": False, "destructive": False, "idempotent": False, **options}
         options.setdefault("description", self._words(form_class))
+        if options.get("preview") is None:
+            options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
         self.tool = Tool(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
@@ -247,6 +251,21 @@ class FormTool:
             if self._result is not None:
                 return self._result(ctx, done)
             return accepted(ctx, done, self._source.forms(form), change=is_change)
+
+    def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What was filled in, for whoever is to approve it: nobody has to look at what the form would refuse."""
+        given = keywords["given"]
+        with translation.override(ctx.language), self._database(), stored(self._label):
+            obj = self._row(ctx, given)
+            form = self._source.bound(ctx, given, obj)
+            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+            filled = self._source.filled(form, given)
+        if self._written is None:
+            return filled_in("submit", words_of(self.form_class), filled)
+        options = self._written._meta  # noqa: SLF001 - Django's documented API
+        if is_change:
+            return filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
+        return filled_in("create", str(options.verbose_name_plural if self._is_set else options.verbose_name), filled)
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)

@@ -10,7 +10,7 @@ from django.utils.text import slugify
 from django_mcp.adapters.form_filling import Data, fill, in_words, problems, put, unknown
 from django_mcp.adapters.form_rows import narrow
 from django_mcp.adapters.form_schema import asked, form_schema
-from django_mcp.adapters.form_sources import unbound, words_of
+from django_mcp.adapters.form_sources import Filled, unbound, words_of
 from django_mcp.core.context import Context
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_types import MOST_VALUES
@@ -136,6 +136,10 @@ class FormSetSource:
         """The forms that were filled in."""
         found: list[forms.BaseForm] = formset.forms
         return found
+
+    def filled(self, formset: Any, given: Mapping[str, Any]) -> Filled:
+        """The same, each with its arguments."""
+        return list(zip(self.forms(formset), given[self.argument], strict=False))
 
 
 def _plural(formset_class: Any) -> str:

@@ -104,6 +104,9 @@ class ViewTool(Tool):
         """What ``Tool`` has made so far."""
         self._mirrors = value
 
+    def _check_preview(self) -> None:
+        """What the tool takes shows when it is completed, and so does what is wrong with its preview."""
+
     def _complete(self) -> None:
         if self._is_whole or not apps.ready:
             return
@@ -124,7 +127,11 @@ class ViewTool(Tool):
             options = {"atomic": False, **{name: value for name, value in options.items() if value is not None}}
         whole = Tool(words, context_type=Context, **options)
         self.description = whole.description
-        self._definition |= {key: whole.definition[key] for key in SHOWN if key in whole.definition}
+        # Another object, for who keeps what was made of the one before.
+        self._definition = {
+            **self._definition,
+            **{key: whole.definition[key] for key in SHOWN if key in whole.definition},
+        }
         self._arguments, self._mirrors, self.atomic = whole.arguments, whole.mirrors, whole.atomic
 
 

@@ -18,9 +18,9 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
     """A name for each, with at most two queries."""
     callers = set(callers)
     of_keys = [id for kind, id in callers if kind == "api_key"]  # noqa: A001
-    keys = APIKey.objects.select_related("user").in_bulk(_keys_of(APIKey, of_keys))
+    keys = APIKey.objects.select_related("user").in_bulk(keys_of(APIKey, of_keys))
     users = get_user_model()._default_manager.in_bulk(  # noqa: SLF001 - Django's documented API
-        _keys_of(get_user_model(), map(_user_of, callers))
+        keys_of(get_user_model(), map(_user_of, callers))
     )
     by_id = {str(pk): key for pk, key in keys.items()}
     by_text = {str(pk): user for pk, user in users.items()}
@@ -35,7 +35,7 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
     return found
 
 
-def _keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
+def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
     """Those that can be primary keys of *model*: a site's own authenticator may call its callers by other ids."""
     field, found = model._meta.pk, []  # noqa: SLF001 - Django's documented API
     for text in filter(None, texts):

@@ -37,7 +37,7 @@ class SessionAdmin(StoppableAdmin):
     list_display = ("client_name", "version", "caller_name", "open_calls", "created")
     list_filter = ("server", "version", "principal_kind", "created")
     search_fields = ("principal_id", "client")
-    date_hierarchy = "created"
+    show_full_result_count = False
     ordering = ("-pk",)
     fields = (
         "client_name",

@@ -1,7 +1,6 @@
 """What clients sent and got, as pages show it: readable, bounded, and without credentials."""
 
 import json
-import unicodedata
 from typing import Any
 
 from django.utils.html import format_html
@@ -9,6 +8,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.redaction import redact
+from django_mcp.core.visible import visible
 
 MOST_CHARACTERS = 20_000
 """Of one value that are shown."""
@@ -31,12 +31,3 @@ def as_text(text: str) -> SafeString:
     if lines <= OPEN_LINES:
         return block
     return format_html("<details><summary>{}</summary>{}</details>", _("%d lines") % lines, block)
-
-
-def visible(text: str) -> str:
-    """*text* with control characters, those that turn the direction of writing, and what is no text spelled out."""
-    return "".join(each if _is_harmless(each) else f"\\u{ord(each):04x}" for each in text)
-
-
-def _is_harmless(character: str) -> bool:
-    return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}

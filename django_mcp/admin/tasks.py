@@ -40,7 +40,7 @@ class TaskAdmin(StoppableAdmin):
     list_display = ("tool", "caller_name", "client_name", "status", "in_short", "updated")
     list_filter = ("status", "server", "tool", "created")
     list_select_related = ("user",)
-    date_hierarchy = "created"
+    show_full_result_count = False
     ordering = ("-pk",)
     fieldsets = (
         (None, {"fields": ("tool", "server", "caller_name", "client_name", "arguments")}),

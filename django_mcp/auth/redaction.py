@@ -7,7 +7,6 @@ out of all that this process logs; what proxies before it log is the site's to s
 import copy
 import functools
 import logging
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,28 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
 from django_mcp.conf import settings
-
-
-def _loosely(text: str) -> str:
-    """A pattern for *text* of which any character may be percent-encoded."""
-    return "".join(f"(?:{re.escape(character)}|%{ord(character):02x})" for character in text)
-
-
-_PARAMETERS = "|".join(map(_loosely, ("api_key", "access_token", "refresh_token")))
-_SECRETS = re.compile(
-    rf"((?:{_PARAMETERS})(?:=|%3d))[^&\s\"'<>#]+"
-    rf"|({_loosely('mcp_key_')}[0-9a-z]{{6}})[0-9a-z%]+"
-    r"|(\bbearer(?:\s|\+|%20)+)(?!\w+=\")[a-z0-9._~+/%-]{20,}=*",
-    re.IGNORECASE,
-)
-
-
-def redact(text: str) -> str:
-    """*text* with "***" for API keys, bearer tokens, and the values of ``api_key`` and ``access_token`` in URLs.
-
-    The first characters of a key stay, those under which it is listed.
-    """
-    return _SECRETS.sub(lambda match: f"{match[1] or match[2] or match[3]}***", text)
+from django_mcp.core.redaction import redact as redact  # noqa: PLC0414 - where it always was
 
 
 class RedactSecrets(logging.Filter):

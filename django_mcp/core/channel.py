@@ -35,15 +35,27 @@ class Channel:
 
     Attributes:
         cancelled: the client went away, or withdrew its request.
+        protocol: the version it speaks, where that is known.
+        record: writes down the call with its result, in the transaction in which that is saved.
+        task_id: the task that does the work, where the client waits for it without knowing of tasks.
+        is_recorded: that transaction is committed.
         log_level: the least severe level the client wants to read; None for no log at all.
         acts: under what acts that are done once are noted, where several calls are tries of one; else None.
         is_task: the call is the work of a task, and nobody holds a connection open for it.
+        needs_approval: the call waited for somebody to approve it, and does not run without.
         takes_ttl: a client may say how long its task is to be kept.
+        waits: the client can be kept waiting until somebody decides about the call, and be shown where that is.
     """
 
     is_task = False
+    needs_approval = False
     takes_ttl = True
+    waits = True
     log_level: str | None = None
+    protocol = ""
+    record: Callable[[dict[str, Any]], None] | None = None
+    is_recorded = False
+    task_id = ""
     cancelled = False
     acts: str | None = None
     _dialogue: Dialogue | None = None

@@ -246,6 +246,18 @@ def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return task
 
 
+async def surely(runner: Runner, function: Callable[[], T]) -> T:
+    """Call it off the event loop, to its end even if the calling task is cancelled meanwhile."""
+    if runner.is_inline:
+        return await runner.sync(function)
+    calling = detached(runner.sync(function))
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
+
+
 @cache
 def shared_pool() -> Pool:
     """The pool of this process, ``DJANGO_MCP["THREADS"]`` wide."""

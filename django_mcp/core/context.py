@@ -31,6 +31,7 @@ from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
+    from django_mcp.core.policies import Admission
     from django_mcp.core.registry import MCPServer
     from django_mcp.core.running import Conduct
 
@@ -66,6 +67,7 @@ class Context:
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
         params: the request's parameters.
+        admission: leave to run the call, where it had to be approved.
         is_relayed: it came through ``call_tool``; method and params are those of the tool it named.
     """
 
@@ -74,6 +76,7 @@ class Context:
         "_edge",
         "_request",
         "_seen",
+        "admission",
         "capabilities",
         "channel",
         "conduct",
@@ -113,6 +116,7 @@ class Context:
         self.channel = channel
         self.transaction: Transaction | None = None
         self.conduct: Conduct | None = None
+        self.admission: Admission | None = None
         self.is_relayed = False
         self._seen: Counter[str] | None = None
 

@@ -47,8 +47,11 @@ def tool(
     output_limit: int | None = None,
     idempotency_key: str | None = None,
     always_listed: bool = False,
+    log_arguments: bool = True,
     task: Literal["optional", "required", "never"] = "never",
     before_task: Callable[..., Any] | None = None,
+    policy: Literal["allow", "ask", "block"] | None = None,
+    preview: Callable[..., Any] | None = None,
     meta: Mapping[str, Any] | None = None,
     server: Where = None,
 ) -> Callable[[M], M]: ...
@@ -91,12 +94,19 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
         idempotency_key: the name of an argument: calls that agree in it are the same call, and it runs once. Without
             it clients may still send a key beside the arguments.
         always_listed: list it even where tools are so many that they are searched (``MCPServer(search_tools=…)``).
+        log_arguments: keep the arguments of its calls in the log of calls, where the site does.
         task: let its calls go on in the background, in the server or in workers of Django's Tasks framework:
             ``"optional"`` for clients that know tasks, while others wait for the result or ask for it later;
             ``"required"`` for such clients only.
         before_task: for tools with tasks, a function that takes what the tool takes, or some of it, and runs first,
             while the client waits: it checks what can be checked at once, and asks what has to be asked before
             anything begins. What it asked has its answer when the tool asks the same.
+        policy: what calls of it meet until somebody decides otherwise in the admin: ``"allow"``; ``"ask"``, where
+            another person approves each call first; or ``"block"``. By default what is ``destructive`` asks, and all
+            else is allowed (``DJANGO_MCP["ASK_BY_DEFAULT"]``).
+        preview: a function that takes what the tool takes, or some of it, and returns what a call would change, for the
+            person who is to approve it: a str, or a dict or list that is shown as it is. It is run in a transaction
+            that is rolled back.
         meta: the definition's ``_meta``.
         server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
     """

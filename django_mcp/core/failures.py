@@ -31,6 +31,8 @@ def tool_failure(error: BaseException, context: Context) -> Result:
         ProtocolError: where the fault is not the model's to mend: no such tool, for this caller.
     """
     match error:
+        case ToolError(meta=meta) if meta:
+            return Result({**_is_error(str(error)).fields, "_meta": dict(meta)})
         case ToolError() | ArgumentError():
             return _is_error(str(error) or "The tool failed.")
         case ValidationError():

@@ -29,7 +29,7 @@ def function(
         name: of the function.
         words: its docstring.
         parameters: its arguments.
-        owner: what was declared, for messages that say where something comes from.
+        owner: what was declared, for messages and pages that say where something comes from.
         returns: its return annotation.
     """
 
@@ -39,6 +39,7 @@ def function(
     made.__name__ = made.__qualname__ = name
     made.__doc__ = words
     made.__module__ = type(owner).__module__
+    made.owner = owner  # type: ignore[attr-defined]
     own = Parameter(CONTEXT, Context, EMPTY, None)
     everything = [own, *parameters]
     made.__annotations__ = {each.name: _annotation(each) for each in everything}

@@ -1,8 +1,8 @@
 """From method to handler, for every client alike."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from operator import attrgetter
+from time import monotonic
 from typing import Any, NamedTuple
 
 from django.core.exceptions import PermissionDenied
@@ -11,24 +11,25 @@ from django_mcp.conf import settings
 from django_mcp.core import discovery, rates
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.completion import complete
-from django_mcp.core.concurrency import in_transaction
+from django_mcp.core.concurrency import in_transaction, surely
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import merged
+from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
 from django_mcp.core.known import matches
 from django_mcp.core.limits import too_large
-from django_mcp.core.permissions import is_for_everybody, known_of, look_for, may_use
+from django_mcp.core.observing import watching
+from django_mcp.core.pages import list_resources, page_of
+from django_mcp.core.permissions import find_rule, look_for, may_use
+from django_mcp.core.policies import Admission, Decision, book
 from django_mcp.core.reading import read, run
-from django_mcp.core.registry import MCPServer, Rows
+from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import conducted
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.prompt import strings_only
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sizes import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.primitives.translated import spoken
 from django_mcp.primitives.words import kind_name
-from django_mcp.protocol.cursors import decode_cursor, encode_cursor, is_cursor
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.results import Result
@@ -48,27 +49,51 @@ async def call_tool(context: Context) -> Result:
     if tool is None:
         await look_for(context, context.server.tools.values())
     # Most tools are for everybody who may call at all; those are not asked about.
-    guarded = tool is not None and (tool.is_guarded or context.principal.tools is not None)
+    policies = context.server.policies
+    guarded = tool is not None and (
+        tool.is_guarded or context.principal.tools is not None or tool.key in policies.blocking
+    )
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         await context.runner.sync(partial(rates.count, context.server, tool, context.principal))
     try:
-        arguments = _arguments(context.params)
-        if tool.mirrors and not context.is_relayed:
-            context.channel.check_mirrors(tool.mirrors, arguments)
-        keywords = tool.arguments.validate(arguments)
-        if tool.function.context is not None:
-            keywords = tool.keywords(context, keywords)
-        if tool.answered_by is not None and (answer := await _answered(context, tool, keywords)) is not None:
-            return answer
-        meta = context.params.get("_meta")
-        is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
-        if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
-            return Result(await _run_tool(context, tool, keywords))
-        return Result(await conducted(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
+        return await _serve(context, tool)
     except Exception as error:  # noqa: BLE001 - tool_failure is where it is decided
         return await _failed(context, tool, error)
+
+
+async def _serve(context: Context, tool: Tool) -> Result:
+    """Check the arguments, see who has to be asked, and run it."""
+    arguments = _arguments(context.params)
+    if tool.mirrors and not context.is_relayed:
+        context.channel.check_mirrors(tool.mirrors, arguments)
+    keywords = tool.arguments.validate(arguments)
+    if (tool.key in context.server.policies.asking or context.channel.needs_approval) and (
+        answer := await _approved(context, tool, keywords)
+    ) is not None:
+        return answer
+    if tool.function.context is not None:
+        keywords = tool.keywords(context, keywords)
+    if tool.answered_by is not None and (answer := await _answered(context, tool, keywords)) is not None:
+        return answer
+    meta = context.params.get("_meta")
+    is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
+    if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
+        return Result(await _run_tool(context, tool, keywords))
+    return Result(await conducted(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
+
+
+async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+    """What answers a call that nobody has approved; None where it may run."""
+    rule = await find_rule(context, tool)
+    # Who may call without asking may all the same have asked for a task, which others need to wait.
+    may_run = rule.decision is Decision.ALLOW and not context.channel.needs_approval and "task" not in context.params
+    if tool.kind != "tool" or may_run:
+        return None
+    if book.admit is None:
+        raise ToolError("This call needs an approval, which nobody can give on this site.")
+    return await book.admit(context, tool, keywords, rule)
 
 
 async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
@@ -108,11 +133,13 @@ async def _call_named(context: Context) -> Result:
 
 
 async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:
-    function, conduct = tool.function, context.conduct
+    function, conduct, admission = tool.function, context.conduct, context.admission
     most = settings.OUTPUT_LIMIT if tool.output_limit is None else tool.output_limit or None
     most_bytes = settings.BINARY_OUTPUT_LIMIT
     if function.is_async:
         call = function.call if conduct is None else conduct.in_time(function.call)
+        if admission is not None:
+            return await _admitted(context, admission, partial(call, **keywords), tool, most, most_bytes)
         return tool.output.fields(await context.runner.coroutine(call, **keywords), most, most_bytes)
 
     def job() -> dict[str, Any]:
@@ -131,30 +158,32 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
         return fields
 
     work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job
+    if admission is not None:
+        work = partial(admission.around, work)
     return await context.runner.sync(work if conduct is None else partial(conduct.watch, work))
 
 
-async def list_resources(context: Context) -> Result:
-    """``resources/list``: what was registered, and behind it the rows of models that are resources."""
-    cursor = context.params.get("cursor")
-    rows = context.server.rows
-    if rows is None:
-        return await page_of(context, "resources", context.server.resources.values())
-    if not is_cursor(cursor):
-        return await context.runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
-    page = await page_of(context, "resources", context.server.resources.values())
-    if "nextCursor" in page.fields:
-        return page
-    own = page.fields["resources"]
-    return await context.runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
-
-
-def _rows(context: Context, rows: Rows, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:
-    entries, following = rows(context, cursor, room)
-    fields: dict[str, Any] = {"resources": [*before, *entries]}
-    if following is not None:
-        fields["nextCursor"] = following
-    return Result(fields, ttl_ms=context.server.ttl_ms)
+async def _admitted(
+    context: Context,
+    admission: Admission,
+    call: Callable[[], Awaitable[Any]],
+    tool: Tool,
+    most: int | None,
+    most_bytes: int | None,
+) -> dict[str, Any]:
+    """``Admission.around`` for a coroutine function."""
+    await context.runner.sync(admission.use)
+    outcome = "error"
+    try:
+        fields = tool.output.fields(await context.runner.coroutine(call), most, most_bytes)
+        outcome = "error" if fields.get("isError") else "ok"
+    except (InputRequired, BaseExceptionGroup) as ended:
+        outcome = "" if isinstance(ended, InputRequired) or merged(ended) is not None else "error"
+        raise
+    finally:
+        if outcome:
+            await surely(context.runner, partial(admission.ended, outcome))
+    return fields
 
 
 async def list_resource_templates(context: Context) -> Result:
@@ -208,27 +237,40 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-async def dispatch(context: Context, *, extended: bool = False) -> Result:
+async def dispatch(
+    context: Context,
+    *,
+    extended: bool = False,
+    watched: bool = False,
+    begin: Callable[[], Awaitable[None]] | None = None,
+) -> Result:
     """Serve one call.
 
     Args:
         context: of the call.
         extended: the client's protocol has extensions.
+        watched: the observer watches already.
+        begin: looks first at what the protocol adds to a call; whoever watches sees what it raises.
 
     Raises:
         ProtocolError: the call failed.
         InputRequired: it needs answers first.
         Cancelled: it found that nobody waits any more.
     """
+    observer = watching.observer
+    if observer is not None and not watched and observer.wants(context):
+        return await observer.watch(context, partial(dispatch, context, extended=extended, watched=True, begin=begin))
+    if begin is not None:
+        await begin()
     if context.server.refresh is not None:
         await context.runner.sync(context.server.refresh)
+    if book.due <= monotonic():  # looked at by every call, so without a call
+        await context.runner.sync(book.bring_up_to_date)
     method = METHODS.get(context.method)
     if method is not None and method.capability in context.server.capabilities:
         handler = method.handler
-    elif extended:
-        handler = _extension_method(context)
     else:
-        raise _unknown_method(context)
+        handler = _extension_method(context, known=extended)
     try:
         return await handler(context)
     except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
@@ -241,8 +283,8 @@ async def dispatch(context: Context, *, extended: bool = False) -> Result:
         raise request_failure(error, context) from None
 
 
-def _extension_method(context: Context) -> Callable[[Context], Awaitable[Result]]:
-    for extension in context.server.extensions.values():
+def _extension_method(context: Context, *, known: bool) -> Callable[[Context], Awaitable[Result]]:
+    for extension in context.server.extensions.values() if known else ():
         if (handler := extension.methods.get(context.method)) is not None:
             return handler
     raise _unknown_method(context)
@@ -267,7 +309,12 @@ def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool
             primitive = server.resources.get(str(params.get("uri")))
             if primitive is None:
                 return any(each.speaks for each in server.templates.values())
-    return primitive is not None and primitive.speaks
+    if primitive is None or primitive.speaks:
+        return primitive is not None
+    # Whoever is to approve the call is waited for; and what was decided is looked at only when the call is served.
+    if not isinstance(primitive, Tool):
+        return False
+    return primitive.key in server.policies.asking or (book.due <= monotonic() and not primitive.read_only)
 
 
 def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:
@@ -289,52 +336,6 @@ def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable
             for extension in server.extensions.values():
                 if method in extension.methods:
                     yield from extension.about(server, uri)
-
-
-async def page_of(
-    context: Context,
-    member: str,
-    primitives: Collection[Primitive],
-    show: Callable[[Any], dict[str, Any]] = attrgetter("definition"),
-) -> Result:
-    """One page of a list: entries after the cursor's position that the caller may know of.
-
-    Where no entry depends on the caller the page is the same for everybody: it is kept, encodings and all; where words
-    are translated, for each language of the site.
-
-    Args:
-        context: of the call.
-        member: where in the result the entries are.
-        primitives: all that there are, in the order of their positions.
-        show: gives the entry of one.
-
-    Raises:
-        InvalidParams: the cursor is none of ours.
-    """
-    server = context.server
-    after = decode_cursor(context.params.get("cursor"))
-    listed = context.principal.tools if member == "tools" else None
-    language = context.language if server.is_translated else ""
-    kept = server.pages.get((member, after, language)) if listed is None else None
-    if kept is not None:
-        return kept
-    public = listed is None and is_for_everybody(primitives)
-    is_searched = member == "tools" and server.search_above > 0  # where all that the caller may know of are counted
-    entries: Sequence[Primitive] = [primitive for primitive in primitives if is_searched or primitive.position > after]
-    if not public:
-        # One hop for all of them: each permission may be a query.
-        entries = await context.runner.sync(partial(known_of, context, entries))
-    first, entries = discovery.offered(server, entries, after) if is_searched else ((), entries)
-    shown = entries[: max(server.page_size - len(first), 1)]
-    definitions = [*first, *map(show, shown)]
-    fields: dict[str, Any] = {member: spoken(definitions, language) if language else definitions}
-    if len(entries) > len(shown):
-        fields["nextCursor"] = encode_cursor(shown[-1].position)
-    page = Result(fields, ttl_ms=server.ttl_ms, public=public and not language, encoded={} if public else None)
-    # A position that no cursor of ours has is not worth keeping, or clients could fill the memory.
-    if public and after in {-1, *(primitive.position for primitive in primitives)}:
-        server.pages[member, after, language] = page
-    return page
 
 
 def _string(params: Mapping[str, Any], key: str) -> str:
@@ -361,6 +362,8 @@ async def _unknown_tool(context: Context, name: str) -> Unknown:
     error = unknown("tool", name)
     nearest = partial(discovery.nearest, context, name)
     # Whatever the name is: a clock must not tell which of them are hidden.
-    is_query = any(each.asks_user for each in context.server.tools.values())
+    is_query = any(
+        each.asks_user or each.key in context.server.policies.blocking for each in context.server.tools.values()
+    )
     meant = await context.runner.sync(nearest) if is_query else nearest()
     return error if meant is None else Unknown(f"{error.message} Did you mean {meant!r}?")

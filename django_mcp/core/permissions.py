@@ -7,18 +7,23 @@ not exist for the caller.
 
 import enum
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.scopes import covers, in_order
 from django_mcp.core.signals import rights_changed
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InsufficientScope
+
+if TYPE_CHECKING:
+    from django_mcp.core.registry import MCPServer
 
 GROUPS = "_django_mcp_groups"
 """Where a user keeps the names of their groups, as Django keeps their permissions: as long as the object lives."""
@@ -39,6 +44,8 @@ class Right(enum.IntEnum):
 def right(context: Context, primitive: Primitive) -> Right:
     """A caller's right to a primitive. May be a query, where that depends on the user."""
     granted = right_of_credential(context.principal, primitive)
+    if granted and is_blocked(context, primitive):
+        return Right.NONE
     if granted and primitive.asks_user and not (_user_may(context.user, primitive) and _is_visible(context, primitive)):
         return Right.NONE
     return granted
@@ -53,6 +60,27 @@ def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
     return Right.KNOW if principal.steps_up else Right.NONE
 
 
+def is_blocked(context: Context, primitive: Primitive) -> bool:
+    """Whether somebody decided that a tool does not exist for the caller. May be a query."""
+    if not (isinstance(primitive, Tool) and context.server.policies.may_block(primitive)):
+        return False
+    return rule_for(context, primitive).decision is Decision.BLOCK
+
+
+def rule_for(context: Context, tool: Tool) -> Rule:
+    """What was decided about a tool for the caller. May be a query, where that depends on groups."""
+    policies = context.server.policies
+    groups = _groups_of(context.user) if context.user is not None and policies.needs_groups(tool) else ()
+    return policies.of(tool, context.principal, groups)
+
+
+async def find_rule(context: Context, tool: Tool) -> Rule:
+    """``rule_for``, on another thread where it may be a query."""
+    if context.server.policies.needs_groups(tool):
+        return await context.runner.sync(partial(rule_for, context, tool))
+    return rule_for(context, tool)
+
+
 def _user_may(user: Any, primitive: Primitive) -> bool:
     """By permissions, all of them, and by groups, any of them. A superuser has every permission, and is in no group."""
     if user is None:
@@ -62,9 +90,9 @@ def _user_may(user: Any, primitive: Primitive) -> bool:
     return not primitive.groups or not primitive.groups.isdisjoint(_groups_of(user))
 
 
-def _groups_of(user: Any) -> Iterable[str]:
+def _groups_of(user: Any) -> Collection[str]:
     """The names of a user's groups. One query for each user object, whatever is asked of it."""
-    found: Iterable[str] | None = getattr(user, GROUPS, None)
+    found: Collection[str] | None = getattr(user, GROUPS, None)
     if found is None:
         # Not every user model has groups; and who is not active is in none, as Django gives them no permission.
         is_there = user.is_active and hasattr(user, "groups")
@@ -102,7 +130,7 @@ async def may_use(context: Context, primitive: Primitive, runner: Runner | None 
 async def find_right(context: Context, primitive: Primitive, runner: Runner | None = None) -> Right:
     """``right``, on another thread where it may be a query."""
     granted = right_of_credential(context.principal, primitive)
-    if granted and primitive.asks_user:
+    if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
         return await (runner or context.runner).sync(partial(right, context, primitive))
     return granted
 
@@ -114,7 +142,8 @@ async def look_for(context: Context, others: Iterable[Primitive]) -> None:
         context: of the call.
         others: what there is of the kind.
     """
-    hidden = next((each for each in others if each.asks_user), None)
+    blocking = context.server.policies.may_block
+    hidden = next((each for each in others if each.asks_user or blocking(each)), None)
     if hidden is not None:
         await find_right(context, hidden)
 
@@ -124,9 +153,10 @@ def known_of(context: Context, primitives: Iterable[Primitive]) -> list[Primitiv
     return [each for each in primitives if right(context, each)]
 
 
-def is_for_everybody(primitives: Iterable[Primitive]) -> bool:
+def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bool:
     """Whether none of them depends on who calls, but for clients with a list of their own."""
-    return not any(primitive.is_guarded for primitive in primitives)
+    blocking = server.policies.may_block
+    return not any(primitive.is_guarded or blocking(primitive) for primitive in primitives)
 
 
 def notify_rights_changed(*users: Any) -> None:

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
 from django_mcp.core.extensions import Extension
+from django_mcp.core.policies import NONE, book
 from django_mcp.core.selection import Namespace, Selection
 from django_mcp.core.signals import list_changed, primitive_added, resource_updated, server_made
 from django_mcp.primitives.base import NAME, Primitive
@@ -58,6 +59,7 @@ class MCPServer:
         search_tools: where a caller may use more tools than this, list just ``search_tools``, ``call_tool`` and those
             that are ``always_listed``; 0 for never, True for always.
         skills: serve the skills of installed apps that do not say where; by default the default endpoint does.
+        log_calls: write down each list, read and call.
 
     What is None comes from the ``DJANGO_MCP`` setting.
 
@@ -66,6 +68,7 @@ class MCPServer:
         exposed: models that are resources, and how.
         rows: lists their rows.
         extensions: those of the protocol, by name: just what is registered brings.
+        policies: what people decided about its tools.
         refresh: brings what was made of files up to date, before each call; None outside development.
         is_translated: something here is described in the language of the request.
     """
@@ -92,6 +95,7 @@ class MCPServer:
         source: "MCPServer | None" = None,
         search_tools: int | None = None,
         skills: bool | None = None,
+        log_calls: bool | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
             msg = f"MCPServer name {name!r}: use 1 to 64 letters, digits, '_' or '-'."
@@ -127,7 +131,9 @@ class MCPServer:
         self.capabilities: dict[str, Any] = {}
         self.extensions: dict[str, Extension] = {}
         self.refresh: Callable[[], object] | None = None
+        self.policies = NONE
         self._skills = skills
+        self._log_calls = log_calls
         self._search_tools = search_tools
         self.selection = Selection(include_tags, exclude_tags, select, f"MCPServer {name!r}")
         self.source = source or (server if self.selection else None)
@@ -210,6 +216,11 @@ class MCPServer:
     def search_above(self) -> int:
         """How many tools a caller may use before they are searched instead of listed; 0 for never."""
         return settings.SEARCH_TOOLS if self._search_tools is None else self._search_tools
+
+    @property
+    def log_calls(self) -> bool:
+        """Whether calls are written down, own or ``DJANGO_MCP["LOG_CALLS"]``."""
+        return settings.LOG_CALLS if self._log_calls is None else self._log_calls
 
     @property
     def takes_skills(self) -> bool:
@@ -346,6 +357,7 @@ class MCPServer:
         self.extensions = {each.name: each for each in brought if each is not None}
         self.is_translated = any(each.is_translated for registry in registries for each in registry.values())
         self.pages.clear()
+        book.expire()
 
 
 server = MCPServer("default", path="mcp")

@@ -35,6 +35,13 @@ class Repeat(Protocol):
             ToolError: another try is under way, or had other arguments.
         """
 
+    def kept(self) -> dict[str, Any] | None:
+        """The result of an earlier try, where there is one; nothing is begun.
+
+        Raises:
+            ToolError: another try had other arguments.
+        """
+
     def keep(self, fields: dict[str, Any]) -> None:
         """This is the result."""
 

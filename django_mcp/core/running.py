@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import detached
+from django_mcp.core.concurrency import surely
 from django_mcp.core.deadlines import Deadline, DeadlineExceeded, answered_in_time, cancelled_in_time
 from django_mcp.core.limits import busy, took_too_long
 from django_mcp.core.repeats import repeat_of
@@ -156,15 +156,7 @@ class Conduct:
 
     async def _surely(self, function: Callable[[], T]) -> T:
         """Call it off the event loop, to its end even if the call is cancelled meanwhile."""
-        runner = self._context.runner
-        if runner.is_inline:
-            return await runner.sync(function)
-        calling = detached(runner.sync(function))
-        try:
-            return await asyncio.shield(calling)
-        except asyncio.CancelledError:
-            await asyncio.wait([calling])
-            raise
+        return await surely(self._context.runner, function)
 
     # Both
 

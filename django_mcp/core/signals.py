@@ -23,6 +23,10 @@ primitive_added = Signal()
 access_ended = Signal()
 """A credential was taken back. Arguments: ``sender``, None; ``kind`` and ``id``, those of its ``Principal``s."""
 
+call_logged = Signal()
+"""A list, read or call was served or refused. Arguments: ``sender``, the ``MCPServer``; ``call``, a ``ToolCall`` that
+was written already and has no primary key here. Sent with ``send_robust``; at the ASGI edge beside the answer."""
+
 rights_changed = Signal()
 """Users may use other things than before. Arguments: ``sender``, None; ``users``, primary keys as text."""
 

@@ -57,7 +57,7 @@ class MCPApplication:
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
-        edge = partial(ASGIRequest, scope, io.BytesIO())
+        edge = Edge(ASGIRequest, scope, io.BytesIO())
         secure = partial(is_secure, scope, headers)
         query = scope.get("query_string", b"").decode("latin-1")
         head = Head(scope["method"], headers, host_of(scope, headers), secure, edge, query)
@@ -82,6 +82,31 @@ class MCPApplication:
             await wire.finish(reply)
         else:
             await _send(send, reply)
+
+
+class Edge(partial[ASGIRequest]):
+    """Gives the Django request, which takes longer to make than most calls."""
+
+    @property
+    def meta(self) -> "EdgeMeta":
+        """What is wanted of ``request.META`` at every call."""
+        return EdgeMeta(self.args[0])
+
+
+class EdgeMeta:
+    """``request.META`` of the client's address and of headers."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def get(self, name: str) -> str | None:
+        """By the names of CGI (RFC 3875)."""
+        if name == "REMOTE_ADDR":
+            client = self._scope.get("client")
+            return None if client is None else client[0]
+        return read_headers(self._scope["headers"]).get(name.removeprefix("HTTP_").replace("_", "-").lower())
 
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.methods import named
 from django_mcp.core.permissions import Right, find_right
+from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
@@ -104,6 +105,9 @@ async def require_scopes(
                 context = Context(server, principal, runner, edge, 0, method, params, None, {}, Channel())
                 for primitive in named(server, method, params):
                     right = await find_right(context, primitive)
+                    if right is Right.KNOW and book.is_due:  # what was blocked meanwhile asks for no scopes
+                        await runner.sync(book.bring_up_to_date)
+                        right = await find_right(context, primitive)
                     if right is Right.USE:
                         break
                     if right is Right.KNOW:
@@ -116,7 +120,9 @@ async def require_scopes(
 def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -> Refusal:
     """403, with all that the client should ask for: what it has too, for it may replace its token by the new one."""
     scopes = {*server.scopes, *needed, *(principal.scopes or ())}
-    return _refusal(server, 403, "insufficient_scope", "The access token does not allow this operation.", scopes)
+    refusal = _refusal(server, 403, "insufficient_scope", "The access token does not allow this operation.", scopes)
+    refusal.principal = principal
+    return refusal
 
 
 def _refusal(
@@ -125,4 +131,6 @@ def _refusal(
     value = challenges.challenge(server, error, description if error else "", scopes)
     headers = [("WWW-Authenticate", value), ("Cache-Control", "no-store")]
     code = error or "invalid_token"
-    return Refusal(status, description, headers, challenges.body(code, description))
+    refusal = Refusal(status, description, headers, challenges.body(code, description))
+    refusal.is_of_caller = error is not None  # without a credential a client only asks where to get one
+    return refusal

@@ -4,7 +4,7 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError
 from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
+from django_mcp.core.observing import watching
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.callers import find_caller, require_scopes
@@ -71,7 +72,21 @@ class Endpoint:
             check_size(head.headers.get("content-length", ""))
             return Admission(self, head, principal, cors, accepts(head.headers), runner)
         except Refusal as refusal:
+            if refusal.is_of_caller:
+                return await noted(refusal, self.server, runner, head.edge, None, cors)
             return refusal.reply(cors)
+
+
+async def noted(
+    refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
+) -> Reply:
+    """The reply to a request that was turned down, when that is in the log of calls."""
+    if watching.observer is not None:
+        try:
+            await watching.observer.refused(server, refusal.principal, runner, edge, message, str(refusal))
+        except ProtocolError as error:
+            return Reply(503, (*cors, _JSON_HEADER), encode_error(id_of(message), error))
+    return refusal.reply(cors)
 
 
 class Accepts(NamedTuple):
@@ -119,7 +134,7 @@ class Admission:
             serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
             answer = await serve(inbound)
         except Refusal as refusal:
-            return refusal.reply(self.cors)
+            return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
         except ProtocolError as error:
             answer = Answer(error.http_status, encode_error(error.request_id, error))
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look

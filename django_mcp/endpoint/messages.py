@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
 from django_mcp.auth.base import Head as Head  # noqa: PLC0414 - the edges make it, authenticators read it
+from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
 
@@ -31,7 +32,14 @@ class Refusal(Exception):
         message: what is wrong, then what would be right.
         headers: more headers for the reply.
         body: by default a JSON-RPC error that has no id, for clients that look at bodies only.
+
+    Attributes:
+        is_of_caller: it is about who calls, and so one for the log of calls.
+        principal: the caller, where they are known.
     """
+
+    is_of_caller = False
+    principal: Principal | None = None
 
     def __init__(self, status: int, message: str, headers: Headers = (), body: bytes | None = None) -> None:
         super().__init__(message)

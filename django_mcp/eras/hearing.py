@@ -4,6 +4,7 @@ A stream lives longer than rights and rows do. So the caller is asked about anew
 of what does not exist for them any more they hear once, as they do of what was deleted, and then never again.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -64,6 +65,8 @@ class Hearing:
         """What goes out for changes that came together. The same is told but once where it is about rows."""
         asked = [entry for entry in entries if self.wants(entry)]
         wanted = [(entry.id, changes.read(entry.data)) for entry in asked]
+        if after := max((change.get("after", 0) for _, change in wanted), default=0):
+            await asyncio.sleep(after)
         known = await self.known(_uris(change for _, change in wanted))
         if known is None:  # which is no reason to keep silent about the others
             return [each for entry in asked for each in await self.told([entry])] if len(asked) > 1 else []

@@ -18,7 +18,7 @@ from django_mcp.exposure.instances import Argument, registered, resolved
 from django_mcp.exposure.results import Results, is_shown
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.annotations import COLLECTIONS, MAPPINGS, is_rows, is_union, leaves, parts
-from django_mcp.primitives.functions import EMPTY, HIDDEN_CONTEXT, Function
+from django_mcp.primitives.functions import EMPTY, HIDDEN_CONTEXT, Function, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 
@@ -38,6 +38,21 @@ def settle(server: MCPServer, tool: Tool) -> None:
         tool.settle(_with_rows(server, tool))
     elif server.exposed and _is_unsaid(tool.read.returns):
         tool.function = _around(tool.read, {}, server, tool)
+    if tool.read_preview is not None:
+        tool.preview = _preview(tool.read_preview, server, tool)
+
+
+def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
+    """*function*, a preview, that gets the rows which the tool gets."""
+    taken, own = _rows_in(function), _rows_in(tool.read)
+    # Which rows there are says the tool, where it takes them itself.
+    arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
+    return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
+
+
+def _rows_in(function: Function) -> dict[str, Parameter]:
+    """The parameters that mean rows."""
+    return {each.name: each for each in function.parameters if any(map(is_rows, leaves(each.annotation)))}
 
 
 def _is_unsaid(returns: Any) -> bool:
@@ -50,11 +65,7 @@ def _is_unsaid(returns: Any) -> bool:
 
 def _with_rows(server: MCPServer, tool: Tool) -> Function:
     function = tool.read
-    arguments = {
-        each.name: Argument(each, server, tool)
-        for each in function.parameters
-        if any(is_rows(leaf) for leaf in leaves(each.annotation))
-    }
+    arguments = {name: Argument(each, server, tool) for name, each in _rows_in(function).items()}
     parameters = [arguments[each.name].parameter if each.name in arguments else each for each in function.parameters]
     returns = _returns(function.returns, server, tool)
     gives_rows = returns is not function.returns or _is_unsaid(function.returns)

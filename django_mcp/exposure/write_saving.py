@@ -14,6 +14,7 @@ from django_mcp.exposure.tools import show_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import NOT_GIVEN, WriteField, has_default
 from django_mcp.exposure.write_forms import fill, save_sets
+from django_mcp.exposure.write_history import ADDED, CHANGED, DELETED, note
 from django_mcp.exposure.write_rows import find_related, lock_row, replace
 from django_mcp.exposure.write_words import readable
 from django_mcp.primitives.output import ToolResult
@@ -45,8 +46,10 @@ class Writer:
             ToolError: it cannot be like that.
         """
         with in_database(self.exposed.model), readable(self.exposed, self.arguments):
-            obj = self._write(ctx, self.exposed.model(), self._values(given))
-            return self._shown(ctx, obj, f"The {self.exposed.one} was not created: you could not see it.")
+            obj = self._write(ctx, self.exposed.model(), self.values(given))
+            shown = self._shown(ctx, obj, f"The {self.exposed.one} was not created: you could not see it.")
+            note(ctx, obj, ADDED, [{"added": {}}])
+            return shown
 
     def update(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
         """A row that was changed, shown.
@@ -54,19 +57,52 @@ class Writer:
         Raises:
             ToolError: there is none for the caller, they may not change it, or it cannot be like that.
         """
-        values = self._values(given)
-        if not values:
-            raise ToolError(f"Give at least one of {', '.join(map(repr, self.arguments.values()))}.")
+        values = self.values(given)
         with in_database(self.exposed.model), readable(self.exposed, self.arguments):
             obj = lock_row(self.exposed, ctx, given[self.exposed.lookup_name])
-            if not self.exposed.resource.has_change_permission(ctx.user, obj):
-                raise ToolError(f"You may not change this {self.exposed.one}.")
+            require_change(self.exposed, ctx, obj)
             obj = self._write(ctx, obj, values)
-            return self._shown(ctx, obj, f"The {self.exposed.one} was not changed: you could not see it any more.")
+            shown = self._shown(ctx, obj, f"The {self.exposed.one} was not changed: you could not see it any more.")
+            note(ctx, obj, CHANGED, [{"changed": {"fields": [*values]}}])
+            return shown
 
-    def _values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is given of the fields, by their names.
+
+        Raises:
+            ToolError: a row is to be changed, and there is nothing.
+        """
         named = {name: given.get(argument, NOT_GIVEN) for name, argument in self.arguments.items()}
-        return {name: value for name, value in named.items() if value is not NOT_GIVEN}
+        values = {name: value for name, value in named.items() if value is not NOT_GIVEN}
+        if self.change and not values:
+            raise ToolError(f"Give at least one of {', '.join(map(repr, self.arguments.values()))}.")
+        return values
+
+    def with_rows(self, values: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
+        """*values* with rows in place of what addresses them.
+
+        Raises:
+            ToolError: one does not exist for the caller.
+        """
+        return {
+            name: value
+            if self.fields[name].target is None
+            else find_related(self.fields[name], self.arguments[name], value, viewer)
+            for name, value in values.items()
+        }
+
+    def fill_in(self, obj: Any, given: Mapping[str, Any]) -> None:
+        """Put what is given into *obj*, but for sets of rows, and see that it can be like that. Nothing is saved.
+
+        Raises:
+            ValidationError: it cannot.
+        """
+        for name, value in given.items():
+            if not self.fields[name].is_set:
+                setattr(obj, name, value)
+        others = {each.name for each in self.exposed.options.fields} - set(given)
+        obj.full_clean(exclude=others, validate_unique=False, validate_constraints=False)
+        check_whole(obj, given, change=self.change)
 
     def _write(self, ctx: Context, obj: Any, values: Mapping[str, Any]) -> Any:
         """Save *obj* with *values*.
@@ -75,29 +111,18 @@ class Writer:
             ToolError, ValidationError, IntegrityError, DataError: it cannot be.
         """
         viewer = Viewer(ctx)
-        given = {
-            name: value if self.fields[name].target is None else self._related(name, value, viewer)
-            for name, value in values.items()
-        }
+        given = self.with_rows(values, viewer)
         save = self._save if self.exposed.resource.form is None else self._save_form
         obj = save(ctx, obj, given, viewer)
         check_at_once(self.exposed.model)
         return obj
 
-    def _related(self, name: str, value: Any, viewer: Viewer) -> Any:
-        return find_related(self.fields[name], self.arguments[name], value, viewer)
-
     def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> Any:
-        sets = {name: value for name, value in given.items() if self.fields[name].is_set}
-        for name, value in given.items():
-            if name not in sets:
-                setattr(obj, name, value)
-        others = {each.name for each in self.exposed.options.fields} - set(given)
-        obj.full_clean(exclude=others, validate_unique=False, validate_constraints=False)
-        check_whole(obj, given, change=self.change)
+        self.fill_in(obj, given)
         self.exposed.resource.save_model(ctx, obj, self.change)
-        for name, rows in sets.items():
-            replace(obj, self.fields[name], rows, viewer)
+        for name, rows in given.items():
+            if self.fields[name].is_set:
+                replace(obj, self.fields[name], rows, viewer)
         return obj
 
     def _save_form(self, ctx: Context, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> Any:
@@ -155,12 +180,32 @@ def run_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> To
     """
     with in_database(exposed.model), readable(exposed, {}):
         obj = lock_row(exposed, ctx, given[exposed.lookup_name])
-        if not exposed.resource.has_delete_permission(ctx.user, obj):
-            raise ToolError(f"You may not delete this {exposed.one}.")
+        require_delete(exposed, ctx, obj)
         uri = exposed.uri_of(obj)
+        note(ctx, obj, DELETED, [])
         exposed.resource.delete_model(ctx, obj)
         check_at_once(exposed.model)
         return ToolResult({"deleted": uri})
+
+
+def require_change(exposed: "Exposed", ctx: Context, obj: Any) -> None:
+    """See that the caller may change a row they see.
+
+    Raises:
+        ToolError: they may not.
+    """
+    if not exposed.resource.has_change_permission(ctx.user, obj):
+        raise ToolError(f"You may not change this {exposed.one}.")
+
+
+def require_delete(exposed: "Exposed", ctx: Context, obj: Any) -> None:
+    """See that the caller may delete a row they see.
+
+    Raises:
+        ToolError: they may not.
+    """
+    if not exposed.resource.has_delete_permission(ctx.user, obj):
+        raise ToolError(f"You may not delete this {exposed.one}.")
 
 
 def in_database(model: type[Model]) -> AbstractContextManager[None]:

@@ -10,6 +10,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.generated import function, shaped
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
+from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update
 from django_mcp.exposure.write_saving import Writer, run_delete
 from django_mcp.exposure.write_types import write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
@@ -34,17 +35,18 @@ def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
     if "create" in verbs:
         asked = [each.parameter(exposed, change=False) for each in fields]
         words = "Creates one row, and gives it with all that is shown of it."
-        call = Writer(exposed, fields, change=False).create
-        yield _tool(exposed, "create", call, words, asked, row, destructive=False, idempotent=False)
+        writer = Writer(exposed, fields, change=False)
+        look = partial(preview_create, writer)
+        yield _tool(exposed, "create", writer.create, look, words, asked, row, destructive=False, idempotent=False)
     if "update" in verbs:
         asked = [_which(exposed), *(each.parameter(exposed, change=True) for each in fields)]
         words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
-        call = Writer(exposed, fields, change=True).update
-        yield _tool(exposed, "update", call, words, asked, row)
+        writer = Writer(exposed, fields, change=True)
+        yield _tool(exposed, "update", writer.update, partial(preview_update, writer), words, asked, row)
     if "delete" in verbs:
         words = "Deletes one row, and what there cannot be without it."
-        call = partial(run_delete, exposed)
-        yield _tool(exposed, "delete", call, words, [_which(exposed)], shaped(_DELETED))
+        call, look = partial(run_delete, exposed), partial(preview_delete, exposed)
+        yield _tool(exposed, "delete", call, look, words, [_which(exposed)], shaped(_DELETED))
 
 
 def _which(exposed: "Exposed") -> Parameter:
@@ -57,6 +59,7 @@ def _tool(
     exposed: "Exposed",
     verb: str,
     call: Callable[[Context, Mapping[str, Any]], Any],
+    look: Callable[[Context, Mapping[str, Any]], Any],
     words: str,
     parameters: list[Parameter],
     returns: Any,
@@ -77,6 +80,7 @@ def _tool(
         open_world=False,
         scopes=(*resource.scopes, *resource.write_scopes),
         visible=lambda ctx: resource.allows(verb, ctx.user),
+        preview=function(look, f"preview_{name}", "", parameters, resource),
     )
     # Only what the site wrote itself can ask the person at the client.
     hook = "delete_model" if verb == "delete" else "save_model"

@@ -37,7 +37,8 @@ def read(data: str) -> Mapping[str, Any]:
     """An entry's data, read once for all streams; nobody may change it.
 
     It has ``method`` and ``params`` of the notification, and perhaps what is never sent: ``about``, URIs, of which one
-    must exist for whoever is told; ``for``, those who alone are told (``names_of``).
+    must exist for whoever is told; ``for``, those who alone are told (``names_of``); ``after``, seconds until every
+    process knows what changed, so that nobody who looks upon hearing of it is shown what was true before.
     """
     change: Mapping[str, Any] = json.loads(data)
     return change

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError
@@ -24,11 +25,22 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
     Raises:
         OperationalError, InterfaceError: the database did not come back in time.
     """
+    if runner.is_inline:
+        return await runner.sync(function)
+    return await again_and_again(partial(runner.sync, function))
+
+
+async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """What an attempt gives, made again while the database does not answer.
+
+    Raises:
+        OperationalError, InterfaceError: the database did not come back in time.
+    """
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            return await runner.sync(function)
+            return await attempt()
         except (OperationalError, InterfaceError):
-            if runner.is_inline or time.monotonic() > until:
+            if time.monotonic() > until:
                 raise
         await asyncio.sleep(settings.POLL_SECONDS)

@@ -58,6 +58,13 @@ class StepRepeat:
             return None
         return self._kept(step)
 
+    def kept(self) -> dict[str, Any] | None:
+        """See ``core.repeats.Repeat``."""
+        step = None if connection.vendor == "unknown" else self._step()
+        if step is None or not step.done or step.expires < timezone.now():
+            return None
+        return self._kept(step)
+
     def keep(self, fields: dict[str, Any]) -> None:
         """See ``core.repeats.Repeat``. In the transaction of what the tool wrote, where it has one."""
         if connection.vendor != "unknown":

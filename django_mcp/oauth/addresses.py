@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from django_mcp.conf import settings
+from django_mcp.core.addresses import Address, address_of
 
 HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
 """Where hosted clients call from for all their users: Anthropic's published outbound addresses."""
@@ -30,29 +30,14 @@ def caller(meta: Mapping[str, object]) -> Caller:
     """Who sent a request.
 
     Args:
-        meta: ``request.META``. The address is ``REMOTE_ADDR``, or what ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]`` says;
-            of a list, its last entry, which the site's own proxy wrote.
+        meta: ``request.META``; see ``core.addresses``.
     """
-    for value in (_header(meta), meta.get("REMOTE_ADDR")):
-        try:
-            address = ipaddress.ip_address(str(value or "").strip().strip("[]"))
-        except ValueError:
-            continue
-        return _caller(address)
-    return Caller("?")
+    address = address_of(meta)
+    return Caller("?") if address is None else _caller(address)
 
 
-def _header(meta: Mapping[str, object]) -> str:
-    name = settings.CLIENT_ADDRESS_HEADER
-    if name is None:
-        return ""
-    return str(meta.get(f"HTTP_{name.upper().replace('-', '_')}") or "").rpartition(",")[2]
-
-
-def _caller(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Caller:
+def _caller(address: Address) -> Caller:
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is None:
-            return Caller(str(ipaddress.ip_network((int(address), 64), strict=False)))
-        address = address.ipv4_mapped
+        return Caller(str(ipaddress.ip_network((int(address), 64), strict=False)))
     times = HOSTED_TIMES if any(address in network for network in HOSTED_CLIENTS) else 1
     return Caller(str(address), times)

@@ -18,6 +18,7 @@ from django_mcp.primitives.schema import Arguments
 from django_mcp.protocol.results import Result
 
 TASK_SUPPORT = ("optional", "required", "never")
+POLICIES = ("allow", "ask", "block")
 
 
 class Tool(Primitive):
@@ -38,11 +39,16 @@ class Tool(Primitive):
         always_listed: list it even where tools are so many that they are searched.
         task: whether its calls may go on in the background: ``"optional"``, ``"required"`` or ``"never"``.
         before_task: takes what the function takes; runs before the client is told that there is a task.
+        log_arguments: keep the arguments in the log of calls, where the site does.
+        policy: what its calls meet where people decided nothing: ``"allow"``, ``"ask"`` or ``"block"``; None for what
+            its hints say.
+        preview: takes what the function takes; tells the person who is asked what would change.
         other arguments: see ``Primitive``.
 
     Attributes:
         mirrors: the parameters that headers repeat.
         read: the function as it was read; ``function`` may have more around it.
+        read_preview: that of ``preview`` likewise.
         read_only: it says that it changes nothing.
         is_conducted: its calls are seen to while they run (``core.running``).
         answered_by: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
@@ -70,6 +76,9 @@ class Tool(Primitive):
         always_listed: bool = False,
         task: str | None = None,
         before_task: Callable[..., Any] | None = None,
+        log_arguments: bool = True,
+        policy: str | None = None,
+        preview: Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(call, **options)
@@ -84,8 +93,12 @@ class Tool(Primitive):
         self._check_limits()
         self.task = self._support(task, before_task)
         self.before_task = None if before_task is None else read_function(before_task, options["context_type"])
+        self.policy = self._policy(policy)
+        self.read_preview = None if preview is None else read_function(preview, options["context_type"])
+        self.preview = self.read_preview
         self.answered_by: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
+        self.log_arguments = log_arguments
         self._arguments = arguments
         self._schema = None if input_schema is None else self._written(input_schema)
         self._context_type: type = options["context_type"]
@@ -117,9 +130,18 @@ class Tool(Primitive):
         Raises:
             ImproperlyConfigured: it cannot be found, or not be made without arguments.
         """
+        if self.read_preview is not None and self.read_preview.is_unbound:
+            self.read_preview = self.preview = self._bound(self.read_preview)
+        if self.before_task is not None and self.before_task.is_unbound:
+            self.before_task = self._bound(self.before_task)
         if self.read.is_unbound:
-            bound(self.read.call)  # which says what is wrong, if something is
-            self._take(read_function(self.read.call, self._context_type))
+            self._take(self._bound(self.read))
+        elif not self.is_open:
+            self._check_preview()
+
+    def _bound(self, function: Function) -> Function:
+        bound(function.call)  # which says what is wrong, if something is
+        return read_function(function.call, self._context_type)
 
     def settle(self, function: Function) -> None:
         """Run *function*, and tell of what it takes and gives.
@@ -138,9 +160,21 @@ class Tool(Primitive):
         if self.idempotency_key is not None and self.idempotency_key not in schema.get("properties", {}):
             msg = f"{self.label}: idempotency_key={self.idempotency_key!r} must be the name of one of its arguments."
             raise ImproperlyConfigured(msg)
+        self._names = frozenset({*schema.get("properties", ()), *(each.name for each in function.parameters)})
+        self._check_preview()
         self.definition = {**self.definition, "inputSchema": schema}
         if self.output.schema is not None:
             self.definition["outputSchema"] = self.output.schema
+
+    def _check_preview(self) -> None:
+        """Refuse a preview that could never be called."""
+        taken = () if self.preview is None else self.preview.parameters
+        if strange := [each.name for each in taken if each.required and each.name not in self._names]:
+            msg = (
+                f"{self.label}: preview takes {', '.join(strange)}, which the tool does not. Name its parameters as "
+                "the tool does, or give them a default."
+            )
+            raise ImproperlyConfigured(msg)
 
     def _check_limits(self) -> None:
         """Refuse limits that are none."""
@@ -160,6 +194,12 @@ class Tool(Primitive):
             msg = f'{self.label}: before_task is for tools with task="optional" or task="required".'
             raise ImproperlyConfigured(msg)
         return support
+
+    def _policy(self, policy: str | None) -> str | None:
+        if policy not in {None, *POLICIES}:
+            msg = f"{self.label}: policy must be one of {', '.join(map(repr, POLICIES))}, not {policy!r}."
+            raise ImproperlyConfigured(msg)
+        return policy
 
     def _written(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of a schema somebody wrote, after a look at what would lose the tool to every client."""

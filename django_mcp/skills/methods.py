@@ -7,7 +7,7 @@ from django.utils.encoding import iri_to_uri
 
 from django_mcp.core.context import Context
 from django_mcp.core.extensions import Extension
-from django_mcp.core.methods import page_of
+from django_mcp.core.pages import page_of
 from django_mcp.core.permissions import may_use
 from django_mcp.core.registry import MCPServer
 from django_mcp.protocol.cursors import decode_cursor, encode_cursor

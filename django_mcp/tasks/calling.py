@@ -50,17 +50,18 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
     wants = context.channel.wants_task(tool.task or "")
     task_id = context.channel.dialogue.task
     if task_id is None:
-        await _before(context, tool, keywords)
+        await run_before(context, tool, keywords)
         if connection.vendor == "unknown":  # without a database there is nothing that lasts
             return None
     own = [] if task_id is None else [task_id]
     since = None
     try:
         if wants or task_id is None:
-            task = await context.runner.sync(partial(_task_of, context, tool, own))
+            task = await context.runner.sync(partial(_task_of, context, tool, own, is_answer=wants))
             if wants:
                 return context.channel.task_made(task)
             task_id, since = task.task_id, 0 if own else None
+        context.channel.task_id = task_id
         return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool, since)
     except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
         stopping = context.runner.sync(partial(_stop_all, context, own))
@@ -68,7 +69,12 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
         raise
 
 
-async def _before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
+async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
+    """Run ``before_task``, where there is one.
+
+    Raises:
+        ToolError, InputRequired: whatever it raises.
+    """
     function = tool.before_task
     if function is None:
         return
@@ -81,7 +87,7 @@ async def _before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> 
         await context.runner.sync(partial(function.call, **given))
 
 
-def _task_of(context: Context, tool: Tool, own: list[str]) -> Task:
+def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:
     """The task of a call. One that it makes goes into *own*."""
     dialogue = context.channel.dialogue
     if dialogue.task is not None:  # in an earlier round its client did not know tasks
@@ -90,7 +96,7 @@ def _task_of(context: Context, tool: Tool, own: list[str]) -> Task:
         if found is None:
             raise _gone(dialogue.task)
         return found
-    task, is_new = begin(context, tool)
+    task, is_new = begin(context, tool, is_answer=is_answer)
     if is_new:
         own.append(task.task_id)
         if context.channel.cancelled:  # whoever stops what is our own may have looked already

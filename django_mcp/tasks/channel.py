@@ -59,6 +59,7 @@ class TaskChannel(StepChannel):
     def __init__(self, task: Task, dialogue: Dialogue) -> None:
         self.task = task
         self.dialogue = dialogue
+        self.needs_approval = task.needs_approval
         self.is_settled = False
         self.runner = CancellableInline()
         self._progress: tuple[float, float | None, str | None] | None = None
@@ -135,10 +136,12 @@ class TaskChannel(StepChannel):
                 self._saving.release()
         if not rows.finish(self.task, result=plain(fields)):
             raise Cancelled
+        if self.record is not None:
+            self.record(fields)
         transaction.on_commit(self._settled)  # and not before: a commit can fail
 
     def _settled(self) -> None:
-        self.is_settled = True
+        self.is_settled = self.is_recorded = True
 
     def cancel(self) -> None:
         """Stop: a coroutine where it waits, a function where it next uses its context. From any thread."""

@@ -6,6 +6,7 @@ from django.utils import timezone
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import may_use
+from django_mcp.core.policies import book
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks import rows
@@ -22,8 +23,12 @@ def look_up(context: Context, task_id: str) -> Task | None:
     task = rows.find(task_id, context.principal, context.server)
     if task is None:
         return None
+    if book.is_due:  # not every way here is a call that looked before
+        book.bring_up_to_date()
     tool = context.server.tools.get(task.tool)
-    is_guarded = tool is not None and (tool.is_guarded or context.principal.tools is not None)
+    is_guarded = tool is not None and (
+        tool.is_guarded or context.principal.tools is not None or context.server.policies.may_block(tool)
+    )
     if tool is not None and is_guarded and not run_inline(may_use(context.inline(), tool)):
         return None
     if task.status == Task.Status.WORKING and task.lease is not None and task.lease < timezone.now():

@@ -22,12 +22,13 @@ class _Slower(Exception):
     """Another try of the same call was faster."""
 
 
-def begin(context: Context, tool: Tool) -> tuple[Task, bool]:
+def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
     """The task of a call, and whether it is a new one, which is committed and begun. Blocks.
 
     Args:
         context: of the call.
         tool: that is called.
+        is_answer: the task is what the client gets, and nobody waits for its result.
 
     Raises:
         ToolError: the caller has too many, or has used the key for another call.
@@ -38,9 +39,10 @@ def begin(context: Context, tool: Tool) -> tuple[Task, bool]:
     if found is not None and _is_of_use(found):
         return found, False
     try:
-        task = _make(context, tool, repeat, before)
+        task = _make(context, tool, repeat, before, is_answer=is_answer)
     except _Slower:
         return _made_elsewhere(context, repeat), False
+    context.channel.is_recorded = is_answer
     start(task)
     return task, True
 
@@ -58,17 +60,48 @@ def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
     return task
 
 
-def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None) -> Task:
+def check_room(context: Context) -> None:
+    """See whether a caller may have one more task.
+
+    Raises:
+        ToolError: they have too many.
+    """
     if rows.unfinished(context.principal, context.server) >= settings.TASKS_PER_CALLER:
         raise ToolError(
             f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
             "or cancel it."
         )
+
+
+def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None, *, is_answer: bool) -> Task:
+    check_room(context)
     with transaction.atomic():
-        task = rows.make(_seconds(context), **_fields(context, tool))
+        task = make(context, tool, _seconds(context))
         if repeat is not None and not repeat.note_task(task.task_id, before):
             raise _Slower
+        if is_answer:
+            record(context, task)
     return task
+
+
+def record(context: Context, task: Task) -> None:
+    """Have the call written down whose answer is a task, in the transaction in which that is made.
+
+    Later it could not be where the task holds the one lock of SQLite.
+    """
+    if context.channel.record is not None:
+        context.channel.record(context.channel.task_made(task).fields)
+
+
+def make(context: Context, tool: Tool, seconds: float | None) -> Task:
+    """The row of a task, for whoever starts it.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+        seconds: how long it is to be kept; None for as long as the site keeps tasks.
+    """
+    return rows.make(seconds, **_fields(context, tool))
 
 
 def _fields(context: Context, tool: Tool) -> dict[str, Any]:

@@ -1,24 +1,18 @@
 """Waiting for a task: for clients that know none, and for those that ask for the result before there is one."""
 
-import asyncio
 import json
-import time
-from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 from django_mcp.core.channel import is_wanted
 from django_mcp.core.context import Context
 from django_mcp.live import log
-from django_mcp.live.follower import follow
 from django_mcp.live.log import Entry
 from django_mcp.live.patience import patiently
+from django_mcp.live.waiting import wait_for
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 from django_mcp.tasks.finding import look_up
-
-SHORTEST, LONGEST = 0.02, 0.5
-"""Seconds between two looks at the row where nothing can be waited for; first often, then less so."""
 
 
 class _Telling:
@@ -75,46 +69,12 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
     if since is None:
         since = await patiently(context.runner, log.newest)
     telling = _Telling(context, task_id, since)
-    if context.runner.is_inline:
-        found = _wait_here(context, task_id, seconds)
-        telling.rest()
-        return found
-    found = await _followed(context, task_id, seconds, telling)
+    look = partial(look_up, context, task_id)
+    topic = rows.topic(task_id)
+    found = await wait_for(context, topic, look, _has_come, seconds, wants=telling.wants, takes=telling.tell)
     await patiently(context.runner, telling.rest)
     return found
 
 
-async def _followed(context: Context, task_id: str, seconds: float | None, telling: _Telling) -> Task | None:
-    look = partial(patiently, context.runner, partial(look_up, context, task_id))
-    subscription = await follow(rows.topic(task_id), principal=context.principal)
-    subscription.wants = telling.wants
-    try:
-        async with asyncio.timeout(seconds):
-            found = await look()
-            if _has_come(found):
-                return found
-            async with aclosing(subscription.entries()) as entries:
-                async for entry in entries:
-                    if (entry is None or not telling.tell(entry)) and _has_come(found := await look()):
-                        return found
-    except TimeoutError:
-        pass
-    finally:
-        subscription.close()
-    return await look()
-
-
 def _has_come(task: Task | None) -> bool:
     return task is None or task.status != Task.Status.WORKING
-
-
-def _wait_here(context: Context, task_id: str, seconds: float | None) -> Task | None:
-    """In this thread, which has nothing else to do."""
-    until = None if seconds is None else time.monotonic() + seconds
-    pause = SHORTEST
-    while True:
-        found = look_up(context, task_id)
-        if _has_come(found) or (until is not None and time.monotonic() >= until):
-            return found
-        time.sleep(pause)
-        pause = min(LONGEST, pause * 1.5)

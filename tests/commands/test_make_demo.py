@@ -59,14 +59,14 @@ class TestTheBanner:
     def test_names_the_endpoints_and_says_who_they_are_for(self):
         assert [line.split(maxsplit=1) for line in section("Endpoints").splitlines()] == [
             [ENDPOINT, "for everybody who can sign in: ben, anna, admin"],
-            ["http://127.0.0.1:8000/staff/mcp", "for staff: anna, admin"],
+            ["http://127.0.0.1:8000/staff/mcp", "for staff: anna, tim, admin"],
             ["http://127.0.0.1:8000/open/mcp", "for anybody, without signing in; read-only"],
         ]
 
     def test_names_the_pages_for_people(self):
         named = [line.split()[0] for line in section("Pages").splitlines()]
 
-        assert named == [f"http://127.0.0.1:8000{path}" for path in ("/", "/o/access/", "/admin/")]
+        assert named == [f"http://127.0.0.1:8000{path}" for path in ("/", "/o/access/", "/admin/", "/outbox/")]
 
     def test_lists_every_sample_user_with_password_and_role(self):
         listed = [tuple(line.split()) for line in section("Sample users").splitlines()]
@@ -186,6 +186,7 @@ class TestManagePyDemo:
             "/": 200,
             "/o/access/": 200,  # the login page
             "/admin/": 200,  # too
+            "/outbox/": 200,  # too
             "/mcp": 401,
             "/staff/mcp": 401,
             "/open/mcp": 405,  # there is no stream for whoever may only read

@@ -72,6 +72,7 @@ WRITING = {
     "hold_rooms",
     "create_calendar_event",
     "cancel_booking",
+    "send_email",
     "update_own_event",
     "delete_own_event",
 }

@@ -32,7 +32,7 @@ def read(client: Client, uri: str) -> Any:
 class TestLists:
     def test_there_are_the_tools(self, client):
         names = [entry["name"] for entry in client.list("tools/list")]
-        assert names[:15] == [
+        assert names[:16] == [
             "book_hotel",
             "find_best_flight",
             "cancel_booking",
@@ -42,6 +42,7 @@ class TestLists:
             "update_own_event",
             "delete_own_event",
             "departures_board",
+            "send_email",
             "search_flights",
             "check_weather",
             "weather_current",
@@ -49,7 +50,7 @@ class TestLists:
             "search_documents",
             "create_calendar_event",
         ]
-        assert {name.partition("_")[0] for name in names[15:]} == {"search", "get", "aggregate"}
+        assert {name.partition("_")[0] for name in names[16:]} == {"search", "get", "aggregate"}
 
     def test_every_tool_and_argument_is_described(self, client):
         for entry in client.list("tools/list"):
@@ -61,11 +62,11 @@ class TestLists:
             for name, schema in entry["inputSchema"]["properties"].items():
                 assert schema.get("description"), f"{entry['name']}({name})"
 
-    def test_only_bookings_and_the_calendar_are_written(self, client):
+    def test_only_bookings_mail_and_the_calendar_are_written(self, client):
         writing = [e["name"] for e in client.list("tools/list") if not e["annotations"]["readOnlyHint"]]
 
         own = ["update_own_event", "delete_own_event"]
-        assert writing == ["book_hotel", "cancel_booking", "hold_rooms", *own, "create_calendar_event"]
+        assert writing == ["book_hotel", "cancel_booking", "hold_rooms", *own, "send_email", "create_calendar_event"]
 
     def test_there_are_the_templates(self, client):
         assert {entry["uriTemplate"] for entry in client.list("resources/templates/list")} >= {

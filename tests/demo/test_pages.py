@@ -16,9 +16,10 @@ PAGES = [model._meta.model_name for model in MODELS]
 
 @pytest.fixture(autouse=True)
 def report(travel: None) -> None:
-    """Of these there are none before somebody asks for one."""
+    """Of these, and of mails, there are none before somebody asks for one."""
     owner = get_user_model().objects.get(username="anna")
     apps.get_model("travel", "report").objects.create(owner=owner, title="Bookings of 2031", expires=timezone.now())
+    apps.get_model("travel", "sentemail").objects.create(recipients="kim@example.com", subject="Barcelona", body="…")
 
 
 @pytest.fixture

@@ -53,6 +53,44 @@ MAY: dict[str, set[str]] = {
         "django_mcp.live",
         "django_mcp.tasks",
     },
+    "policies": {
+        "django",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.tasks",
+        "django_mcp.policies",
+    },
+    "approvals": {
+        *PYDANTIC,
+        "django",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.tasks",
+        "django_mcp.policies",
+        "django_mcp.approvals",
+        "django_mcp.auth.checks.base",
+        "django_mcp.version",
+    },
+    "audit": {
+        "django",
+        "opentelemetry",
+        "django_mcp.version",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.conf",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.audit",
+    },
     "eras": {
         *PYDANTIC,
         "django",
@@ -207,7 +245,7 @@ def test_every_exception_to_the_table_is_still_needed() -> None:
     assert used >= EXCEPTIONS
 
 
-@pytest.mark.parametrize("module", modules(), ids=label)
+@pytest.mark.parametrize("module", [each for each in modules() if each.layer != "migrations"], ids=label)
 def test_no_module_is_longer_than_four_hundred_lines(module: Module) -> None:
     assert len(module.text.splitlines()) <= 400
 

@@ -51,8 +51,10 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     """A new page with Python in it has to be added below, and a new command above."""
     tested = {
         "README.md",
+        "approvals.md",
         "asking.md",
         "authorization.md",
+        "calls.md",
         "forms.md",
         "large-tables.md",
         "limits.md",
@@ -204,7 +206,7 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     site.append("mysite/urls.py", "from django.urls import include")
     add_what_it_has_already(site)
     shown = [(re.match(r"# (\w+\.py)", code)[1], code) for code in code_of("README.md")]
-    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", *["mcp.py"] * 4]
+    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", *["mcp.py"] * 5]
     for name, code in shown:
         site.append(files[name], code)
     site.migrate()
@@ -227,7 +229,7 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     assert nothing["result"]["content"][0]["text"] == "[]"
     assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
     assert data(pages) == 723
-    find, enquiry, hours_tool, discard, count, later, *of_books = listed["result"]["tools"]
+    find, enquiry, hours_tool, discard, close, count, later, *of_books = listed["result"]["tools"]
     assert (enquiry["name"], hours_tool["name"]) == ("enquiry", "opening_hours")
     assert sent["result"]["content"][0]["text"] == "We will answer: Do you have Emma?"
     assert "at most 50 characters" in refused["result"]["content"][0]["text"]
@@ -237,6 +239,7 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     assert [each["title"] for each in data(short)["rows"]] == ["Persuasion"]
     assert '"pages":474' in row["result"]["contents"][0]["text"]
     assert find["annotations"] == {"readOnlyHint": True}
+    assert close["name"] == "close_library"
     assert (discard["name"], list(discard["inputSchema"]["properties"])) == ("discard_book", ["title"])
     lines = [line for code in code_of("README.md")[:3] for line in code.splitlines() if line and line[0] != "#"]
     assert len(lines) <= 10, "the README promises ten lines"
@@ -245,7 +248,9 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
 def prepare(site: Site, page: str, *, skip: int = 0) -> None:
     """Put the blocks of a page, but for the first *skip*, into the app's ``mcp.py`` of a site with an endpoint."""
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+    # Who approves what is destructive is for another page.
+    own = '{"AUTHENTICATION": ["django_mcp.Public"], "ASK_BY_DEFAULT": "nothing"}'
+    site.append("mysite/settings.py", f"DJANGO_MCP = {own}")
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:]))
@@ -568,6 +573,22 @@ def test_the_page_on_limits_does_what_it_says(site: Site) -> None:
     assert len(json.loads(books["result"]["content"][0]["text"])) == 1
     assert lent["result"]["content"][0]["text"] == again["result"]["content"][0]["text"] == "Emma is yours."
     assert "used before, with other arguments" in wrong["result"]["content"][0]["text"]
+
+
+def test_the_page_on_calls_does_what_it_says(site: Site) -> None:
+    prepare(site, "calls.md")
+    opened, noted = site.requests(call("open_door", door="3", code="hush"), call("take_notes", text="hush"))
+    assert opened["result"]["content"][0]["text"] == "3 is open."
+    assert noted["result"]["content"][0]["text"] == "Kept."
+    logged = site.run("manage.py", "shell", "-c", LOGGED_CALLS).splitlines()[-1]
+    assert json.loads(logged) == [["open_door", {"door": "3", "code": "***"}], ["take_notes", None]]
+
+
+LOGGED_CALLS = """
+import json
+from django_mcp.models import ToolCall
+print(json.dumps([list(each) for each in ToolCall.objects.order_by("pk").values_list("name", "arguments")]))
+"""
 
 
 def test_the_page_on_models_does_what_it_says(site: Site) -> None:

@@ -70,7 +70,9 @@ def outage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outage]:
     with Gate(*service("DATABASE_URL")) as gate, postgresql() as database:
         there = urlsplit(database["DATABASE_URL"])
         through = there._replace(netloc=f"{there.netloc.rpartition('@')[0]}@127.0.0.1:{gate.port}")
-        with workers(2, {"DATABASE_URL": through.geturl()}, tmp_path_factory.mktemp("faults-away")) as worker:
+        with workers(
+            2, {"DATABASE_URL": through.geturl(), "FAULTS_LOG": "off"}, tmp_path_factory.mktemp("faults-away")
+        ) as worker:
             seen = Outage(worker)
             seen.begin()
             gate.shut()

@@ -19,6 +19,9 @@ opened: "list[http.client.HTTPConnection | Reply]" = []
 """What may still be open; closed after each test."""
 
 
+OF_EVERY_CALL = ("django_mcp_toolpolicy", "django_mcp_toolcall")
+
+
 def close_all() -> None:
     """Close what tests left open."""
     while opened:
@@ -171,13 +174,14 @@ class Modern(Caller):
         params = {"name": name, "arguments": arguments, "requestState": state, "inputResponses": responses}
         return self.request("tools/call", params).last()
 
-    def tasks(self) -> int:
-        """How many there are in the process."""
-        return self.call("watch_process")["result"]["structuredContent"]["tasks"]
+    def tasks(self) -> set[str]:
+        """Those of the process, by names that are given once; without what answers this."""
+        return set(self.call("watch_process")["result"]["structuredContent"]["tasks"])
 
     def queries(self) -> list[str]:
-        """Those of the process since this was last asked."""
-        return self.call("watch_process")["result"]["structuredContent"]["queries"]
+        """Those of the process since this was last asked, but for what every call does beside its work."""
+        found = self.call("watch_process")["result"]["structuredContent"]["queries"]
+        return [sql for sql in found if not any(table in sql for table in OF_EVERY_CALL)]
 
     def listen(self) -> Reply:
         """Listen for changes of the list of tools, from the acknowledgement on."""

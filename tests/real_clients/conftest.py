@@ -10,6 +10,13 @@ from tests.real_clients.agency import Agency
 from tests.real_clients.node import Clients, NoClientsError, find_node, install
 from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, TASKS, Project, Site, accepts, manage
 
+ALLOWED = """
+from django_mcp.models import ToolPolicy
+for server, tool in (("default", "book_hotel"), ("default", "cancel_booking"), ("staff", "import_flights")):
+    ToolPolicy.objects.create(server=server, tool=tool, decision="allow")
+"""
+"""These tests are of clients; who approves what they do is tested elsewhere."""
+
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -17,6 +24,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("agency") / "agency.sqlite3"
     manage(path, "migrate", "--verbosity", "0")
     manage(path, "load_travel", "--verbosity", "0")
+    manage(path, "shell", "-c", ALLOWED)
     return path
 
 

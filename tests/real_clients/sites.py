@@ -46,7 +46,11 @@ FIXTURES = Project("tests.conformance", "CONFORMANCE_DATABASE")
 COMMANDS: Mapping[str, Callable[[int, str], Sequence[str]]] = {
     "daphne": lambda port, package: ["daphne", "-b", HOST, "-p", str(port), f"{package}.asgi:application"],
     "gunicorn": lambda port, package: ["gunicorn", "-b", f"{HOST}:{port}", f"{package}.wsgi:application"],
-    "uvicorn": lambda port, package: ["uvicorn", "--host", HOST, "--port", str(port), f"{package}.asgi:application"],
+    # People take their time to log in; after its usual five seconds the connection would be closed under the client.
+    "uvicorn": lambda port, package: [
+        *["uvicorn", "--host", HOST, "--port", str(port), "--timeout-keep-alive", "60"],
+        f"{package}.asgi:application",
+    ],
 }
 
 

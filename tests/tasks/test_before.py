@@ -7,6 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.exposure import registration
 from django_mcp.models import Task
 from tests.conversation import DECLINE, Conversation, accept
 from tests.tasks.clients import TaskClient
@@ -140,3 +141,31 @@ def test_arguments_are_checked_before_it(server: MCPServer, client: TaskClient) 
 
     assert client.request("tools/call", {"name": "work", "arguments": {"number": "x"}}).failed
     assert seen == []
+
+
+class Desk:
+    """Whose methods are tools."""
+
+    limit = 3
+
+    def check(self, number: int) -> None:
+        if number > self.limit:
+            raise ToolError(f"At most {self.limit}.")
+
+
+def test_it_may_be_a_method_as_its_tool_is(
+    server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "_started", False)  # as in the body of the class
+
+    def work(self: Desk, number: int) -> str:
+        return "done"
+
+    work.__qualname__, work.__module__ = "Desk.work", __name__
+    tool(server=server, task="optional", before_task=Desk.check)(work)
+    monkeypatch.setattr(Desk, "work", work, raising=False)
+    registration.build(server)
+    monkeypatch.setattr(registration, "_started", True)
+    refused = client.request("tools/call", {"name": "work", "arguments": {"number": 7}})
+    assert (refused.failed, refused.text) == (True, "At most 3.")
+    assert client.text(client.call("work", number=2)) == "done"

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 
+from django_mcp.core.policies import book
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, adopt_key, capabilities
 from django_mcp.eras.legacy import control, sessions
 from django_mcp.eras.legacy.channel import QuietChannel
@@ -57,7 +58,7 @@ class LegacyEra:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
                     # Several calls share one answer, so none of them has a stream to speak on.
-                    answer = await answered(message, version, session, inbound, QuietChannel())
+                    answer = await answered(message, version, session, inbound, QuietChannel(version))
                 else:
                     answer = await self._one(message, version, session, inbound)
             except ProtocolError as error:
@@ -86,7 +87,7 @@ class LegacyEra:
 
 async def initialize(request: Request, inbound: Inbound) -> Answer:
     """The handshake: agree on a version, say what there is, open a session (2025-11-25, Lifecycle, Initialization)."""
-    version, body = greet(request, inbound)
+    version, body = await greet(request, inbound)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
     opening = partial(sessions.open_session, inbound.server, inbound.principal, version, client, declared)
     try:
@@ -98,7 +99,7 @@ async def initialize(request: Request, inbound: Inbound) -> Answer:
     return Answer(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
 
 
-def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
+async def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
     """The version to speak, and the response to ``initialize``.
 
     Raises:
@@ -109,6 +110,7 @@ def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
         raise InvalidParams('"params.protocolVersion" must be a string.')
     version = versions.negotiate(requested)
     server = inbound.server
+    await book.refresh(inbound.runner)  # whether there are tasks may depend on it
     fields: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": {**capabilities(server, inbound.wire), **capability(server, version, inbound.principal)},

@@ -36,6 +36,9 @@ PRIMING_SINCE = "2025-11-25"
 class QuietChannel(StepChannel):
     """For a call that shares its answer with others, and so has no stream to speak on."""
 
+    def __init__(self, version: str = "") -> None:
+        self.protocol = version
+
     def lacks(self, question: Question[Any]) -> Exception:
         """These versions have no error for it; the model can read a tool's."""
         return ToolError(question.refusal)
@@ -65,7 +68,7 @@ class LegacyChannel(QuietChannel):
         self.inbound = inbound
         self.session = session
         self.request = request
-        self.version = version
+        self.version = self.protocol = version
         self.call = call
         self._wire = inbound.wire if call is None else None
         self._messages: deque[bytes] = deque()

@@ -161,7 +161,7 @@ async def _answer(message: Message | None, session: Session, inbound: Inbound) -
 
 async def _initialize(request: Request, session: Session, inbound: Inbound) -> Answer:
     try:
-        version, body = greet(request, inbound)
+        version, body = await greet(request, inbound)
     except ProtocolError as error:
         return failed(request, error)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")

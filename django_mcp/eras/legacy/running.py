@@ -10,6 +10,7 @@ from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for, response
 from django_mcp.eras.legacy import calls, control, outcomes, task_questions, tasks
@@ -112,6 +113,7 @@ async def _result(request: Request, version: str, session: Session | None, inbou
         case "ping":
             return encode_result(request.id, {})
         case "server/discover":  # a connector that rewrites the header must still be able to discover us
+            await book.refresh(inbound.runner)  # whether there are tasks may depend on it
             return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
     handler = control.HANDLERS.get(request.method)
     if request.method in tasks.HANDLERS and has_tasks(inbound.server, version):
@@ -131,8 +133,7 @@ async def _result(request: Request, version: str, session: Session | None, inbou
 
 
 async def _with_task(context: Context, version: str) -> Result:
-    await check_call(context, version)
-    result = await dispatch(context)
+    result = await dispatch(context, begin=partial(check_call, context, version))
     check_made(context, result)
     return result
 

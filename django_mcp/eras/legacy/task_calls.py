@@ -7,10 +7,12 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.discovery import behind
 from django_mcp.core.permissions import may_use
+from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.eras.legacy.tasks import has_tasks, shown
 from django_mcp.models import Task
+from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.words import kind_name
 from django_mcp.protocol.envelope import PREFIX
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
@@ -34,7 +36,13 @@ def with_support(fields: dict[str, Any], server: MCPServer) -> dict[str, Any]:
 
 def _with_support(entry: dict[str, Any], server: MCPServer) -> dict[str, Any]:
     tool = server.tools.get(entry["name"])
-    return entry if tool is None or tool.task is None else {**entry, "execution": {"taskSupport": tool.task}}
+    support = None if tool is None else _support(tool, server)
+    return entry if support is None else {**entry, "execution": {"taskSupport": support}}
+
+
+def _support(tool: Tool, server: MCPServer) -> str | None:
+    """Whether calls of a tool may be tasks: its own word, or that they may have to wait for an approval."""
+    return tool.task or ("optional" if tool.key in server.policies.asking else None)
 
 
 async def check_call(context: Context, version: str) -> None:
@@ -47,12 +55,13 @@ async def check_call(context: Context, version: str) -> None:
     params = context.params
     if "task" not in params:
         return
+    await book.refresh(context.runner)  # which calls may be tasks depends on what was decided
     if not has_tasks(context.server, version):  # who declares none ignores it (2025-11-25, Tasks, Task Support)
         context.params = {key: value for key, value in params.items() if key != "task"}
         return
     context.params = {**params, "task": _metadata(params["task"])}
     tool = context.server.tools.get(str(params.get("name"))) or behind(context.server, params)
-    if tool is not None and tool.task is None and await may_use(context, tool):
+    if tool is not None and _support(tool, context.server) is None and await may_use(context, tool):
         raise MethodNotFound(f"The tool {tool.name!r} does not run as a task. Call it without 'task'.")
 
 

@@ -11,6 +11,7 @@ from django.db import connection
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
+from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
 from django_mcp.models import Session, Task
 from django_mcp.primitives.words import shortened
@@ -97,6 +98,8 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
     size = context.server.page_size
     tasks = rows.latest(context.principal, context.server, after, size + 1)
     page = tasks[:size]
+    if book.is_due:
+        book.bring_up_to_date()
     hidden = {name for name in {each.tool for each in page} if _is_hidden(context, name)}
     fields: dict[str, Any] = {"tasks": [shown(each) for each in page if each.tool not in hidden]}
     if len(tasks) > size:

@@ -10,8 +10,18 @@ from django_mcp.core.context import ASKING, Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.discovery import behind
 from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
-from django_mcp.eras.base import ACCEPTED, Answer, Inbound, Wire, adopt_key, capabilities, context_for, response
+from django_mcp.eras.base import (
+    ACCEPTED,
+    Answer,
+    Inbound,
+    Wire,
+    adopt_key,
+    capabilities,
+    context_for,
+    response,
+)
 from django_mcp.eras.modern.channel import ModernChannel
 from django_mcp.eras.modern.listening import listen
 from django_mcp.eras.modern.states import seal, unseal
@@ -63,6 +73,7 @@ class ModernEra:
         finish = partial(complete, server=server)
         match request.method:
             case "server/discover":
+                await book.refresh(inbound.runner)  # whether there are tasks may depend on it
                 return Answer(200, encode_result(request.id, finish(discover(server, inbound.wire))))
             case "initialize":
                 speaks = ", ".join(versions.SUPPORTED)
@@ -71,12 +82,13 @@ class ModernEra:
                 return await listen(request, asked.capabilities, inbound)
         channel = ModernChannel(inbound, asked.log_level, asked.capabilities)
         context = context_for(inbound, request, asked.client, asked.capabilities, channel)
+        begin = None
         if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
-            await resume(context, inbound)
+            begin = partial(resume, context, inbound)
         try:
             if may_speak(server, request.method, request.params):
                 channel.follow_client()
-            result = await dispatch(context, extended=True)
+            result = await dispatch(context, extended=True, begin=begin)
         except InputRequired as needed:
             state = seal(channel.dialogue, request, server, inbound.principal)
             fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}

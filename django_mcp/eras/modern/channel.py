@@ -27,6 +27,7 @@ class ModernChannel(StepChannel):
             raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
         self.log_level = log_level
         self.inbound = inbound
+        self.protocol = inbound.headers.get(headers.VERSION, "").strip()
         self.capabilities = capabilities
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:

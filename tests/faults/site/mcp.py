@@ -8,7 +8,7 @@ import time
 from django.db import transaction
 from pydantic import BaseModel
 
-from django_mcp import Context, MCPServer, server, tool
+from django_mcp import Context, MCPServer, ToolError, resource, server, tool
 from tests.faults.site import counters
 from tests.faults.site.models import Note
 
@@ -144,6 +144,25 @@ def notes(label: str) -> int:
     return Note.objects.filter(text=label).count()
 
 
+@tool
+def write_note(label: str) -> str:
+    """Write a note."""
+    Note.objects.create(text=label)
+    return f"wrote {label}"
+
+
+@tool
+def fail(label: str) -> str:
+    """Fail."""
+    raise ToolError(f"It fails because of {label}.")
+
+
+@resource("note://{name}", mime_type="text/plain")
+async def note(name: str) -> str:
+    """What is called like that."""
+    return name
+
+
 @tool(read_only=True)
 async def plain_async(word: str) -> str:
     """Needs no database."""
@@ -167,12 +186,12 @@ class Counters(BaseModel):
     """See ``counters``."""
 
     queries: list[str]
-    tasks: int
+    tasks: list[str]
 
 
 @tool(read_only=True, output_limit=0)
 async def watch_process() -> Counters:
-    """The queries since the last time, and the tasks there are now."""
+    """The queries since the last time, and the names of the tasks there are now beside this call's own."""
     queries = list(counters.queries)
     counters.queries.clear()
-    return Counters(queries=queries, tasks=len(asyncio.all_tasks()))
+    return Counters(queries=queries, tasks=[each.get_name() for each in asyncio.all_tasks() - {asyncio.current_task()}])

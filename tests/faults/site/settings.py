@@ -4,10 +4,15 @@ Environment variables besides those of the conformance site:
 
 ``FAULTS_JOURNAL``
     the file in which tools write down what they do.
+``FAULTS_LOG``
+    "off" for no log of calls.
 """
+
+import os
 
 from tests.conformance.settings import *  # noqa: F403
 
 INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django_mcp", "tests.faults.site"]
 ASGI_APPLICATION = "tests.faults.site.asgi.application"
 DJANGO_MCP = {"AUTHENTICATION": ["tests.faults.site.callers.ByHeader"], "NAME": "faults"}
+DJANGO_MCP["LOG_CALLS"] = os.environ.get("FAULTS_LOG") != "off"

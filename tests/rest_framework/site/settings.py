@@ -26,4 +26,8 @@ REST_FRAMEWORK = {
     "PAGE_SIZE": 2,
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
 }
-DJANGO_MCP = {"AUTHENTICATION": ["tests.rest_framework.site.callers.OneUser"], "NAME": "snippets"}
+DJANGO_MCP = {
+    "AUTHENTICATION": ["tests.rest_framework.site.callers.OneUser"],
+    "NAME": "snippets",
+    "ASK_BY_DEFAULT": "nothing",  # which would be another story
+}

@@ -118,13 +118,14 @@ def banner(site: str, heading: Callable[[str], str] = str) -> str:
     """
     endpoints = {
         f"{site}/mcp": "for everybody who can sign in: ben, anna, admin",
-        f"{site}/staff/mcp": "for staff: anna, admin",
+        f"{site}/staff/mcp": "for staff: anna, tim, admin",
         f"{site}/open/mcp": "for anybody, without signing in; read-only",
     }
     pages = {
         f"{site}/": "the front page",
         f"{site}/o/access/": "applications with access, to take it back",
-        f"{site}/admin/": "the admin, for anna and admin",
+        f"{site}/admin/": "the admin, for anna, tim and admin; calls wait there for approval",
+        f"{site}/outbox/": "mail that was sent, for the same",
     }
     sections = {
         "Endpoints": columns(endpoints.items()),

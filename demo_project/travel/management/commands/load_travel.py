@@ -7,14 +7,18 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.core.management.base import BaseCommand
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from demo_project.travel import models, sample_data
 from demo_project.travel.sample_users import SAMPLE_USERS, SampleUser
 
 BATCH = 2000
+APPROVING = ["approve_toolcall", "change_standingapproval", "try_tool"]
+"""Permissions of agents, beside looking at everything."""
 # In an order in which nothing is deleted that another row still needs.
 OURS = (
+    models.SentEmail,
     models.Report,
     models.Booking,
     models.Trip,
@@ -62,7 +66,7 @@ class Command(BaseCommand):
 
 def load(today: date, people: list[User]) -> None:
     """Fill the agency's empty tables with the data of *today*."""
-    _, agent, customer = people
+    _, agent, customer, _ = people
     by_slug = {city.slug: city for city in models.City.objects.bulk_create(sample_data.cities())}
     models.Airport.objects.bulk_create(sample_data.airports(by_slug))
     hotels = models.Hotel.objects.bulk_create(sample_data.hotels(by_slug))
@@ -81,9 +85,15 @@ def sample_user(sample: SampleUser) -> User:
         return user
     if sample.role == "superuser":
         return User.objects.create_superuser(sample.username, password=sample.password)
-    user = User.objects.create_user(sample.username, password=sample.password, is_staff=sample.role == "agent")
+    user = User.objects.create_user(sample.username, password=sample.password, is_staff=sample.role != "customer")
     if user.is_staff:
-        user.user_permissions.set(
-            Permission.objects.filter(content_type__app_label="travel").exclude(codename__startswith="delete_")
-        )
+        user.user_permissions.set(Permission.objects.filter(allowed(sample.role)))
     return user
+
+
+def allowed(role: str) -> Q:
+    """What staff may do in the admin: all but delete. Trainees look on; only agents approve what clients ask for."""
+    of_the_agency = Q(content_type__app_label="travel") & ~Q(codename__startswith="delete_")
+    of_the_endpoint = Q(content_type__app_label="django_mcp", codename__in=APPROVING)
+    looking = Q(content_type__app_label__in=["travel", "django_mcp"], codename__startswith="view_")
+    return looking if role == "trainee" else of_the_agency | of_the_endpoint | looking

@@ -1,0 +1,133 @@
+"""Standing approvals: who may make which further calls without being asked, and to take that back."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db.models import Count
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext_lazy
+
+from django_mcp.admin.approvals.looking import STYLES, LookingAdmin
+from django_mcp.admin.approvals.values import NONE, line, shown_value
+from django_mcp.admin.people import names_of, with_names
+from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.approvals.standing import APPROVE
+from django_mcp.models import StandingApproval
+
+
+@admin.register(StandingApproval)
+class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
+    """Standing approvals, the newest first. Whoever may approve calls may revoke them."""
+
+    stop_path = "revoke"
+    stop_title = gettext_lazy("Revoke")
+    stop_question = gettext_lazy("Revoke the standing approval “%s”? Calls like that are asked about again.")
+    stop_answer = gettext_lazy("Yes, revoke it")
+    stopped_one = gettext_lazy("The standing approval “%s” is revoked.")
+    stopped_none = gettext_lazy("The standing approval “%s” was over already.")
+    stopped_many = ngettext_lazy("%d standing approval is revoked.", "%d standing approvals are revoked.")
+    note = gettext_lazy("Revoked.")
+
+    list_display = ("tool", "caller_name", "must_be", "left", "state", "expires", "created_by")
+    list_filter = ("server", "tool")
+    list_select_related = ("created_by", "user")
+    ordering = ("-pk",)
+    actions = ("stop_selected",)
+    fields = (
+        "tool",
+        "server",
+        "caller_name",
+        "client_id",
+        "must_be",
+        "left",
+        "used",
+        "state",
+        "created",
+        "created_by",
+        "expires",
+        "revoked",
+    )
+
+    class Media:
+        """Its styles."""
+
+        css = STYLES
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """To revoke is all there is to change."""
+        return request.user.has_perm(APPROVE)
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
+        """The user model may have another name for names."""
+        return ("tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        """With the calls that came of each."""
+        return super().get_queryset(request).annotate(uses=Count("approvals"))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """A page of rows, with the names of their callers."""
+        page = super().get_changelist_instance(request)
+        with_names(page.result_list)
+        return page
+
+    def can_stop(self, row: StandingApproval) -> bool:
+        """As long as it lets calls through."""
+        return row.revoked is None and row.expires > timezone.now() and row.remaining != 0
+
+    def stop(self, row: StandingApproval) -> bool:
+        """Revoke it. The next call is asked about."""
+        good = StandingApproval.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
+        return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
+
+    @admin.action(description=gettext_lazy("Revoke selected standing approvals"), permissions=["change"])
+    def stop_selected(self, request: HttpRequest, queryset: Any) -> None:
+        """Revoke those that are good still."""
+        self.stop_all(request, queryset)
+
+    @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
+    def caller_name(self, row: Any) -> str:
+        """Whose calls it lets through."""
+        if row.user is not None and row.principal_kind != "api_key":
+            return line(row.user)
+        caller = row.principal_kind, row.principal_id
+        return line(vars(row).get("person") or names_of([caller])[caller])
+
+    @admin.display(description=gettext_lazy("same arguments"))
+    def must_be(self, row: StandingApproval) -> SafeString | str:
+        """And their values; without any, all calls of the tool fit."""
+        if not row.pattern:
+            return _("any arguments")
+        pairs = ((line(name), _given(row, name)) for name in row.pattern)
+        return format_html_join("", '<div class="mcp-pair"><b>{}</b> {}</div>', pairs)
+
+    @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
+    def left(self, row: StandingApproval) -> str:
+        """How many."""
+        return _("any number") if row.remaining is None else str(row.remaining)
+
+    @admin.display(description=gettext_lazy("calls made"), ordering="uses")
+    def used(self, row: Any) -> int:
+        """How many it let through."""
+        count: int = row.uses
+        return count
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, row: StandingApproval) -> str:
+        """Whether it is good."""
+        if row.revoked is not None:
+            return _("revoked")
+        if row.expires <= timezone.now():
+            return _("expired")
+        return _("used up") if row.remaining == 0 else _("good")
+
+
+def _given(row: StandingApproval, name: str) -> SafeString:
+    """The value of an argument; a default, where the first call did not give it, is not kept."""
+    value = row.arguments.get(name)
+    return NONE if value is None else shown_value(value)

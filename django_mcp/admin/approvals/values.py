@@ -1,0 +1,155 @@
+"""What a caller sent, and what would change, so that nobody mistakes it for something else."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_mcp.core.redaction import redact
+from django_mcp.core.visible import visible
+
+LONGEST_LINE, MOST_LINES = 300, 6
+"""What is longer is folded."""
+MOST_CHARACTERS = 20_000
+SUMMARY = 80
+
+NONE = mark_safe('<span class="mcp-none">–</span>')
+VERBS = {
+    "create": gettext_lazy("create"),
+    "update": gettext_lazy("change"),
+    "delete": gettext_lazy("delete"),
+    "submit": gettext_lazy("submit"),
+}
+
+
+class Change(NamedTuple):
+    """A field that would have another value."""
+
+    name: str
+    before: SafeString
+    after: SafeString
+
+
+class Preview(NamedTuple):
+    """What would change.
+
+    Attributes:
+        kind: ``"none"``, ``"error"``, ``"changes"`` or ``"value"``.
+        title: what is done to what.
+        uri: of that.
+        changes: of its fields.
+        also: what else would change.
+        columns: of ``changes``: which of ``"before"`` and ``"after"`` there are.
+        value: what is shown instead, where the tool has its own form.
+    """
+
+    kind: str
+    title: str = ""
+    uri: str = ""
+    changes: tuple[Change, ...] = ()
+    also: tuple[SafeString, ...] = ()
+    columns: tuple[str, ...] = ()
+    value: SafeString = mark_safe("")
+
+
+def line(text: Any, longest: int = 200) -> str:
+    """A name that somebody else chose, in one line."""
+    shown = visible(redact(" ".join(str(text).split())))
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def shown_value(value: Any) -> SafeString:
+    """A JSON value: texts as they are, unless that could be read as another value; the rest as JSON."""
+    if isinstance(value, str) and not _is_ambiguous(value):
+        return _shown(value)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return _shown(text if len(text) <= SUMMARY else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+
+def _is_ambiguous(text: str) -> bool:
+    if len(text) > SUMMARY or "\n" in text:
+        return False
+    if text != text.strip() or not text or text[0] in '"{[':
+        return True
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(text: str) -> SafeString:
+    characters = len(text)
+    shown = visible(redact(text[:MOST_CHARACTERS]))
+    if characters > MOST_CHARACTERS:
+        shown += "\n" + _("… and %d characters more.") % (characters - MOST_CHARACTERS)
+    lines = shown.count("\n") + 1
+    block = format_html('<pre class="mcp-value" translate="no" dir="ltr">{}</pre>', shown)
+    if lines <= MOST_LINES and len(shown) <= LONGEST_LINE:
+        return block
+    begin = " ".join(shown[: 2 * SUMMARY].split())[:SUMMARY]
+    size = _("%d characters") % characters
+    words = '<details class="mcp-long"><summary><code translate="no" dir="ltr">{}…</code> ({})</summary>{}</details>'
+    return format_html(words, begin, size, block)
+
+
+def shown_arguments(arguments: Any) -> list[tuple[str, SafeString]]:
+    """Names and values, in the order in which they came."""
+    if not isinstance(arguments, Mapping):
+        return [("", shown_value(arguments))]
+    return [(line(name), shown_value(value)) for name, value in arguments.items()]
+
+
+def preview_of(value: Any) -> Preview:
+    """What ``core.previews`` gave, for a template."""
+    match value:
+        case None:
+            return Preview("none")
+        case {"error": _error}:
+            return Preview("error")
+        case {"text": str() as text} if len(value) == 1:
+            return Preview("value", value=_shown(text))
+        case {"verb": str() as verb, "changes": list() as changes}:
+            return _changes(value, verb, changes)
+    return Preview("value", value=shown_value(value))
+
+
+def _changes(value: Mapping[str, Any], verb: str, changes: list[Any]) -> Preview:
+    title = f"{VERBS.get(verb, line(verb))} {line(value.get('object', ''))}"
+    columns = tuple(
+        name for name in ("before", "after") if any(isinstance(each, dict) and name in each for each in changes)
+    )
+    also = value.get("also")
+    return Preview(
+        "changes",
+        capfirst(title.strip()),
+        line(value.get("uri") or "", 500),
+        tuple(_change(each) for each in changes),
+        tuple(_also(also if isinstance(also, list) else [])),
+        columns,
+    )
+
+
+def _change(change: Any) -> Change:
+    if not isinstance(change, dict):  # that there are more
+        return Change(line(change), NONE, NONE)
+    name = line(change.get("label") or change.get("field") or "")
+    return Change(capfirst(name), _side(change.get("before")), _side(change.get("after")))
+
+
+def _side(value: Any) -> SafeString:
+    return NONE if value is None else shown_value(value)
+
+
+def _also(entries: list[Any]) -> Iterator[SafeString]:
+    for each in entries:
+        match each:
+            case {"what": what, "count": int() as count}:
+                yield format_html("{} {}", count, line(what))
+            case _:
+                yield shown_value(each)

@@ -1,0 +1,279 @@
+"""The figures of the overview: a plot, its legend, and the table of the same numbers."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+
+from django.utils import timezone
+from django.utils.formats import date_format, number_format
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext
+
+from django_mcp.admin.bins import DAY
+from django_mcp.admin.plots import Axis, Bar, Layer, Line, Mark, bars, lines, sample, stacks, swatch
+from django_mcp.admin.statistics import Activity, Tally, Tool
+from django_mcp.core.visible import visible
+
+MOST_BARS, MOST_ROWS = 10, 100
+"""Of things compared: drawn, and in the table."""
+MARKS = 4
+"""Under an axis of time, as many as a phone has room for."""
+
+GROUP_NAMES = {
+    "ok": gettext_lazy("answered"),
+    "error": gettext_lazy("failed"),
+    "refused": gettext_lazy("refused"),
+    "waiting": gettext_lazy("waiting for approval"),
+    "other": gettext_lazy("other"),
+}
+
+
+@dataclass
+class Figure:
+    """What the template shows.
+
+    Attributes:
+        key: its ``id`` in the page.
+        title: its heading.
+        plot: the SVG.
+        columns: of the table; the first one names the row.
+        rows: of the table.
+        legend: what is drawn how, and a number.
+        note: a sentence below the heading.
+        more: how many rows there are besides.
+    """
+
+    key: str
+    title: str
+    plot: SafeString
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    legend: Sequence[tuple[SafeString, str, str]] = field(default_factory=tuple)
+    note: str = ""
+    more: int = 0
+
+
+def figures(found: Activity, seconds: int) -> list[Figure]:
+    """All of them that have something to show.
+
+    Args:
+        found: what went on.
+        seconds: how long a bin is.
+    """
+    made = [over_time(found, seconds)]
+    if found.total.durations:
+        made.append(durations(found, seconds))
+    if found.tools:
+        made.append(busiest(found))
+    if any(tally.durations for tally in found.tools.values()):
+        made.append(slowest(found))
+    if any(tally.groups["error"] for tally in found.tools.values()):
+        made.append(failing(found))
+    return [*made, clients(found), protocols(found)]
+
+
+# Over time
+
+
+def over_time(found: Activity, seconds: int) -> Figure:
+    """Calls by what came of them."""
+    total, key, title = found.total, "calls", _("Calls over time")
+    kinds = [kind for kind in GROUP_NAMES if total.groups[kind]] or ["ok"]
+    layers = [Layer(kind, str(GROUP_NAMES[kind]), [tally.groups[kind] for tally in found.bins]) for kind in kinds]
+    most = max(range(len(found.bins)), key=lambda at: found.bins[at].calls)
+    axis = _axis(key, title, found.edges, seconds, count)
+    said = _("%(sums)s. Most calls: %(most)s, %(when)s.") % {
+        "sums": ", ".join(f"{layer.name}: {count(total.groups[layer.kind])}" for layer in layers),
+        "most": count(found.bins[most].calls),
+        "when": axis.bins[most],
+    }
+    rows = [[axis.bins[at], *(count(layer.values[at]) for layer in layers)] for at in range(len(found.bins))]
+    return Figure(
+        key,
+        title,
+        stacks(_described(axis, said), layers),
+        [_("From"), *(layer.name for layer in layers)],
+        rows,
+        [(swatch(key, layer.kind), layer.name, count(total.groups[layer.kind])) for layer in layers],
+    )
+
+
+def durations(found: Activity, seconds: int) -> Figure:
+    """Median and 95th percentile of tools that ran."""
+    key, title, total = "durations", _("How long tools took"), found.total
+    measures = [
+        Line("median", _("median"), [tally.median for tally in found.bins]),
+        Line("p95", _("95th percentile"), [tally.p95 for tally in found.bins]),
+    ]
+    sums = [duration(total.median), duration(total.p95)]
+    said = ", ".join(f"{line.name}: {each}" for line, each in zip(measures, sums, strict=True)) + "."
+    axis = _axis(key, title, found.edges, seconds, duration)
+    rows = [[axis.bins[at], *(duration(line.values[at]) for line in measures)] for at in range(len(found.bins))]
+    return Figure(
+        key,
+        title,
+        lines(_described(axis, said), measures),
+        [_("From"), *(line.name for line in measures)],
+        rows,
+        [(sample(line.kind), line.name, each) for line, each in zip(measures, sums, strict=True)],
+        note=_("95 of 100 calls take no longer than the 95th percentile."),
+    )
+
+
+def _axis(key: str, title: str, edges: Sequence[datetime], seconds: int, shown: Callable[[float], str]) -> Axis:
+    times = [timezone.localtime(edge) if timezone.is_aware(edge) else edge for edge in edges]
+    long, short = _formats(seconds, len(edges))
+    marks = [Mark(at, date_format(times[at], short)) for at in _marked(times, seconds)]
+    return Axis(key, title, "", [date_format(each, long) for each in times], marks, shown)
+
+
+def _marked(times: Sequence[datetime], seconds: int) -> range:
+    """The bins that have words: those of midnight, where a word is a day."""
+    step = -(-len(times) // MARKS)
+    if seconds == DAY or seconds * len(times) <= 2 * DAY:
+        return range(step // 2 if seconds == DAY else 0, len(times), step)
+    a_day = DAY // seconds
+    midnight = next((at for at, time in enumerate(times) if time.hour * 3600 < seconds), 0)
+    return range(midnight, len(times), a_day * -(-step // a_day))
+
+
+def _formats(seconds: int, bins: int) -> tuple[str, str]:
+    """How a bin is called in full, and below the axis."""
+    day = pgettext("a day on an axis, in Django's letters for dates", "j M")
+    if seconds == DAY:
+        return "DATE_FORMAT", day
+    return "DATETIME_FORMAT", day if seconds * bins > 2 * DAY else "TIME_FORMAT"
+
+
+def _described(axis: Axis, said: str) -> Axis:
+    return Axis(axis.key, axis.title, said, axis.bins, axis.marks, axis.shown)
+
+
+# Tools
+
+
+def busiest(found: Activity) -> Figure:
+    """Tools by their calls."""
+    ranked = sorted(found.tools.items(), key=lambda each: (-each[1].calls, each[0]))
+    names = named(found.tools)
+    rows = [Bar(names[tool], tally.calls, count(tally.calls)) for tool, tally in ranked]
+    return _compared("busiest", _("Busiest tools"), "ok", rows, [_("Tool"), _("Calls")])
+
+
+def slowest(found: Activity) -> Figure:
+    """Tools by what 95 of 100 calls do not exceed."""
+    timed = [(tool, tally.p95 or 0.0, tally.median) for tool, tally in found.tools.items() if tally.durations]
+    timed.sort(key=lambda each: (-each[1], each[0]))
+    names = named(found.tools)
+    rows = [Bar(names[tool], p95, duration(p95), mark=median) for tool, p95, median in timed]
+    table = [[row.name, duration(row.mark), row.shown] for row in rows]
+    figure = _compared(
+        "slowest", _("Slowest tools"), "slow", rows, [_("Tool"), _("median"), _("95th percentile")], table
+    )
+    figure.note = _("The bar is the 95th percentile, the stroke across it the median.")
+    return figure
+
+
+def failing(found: Activity) -> Figure:
+    """Tools by how often they fail."""
+    failed = [(tool, tally) for tool, tally in found.tools.items() if tally.groups["error"]]
+    failed.sort(key=lambda each: (-each[1].error_rate, each[0]))
+    names = named(found.tools)
+    rows = [Bar(names[tool], tally.error_rate, _rate(tally)) for tool, tally in failed]
+    table = [
+        [row.name, share(row.value), count(tally.groups["error"]), count(tally.calls)]
+        for row, (_tool, tally) in zip(rows, failed, strict=True)
+    ]
+    columns = [_("Tool"), _("Share"), _("failed"), _("Calls")]
+    return _compared("failing", _("How often tools fail"), "error", rows, columns, table)
+
+
+def _rate(tally: Tally) -> str:
+    return _("%(share)s (%(some)s of %(all)s)") % {
+        "share": share(tally.error_rate),
+        "some": count(tally.groups["error"]),
+        "all": count(tally.calls),
+    }
+
+
+def named(tools: Iterable[Tool]) -> dict[Tool, str]:
+    """The names of tools, with their endpoints where there are several. Callers sent them, so they may be anything."""
+    tools = list(tools)
+    several = len({server for server, _name in tools}) > 1
+    return {
+        (server, name): visible(f"{name} ({server})" if several else name).replace("\n", " ") for server, name in tools
+    }
+
+
+# Clients
+
+
+def clients(found: Activity) -> Figure:
+    """Programs by their calls, each version for itself."""
+    names = {key: " ".join(filter(None, key)) for key in found.clients}
+    return _shares("clients", _("Clients and their versions"), _("Client"), [
+        (visible(names[key]) or _("says no name"), calls) for key, calls in found.clients.most_common()
+    ])  # fmt: skip
+
+
+def protocols(found: Activity) -> Figure:
+    """Versions of the protocol by their calls."""
+    return _shares("protocols", _("Protocol versions"), _("Version"), [
+        (visible(version) or _("unknown"), calls) for version, calls in found.protocols.most_common()
+    ])  # fmt: skip
+
+
+def _shares(key: str, title: str, what: str, counted: Iterable[tuple[str, int]]) -> Figure:
+    counted = list(counted)
+    total = sum(calls for _name, calls in counted) or 1
+    counted = [(name.replace("\n", " "), calls) for name, calls in counted]
+    rows = [Bar(name, calls, f"{count(calls)} · {share(calls / total)}") for name, calls in counted]
+    table = [[name, count(calls), share(calls / total)] for name, calls in counted]
+    return _compared(key, title, "ok", rows, [what, _("Calls"), _("Share")], table, full=total)
+
+
+def _compared(
+    key: str,
+    title: str,
+    kind: str,
+    rows: Sequence[Bar],
+    columns: Sequence[str],
+    table: Sequence[Sequence[str]] | None = None,
+    full: float = 0,
+) -> Figure:
+    drawn = rows[:MOST_BARS]
+    said = "; ".join(f"{row.name}: {row.shown}" for row in drawn) + "."
+    table = [[row.name, row.shown] for row in rows] if table is None else table
+    note = ""
+    if len(rows) > MOST_BARS:
+        note = ngettext("The first %(some)d of %(all)d.", "The first %(some)d of %(all)d.", len(rows)) % {
+            "some": MOST_BARS,
+            "all": len(rows),
+        }
+    plot = bars(key, title, said, kind, drawn, full)
+    return Figure(key, title, plot, columns, list(islice(table, MOST_ROWS)), (), note, max(0, len(rows) - MOST_ROWS))
+
+
+# Numbers in words
+
+
+def count(value: float) -> str:
+    """A whole number."""
+    return number_format(int(value), use_l10n=True, force_grouping=True)
+
+
+def share(value: float) -> str:
+    """Percent."""
+    places = 1 if 0 < value < 0.1 else 0  # noqa: PLR2004 - less than ten percent
+    return _("%s %%") % number_format(round(100 * value, places), places, use_l10n=True)
+
+
+def duration(milliseconds: float | None) -> str:
+    """In the unit that suits it, with two or three digits."""
+    if milliseconds is None:
+        return "–"
+    value, unit = (milliseconds, _("%s ms")) if milliseconds < 1000 else (milliseconds / 1000, _("%s s"))  # noqa: PLR2004
+    places = 1 if value < 10 else 0  # noqa: PLR2004
+    return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)

@@ -1,0 +1,189 @@
+"""What the log of calls adds up to. The database counts, in few groups; a million rows become some thousand."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Case, CharField, Count, F, FloatField, Max, Q, Value, When
+from django.db.models.functions import Concat
+
+from django_mcp.admin.bins import DAY, bin_of, edges_of, within
+from django_mcp.admin.histogram import class_of, quantile
+from django_mcp.models import ToolCall
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+Tool = tuple[str, str]
+"""Endpoint and name."""
+Client = tuple[str, str]
+"""Name and version, as it says itself."""
+
+_O = ToolCall.Outcome
+GROUPS: dict[str, tuple[str, ...]] = {
+    "ok": (_O.OK,),
+    "error": (_O.ERROR, _O.FAILED, _O.TIMED_OUT),
+    "refused": (_O.REFUSED,),
+    "waiting": (_O.WAITING,),
+    "other": (_O.ASKED, _O.TASK, _O.CANCELLED),
+}
+"""Outcomes, as far as they are told apart here."""
+OF_TOOLS = Q(method="tools/call")
+RAN = Q(outcome__in=(*GROUPS["ok"], *GROUPS["error"]))
+
+_BIN, _OUTCOME, _SHIFT = 10_000, 1000, 100
+"""What bins and outcomes are multiplied with, and what is added to classes of durations, to be one number together."""
+
+MOST_GROUPS = 50_000
+"""That are read. Names come from callers, and somebody may think of a new one for each call."""
+
+
+@dataclass
+class ToolStatistics:
+    """A tool's calls.
+
+    Attributes:
+        calls: how many there were, whatever came of them.
+        errors: those that failed or took too long.
+        refused: those that were not let through.
+        last_call: when.
+        per_day: how many on each day, today at the end.
+    """
+
+    calls: int = 0
+    errors: int = 0
+    refused: int = 0
+    last_call: datetime | None = None
+    per_day: list[int] = field(default_factory=list)
+
+
+def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
+    """Each tool's calls in so many days, today being one of them. One query; tools without a call are left out."""
+    edges = edges_of(days, DAY)
+    rows = (
+        ToolCall.objects.filter(OF_TOOLS, called__gte=edges[0])
+        .values("name", endpoint=unindexed("server"), bin=bin_of(edges, "called"))
+        .annotate(
+            calls=Count("pk"),
+            errors=Count("pk", filter=Q(outcome__in=GROUPS["error"])),
+            refused=Count("pk", filter=Q(outcome__in=GROUPS["refused"])),
+            last=Max("called"),
+        )
+        .order_by("-calls")[:MOST_GROUPS]
+    )
+    found: dict[Tool, ToolStatistics] = {}
+    for row in rows:
+        tool = found.setdefault((row["endpoint"], row["name"]), ToolStatistics(per_day=[0] * days))
+        tool.calls += row["calls"]
+        tool.errors += row["errors"]
+        tool.refused += row["refused"]
+        tool.last_call = max(tool.last_call or row["last"], row["last"])
+        tool.per_day[within(row["bin"], edges)] += row["calls"]
+    return found
+
+
+@dataclass
+class Tally:
+    """Calls that belong together.
+
+    Attributes:
+        groups: how many there are of each of ``GROUPS``.
+        durations: how many of each class, of tools that ran.
+    """
+
+    groups: Counter[str] = field(default_factory=Counter)
+    durations: Counter[int] = field(default_factory=Counter)
+
+    def add(self, number: int, calls: int) -> None:
+        """So many calls of the outcome and duration that are in *number*."""
+        group, lasted = divmod(number, _OUTCOME)
+        self.groups[list(GROUPS)[group]] += calls
+        if lasted:
+            self.durations[lasted - _SHIFT] += calls
+
+    @property
+    def calls(self) -> int:
+        """All of them."""
+        return self.groups.total()
+
+    @property
+    def error_rate(self) -> float:
+        """Which share failed."""
+        return self.groups["error"] / self.calls if self.calls else 0.0
+
+    @property
+    def median(self) -> float | None:
+        """Of the durations, in milliseconds."""
+        return quantile(self.durations, 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        """What 95 of 100 calls did not take longer than."""
+        return quantile(self.durations, 0.95)
+
+
+@dataclass
+class Activity:
+    """What went on in a span of time.
+
+    Attributes:
+        edges: when each bin began.
+        bins: what was called in each.
+        tools: what was called of each tool.
+        clients: how many calls each made.
+        protocols: how many calls each version had.
+    """
+
+    edges: Sequence[datetime]
+    bins: list[Tally]
+    tools: dict[Tool, Tally] = field(default_factory=dict)
+    clients: Counter[Client] = field(default_factory=Counter)
+    protocols: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> Tally:
+        """All bins as one."""
+        found = Tally()
+        for each in self.bins:
+            found.groups += each.groups
+            found.durations += each.durations
+        return found
+
+
+def activity(edges: Sequence[datetime], server: str = "") -> Activity:
+    """What went on since the first of *edges*, at one endpoint or at all, with three queries."""
+    since = ToolCall.objects.filter(called__gte=edges[0], **({"server": server} if server else {}))
+    found, number = Activity(edges, [Tally() for _ in edges]), _number()
+    for row in _counted(since, number=number + bin_of(edges, "called") * Value(float(_BIN))):
+        at, rest = divmod(int(row["number"]), _BIN)
+        found.bins[within(at, edges)].add(rest, row["calls"])
+    for row in _counted(since.filter(OF_TOOLS), "name", endpoint=unindexed("server"), number=number):
+        found.tools.setdefault((row["endpoint"], row["name"]), Tally()).add(int(row["number"]), row["calls"])
+    for row in _counted(since, "client_name", "client_version", "protocol"):
+        found.clients[row["client_name"], row["client_version"]] += row["calls"]
+        found.protocols[row["protocol"]] += row["calls"]
+    return found
+
+
+def _number() -> Any:
+    """Outcome and duration of a row. Databases sort one number in half the time that they need for two columns."""
+    outcomes = [
+        When(outcome__in=outcomes, then=Value(float(_OUTCOME * at))) for at, outcomes in enumerate(GROUPS.values())
+    ]
+    other = Value(float(_OUTCOME * list(GROUPS).index("other")))
+    lasted = When(OF_TOOLS & RAN, then=class_of("duration") + Value(float(_SHIFT)))
+    return Case(*outcomes, default=other, output_field=FloatField()) + Case(
+        lasted, default=Value(0.0), output_field=FloatField()
+    )
+
+
+def _counted(rows: "QuerySet[ToolCall]", *columns: str, **expressions: Any) -> Any:
+    """The number of rows with the same of all that, the greatest first."""
+    return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MOST_GROUPS]
+
+
+def unindexed(column: str) -> Any:
+    """A column that SQLite does not look for an index of, whose order makes it read the whole log row by row."""
+    return Concat(F(column), Value(""), output_field=CharField())

@@ -1,0 +1,262 @@
+"""Every tool of every endpoint with what is known of it, for pages: gathered with four queries, however many."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.core.cache import cache
+from django.template.defaultfilters import date
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_mcp.admin.figures import count, share
+from django_mcp.admin.plots import sparkline
+from django_mcp.admin.statistics import ToolStatistics, tool_statistics
+from django_mcp.admin.tools import words
+from django_mcp.conf import settings
+from django_mcp.core.policies import Decision
+from django_mcp.core.registry import MCPServer, servers
+from django_mcp.models import KnownTool, ToolPolicy
+from django_mcp.policies import definitions
+from django_mcp.policies.defaults import default_decision
+from django_mcp.primitives.tool import Tool
+
+DAYS = 30
+KEPT = 60
+"""For how many seconds calls are not counted again, since it takes seconds where there are very many."""
+
+
+@dataclass
+class Line:
+    """A tool of an endpoint.
+
+    Attributes:
+        rows: what was decided about it.
+        known: as it was when somebody accepted it.
+        calls: those of the last days; None where nobody may see them.
+    """
+
+    server: MCPServer
+    tool: Tool
+    rows: Sequence[ToolPolicy]
+    known: KnownTool | None
+    calls: ToolStatistics | None
+
+    @property
+    def key(self) -> str:
+        """What it is called in addresses and in its history."""
+        return f"{self.server.name}.{self.tool.key}"
+
+    # What counts
+
+    @property
+    def own(self) -> ToolPolicy | None:
+        """What was decided for everybody."""
+        return next((each for each in self.rows if each.group_id is None and not each.client_id), None)
+
+    @property
+    def overrides(self) -> list[ToolPolicy]:
+        """What was decided for groups and clients."""
+        return [each for each in self.rows if each is not self.own]
+
+    @cached_property
+    def default(self) -> Decision:
+        """What counts where nobody decided anything."""
+        return default_decision(self.tool)
+
+    @property
+    def decision(self) -> Decision:
+        """What counts for everybody who is in no group with another decision."""
+        if self.is_held:
+            return Decision.BLOCK
+        return self.default if self.own is None else Decision[self.own.decision.upper()]
+
+    @property
+    def decision_words(self) -> str:
+        """The same in a word."""
+        return decision_words(self.decision)
+
+    @property
+    def choices(self) -> list[tuple[str, str, bool]]:
+        """Value, words and whether it is chosen, of each decision."""
+        own = "" if self.own is None else self.own.decision
+        default = _("default (%s)") % decision_words(self.default)
+        return [
+            ("default", default, not own),
+            *((value, str(label), value == own) for value, label in ToolPolicy.Decision.choices),
+        ]
+
+    @property
+    def reason(self) -> str:
+        """Why it counts."""
+        if self.is_held:
+            return _("it changed, and does not exist for clients until somebody accepts it")
+        if self.own is not None:
+            return decided_words(self.own)
+        if self.tool.policy is not None:
+            return _("default, by the tool’s own option")
+        if self.default is Decision.ASK:
+            is_destructive = settings.ASK_BY_DEFAULT == "destructive"
+            return _("default, for it is destructive") if is_destructive else _("default, for it writes")
+        return _("default")
+
+    @property
+    def override_words(self) -> str:
+        """How many there are."""
+        if not self.overrides:
+            return ""
+        number = len(self.overrides)
+        return ngettext("%d override", "%d overrides", number) % number
+
+    # What changed
+
+    @cached_property
+    def is_changed(self) -> bool:
+        """Whether it is another one than the one that was accepted."""
+        return self.known is not None and self.known.digest != definitions.known(self.tool).digest
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it does not exist for clients because of that."""
+        return self.is_changed and settings.HOLD_CHANGED_TOOLS
+
+    # What it is
+
+    @cached_property
+    def title(self) -> str:
+        """For display."""
+        return words.title_of(self.tool)
+
+    @cached_property
+    def description(self) -> str:
+        """What a model reads of it."""
+        return words.description_of(self.tool)
+
+    @property
+    def gist(self) -> str:
+        """The first line of that."""
+        return self.description.strip().partition("\n")[0]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more of it."""
+        return self.gist != self.description.strip()
+
+    @property
+    def hints(self) -> list[str]:
+        """In words."""
+        return words.hints_of(self.tool)
+
+    @property
+    def callers(self) -> list[str]:
+        """Who may call it."""
+        return words.callers_of(self.server, self.tool)
+
+    @property
+    def source(self) -> str:
+        """Where it comes from."""
+        return words.source_of(self.tool)
+
+    # What it does
+
+    @property
+    def plot(self) -> SafeString:
+        """Its calls of each day."""
+        return sparkline([] if self.calls is None else self.calls.per_day)
+
+    @property
+    def count_words(self) -> str:
+        """How many there were."""
+        number = 0 if self.calls is None else self.calls.calls
+        return ngettext("%s call", "%s calls", number) % count(number)
+
+    @property
+    def error_rate(self) -> float:
+        """Which share failed."""
+        return self.calls.errors / self.calls.calls if self.calls is not None and self.calls.calls else 0.0
+
+    @property
+    def error_words(self) -> str:
+        """The same, where there were any."""
+        if self.calls is None or not self.calls.calls:
+            return ""
+        return _("%s errors") % share(self.error_rate) if self.calls.errors else _("no errors")
+
+
+def decision_words(decision: Decision) -> str:
+    """A decision in the language of the page."""
+    return str(ToolPolicy.Decision(decision.name.lower()).label)
+
+
+def decided_words(row: ToolPolicy) -> str:
+    """Who decided something, and when."""
+    when = date(timezone.localtime(row.changed) if timezone.is_aware(row.changed) else row.changed, "DATETIME_FORMAT")
+    if row.changed_by is None:
+        return _("decided on %s") % when
+    return _("decided by %(who)s on %(when)s") % {"who": row.changed_by.get_username(), "when": when}
+
+
+def lines(*, with_calls: bool) -> list[Line]:
+    """All of them, in the order of endpoints and of their lists.
+
+    A tool that nobody has seen so far is remembered as it is: from now on, a change of it is seen.
+    """
+    served = list(servers())
+    known = {(each.server, each.tool): each for each in KnownTool.objects.defer("definition")}
+    digests = {which: each.digest for which, each in known.items()}
+    definitions.remember(served, digests)
+    rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
+    for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
+        rows[row.server, row.tool].append(row)
+    calls = _calls() if with_calls else {}
+    nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
+    return [
+        Line(server, tool, rows.get(which, ()), known.get(which), calls.get(which, nothing))
+        for server, tool, which in _every(served)
+    ]
+
+
+def left_over() -> list[ToolPolicy]:
+    """What was decided about tools that this process does not have: they may come back under their names."""
+    there = {which for _server, _tool, which in _every(list(servers()))}
+    rows = ToolPolicy.objects.select_related("group", "changed_by").order_by(
+        "server", "tool", "group__name", "client_id"
+    )
+    return [row for row in rows if (row.server, row.tool) not in there]
+
+
+def find(key: str, *, with_calls: bool) -> Line | None:
+    """One of them, with its definition as it was accepted."""
+    server_name, _dot, tool_key = key.partition(".")
+    server = next((each for each in servers() if each.name == server_name), None)
+    tool = None if server is None else server.tools.get(tool_key)
+    if server is None or tool is None or tool not in definitions.tools_of(server):
+        return None
+    which = {"server": server.name, "tool": tool.key}
+    rows = ToolPolicy.objects.filter(**which).select_related("group", "changed_by").order_by("group__name", "client_id")
+    accepted = KnownTool.objects.filter(**which).select_related("accepted_by")
+    known = accepted.first()
+    if known is None:
+        definitions.remember([server], definitions.accepted())
+        known = accepted.first()
+    calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
+    return Line(server, tool, list(rows), known, calls)
+
+
+def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:
+    for server in served:
+        for tool in definitions.tools_of(server):
+            yield server, tool, (server.name, tool.key)
+
+
+def _calls() -> dict[Any, ToolStatistics]:
+    key = f"django_mcp:tools:{timezone.get_current_timezone_name()}"
+    kept: dict[Any, ToolStatistics] | None = cache.get(key)
+    if kept is None:
+        kept = tool_statistics(DAYS)
+        cache.set(key, kept, KEPT)
+    return kept

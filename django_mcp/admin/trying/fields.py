@@ -1,0 +1,277 @@
+"""One field of a form that was made from a JSON Schema: how it is asked, and what is sent of what was typed."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from django_mcp.admin.trying.schemas import Choices, Schema, choices_of, plain
+from django_mcp.primitives.secrets import is_secret
+from django_mcp.protocol.errors import ParseError
+from django_mcp.protocol.jsonrpc import decode
+
+ABSENT: Any = object()
+"""In place of a value: nothing is sent."""
+LONG = 255
+"""Characters that a field of one line may be for."""
+INPUTS: Mapping[Any, str] = {"date": "date", "email": "email", "uri": "url"}
+"""Formats for which browsers have an input. They have none for moments with an offset."""
+SCALARS = {"string", "integer", "number", "boolean"}
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+_NUMBER = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
+
+
+class NotJSON(ValueError):
+    """What was typed where JSON is wanted is none."""
+
+
+class Field:
+    """One property.
+
+    Args:
+        name: of the property.
+        schema: of its value.
+        root: where references of the schema lead.
+        required: it has to be there.
+        prefix: begins the name of the input.
+        one_line: a text has no lines.
+
+    Attributes:
+        kind: how it is asked, see ``templates/admin/django_mcp/try/field.html``.
+        text: what stands in the input.
+        ticked: values that are chosen, as ``options`` has them.
+        problem: what is wrong with what was typed.
+    """
+
+    def __init__(
+        self, name: str, schema: Any, root: Schema, *, required: bool, prefix: str = "", one_line: bool = False
+    ) -> None:
+        self.name = name
+        self.html_name = f"{prefix}.{name}"
+        self.required = required
+        self.one_line = one_line
+        self.schema = plain(schema, root)
+        self.written = schema
+        items = self.schema.get("items") if self.schema.get("type") == "array" else None
+        self.items = None if items is None else plain(items, root)
+        self.choices = choices_of(self.schema if self.items is None else self.items)
+        self.is_secret = isinstance(schema, Mapping) and is_secret((schema,), root)
+        self.kind = self._kind()
+        self.text = ""
+        self.ticked: list[str] = []
+        self.problem = ""
+
+    def _kind(self) -> str:
+        if self.choices is not None:
+            return "choice" if self.items is None else "choices"
+        match self.schema.get("type"):
+            case "array" if self.items and self.items.get("type") in SCALARS and "prefixItems" not in self.schema:
+                return "lines"
+            case "boolean":
+                return "tick" if self.required else "choice"
+            case "integer" | "number":
+                return "number"
+            case "string":
+                return self._kind_of_text()
+        return "json" if _types(self.schema) is None else "text"
+
+    def _kind_of_text(self) -> str:
+        if self.is_secret:
+            return "password"
+        is_short = self.one_line or self.schema.get("format") in INPUTS or "pattern" in self.schema
+        return "text" if is_short or _number(self.schema.get("maxLength"), math.inf) <= LONG else "long"
+
+    # How it is shown
+
+    @property
+    def id(self) -> str:
+        """Of its input."""
+        return f"id_{re.sub('[^A-Za-z0-9_-]', '-', self.html_name)}"
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return str(self.schema.get("title") or self.name)
+
+    @property
+    def help(self) -> str:
+        """What the schema says of it."""
+        return str(self.schema.get("description") or "")
+
+    @property
+    def input(self) -> str:
+        """Type of the input."""
+        return "password" if self.is_secret else INPUTS.get(self.schema.get("format"), "text")
+
+    @property
+    def step(self) -> str:
+        """Of numbers."""
+        return "1" if self.schema.get("type") == "integer" else "any"
+
+    @property
+    def least(self) -> Any:
+        """Of numbers."""
+        return self.schema.get("minimum", "")
+
+    @property
+    def most(self) -> Any:
+        """Of numbers."""
+        return self.schema.get("maximum", "")
+
+    @property
+    def default(self) -> str:
+        """What counts where nothing is sent."""
+        value = self.schema.get("default")
+        if value is None or value in ("", [], {}):
+            return ""
+        return " ".join(self._texts(value)) if isinstance(value, list) and self.kind == "lines" else self._text(value)
+
+    @property
+    def facts(self) -> str:
+        """Type and limits, in short."""
+        kind = " | ".join(sorted(_types(self.schema) or ())) or str(self.schema.get("type") or "")
+        return " · ".join(filter(None, (kind, str(self.schema.get("format") or ""), *self._limits())))
+
+    def _limits(self) -> list[str]:
+        found = []
+        for least, most, words in (
+            ("minimum", "maximum", "{}"),
+            ("minLength", "maxLength", _("{} characters")),
+            ("minItems", "maxItems", _("{} entries")),
+        ):
+            low, high = self.schema.get(least), self.schema.get(most)
+            if low is not None or high is not None:
+                found.append(words.format(_range(low, high)))
+        if pattern := self.schema.get("pattern"):
+            found.append(str(pattern))
+        return found
+
+    @property
+    def options(self) -> list[tuple[str, str, bool]]:
+        """For those that choose: value, words, whether it is chosen."""
+        return [(key, words, key in self.ticked) for key, words in self._keys()]
+
+    def _keys(self) -> list[tuple[str, str]]:
+        choices: Choices = self.choices or [(True, _("Yes")), (False, _("No"))]
+        return [(json.dumps(value), words) for value, words in choices]
+
+    @property
+    def schema_text(self) -> str:
+        """The schema as it is written."""
+        return json.dumps(self.written, indent=2, ensure_ascii=False)
+
+    # What is sent
+
+    def read(self, data: QueryDict) -> Any:
+        """The value of what was typed; ``ABSENT`` where that is nothing. It stays in the input.
+
+        Raises:
+            NotJSON: it is none, where it should be.
+        """
+        if self.kind in {"choice", "choices", "tick"}:
+            return self._chosen(data.getlist(self.html_name))
+        self.text = data.get(self.html_name, "").replace("\r\n", "\n")
+        match self.kind:
+            case "lines":
+                lines = [line for line in self.text.split("\n") if line.strip()]
+                return [_scalar(line, self.items or {}) for line in lines] if lines or self.required else ABSENT
+            case "json":
+                return self._json()
+        return _scalar(self.text, self.schema) if self.text else ABSENT
+
+    def _chosen(self, sent: list[str]) -> Any:
+        if self.kind == "tick":
+            self.ticked = sent
+            return bool(sent)
+        known = {key for key, _words in self._keys()}
+        self.ticked = [each for each in sent if each in known]
+        values = [json.loads(each) for each in self.ticked]
+        if self.kind == "choices":
+            return values if values or self.required else ABSENT
+        return values[0] if values else ABSENT
+
+    def _json(self) -> Any:
+        if not self.text.strip():
+            return ABSENT
+        try:
+            return read_json(self.text)
+        except NotJSON as error:
+            self.problem = str(error)
+            raise
+
+    def fill(self, value: Any) -> None:
+        """Put a value into the input, as if it had been typed."""
+        match self.kind:
+            case "tick":
+                self.ticked = ["on"] if value else []
+            case "choice":
+                self.ticked = [json.dumps(value)]
+            case "choices":
+                self.ticked = [json.dumps(each) for each in value] if isinstance(value, list) else []
+            case "lines" if isinstance(value, list):
+                self.text = "\n".join(self._texts(value))
+            case _:
+                self.text = self._text(value)
+
+    def _texts(self, values: list[Any]) -> list[str]:
+        return [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
+
+    def _text(self, value: Any) -> str:
+        if self.kind == "choice":
+            return dict(self._keys()).get(json.dumps(value), str(value))
+        if isinstance(value, str) and self.kind != "json":
+            return value
+        return json.dumps(value, ensure_ascii=False, indent=2 if self.kind == "json" else None)
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text, read as strictly as a client's.
+
+    Raises:
+        NotJSON: with words for whoever typed it.
+    """
+    try:
+        return decode(text.encode())
+    except ParseError as error:
+        _body, _colon, reason = str(error.message).partition(": ")
+        raise NotJSON(_("This is not valid JSON: %s") % reason) from None
+
+
+def _scalar(text: str, schema: Schema) -> Any:
+    """A value of the schema's type; what was typed where it is none, so that the tool says what is wrong with it."""
+    stripped = text.strip()
+    types = _types(schema) or ()
+    if "boolean" in types and stripped in {"true", "false"}:
+        return stripped == "true"
+    if ("integer" in types or "number" in types) and _INTEGER.fullmatch(stripped):
+        return int(stripped)
+    if "number" in types and _NUMBER.fullmatch(stripped) and math.isfinite(value := float(stripped)):
+        return value
+    return text
+
+
+def _types(schema: Schema) -> frozenset[str] | None:
+    """Those of a scalar; None where it may be something else."""
+    types = schema.get("type")
+    if types is None:
+        types = [each.get("type") if isinstance(each, Mapping) else None for each in _list(schema.get("anyOf"))]
+    found = [each for each in ([types] if isinstance(types, str) else _list(types)) if each != "null"]
+    return frozenset(found) if found and all(isinstance(each, str) and each in SCALARS for each in found) else None
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any, otherwise: float) -> float:
+    return value if isinstance(value, int | float) else otherwise
+
+
+def _range(low: Any, high: Any) -> str:
+    if low is None:
+        return f"≤ {high}"
+    return f"≥ {low}" if high is None else f"{low}–{high}"

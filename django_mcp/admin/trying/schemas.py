@@ -1,0 +1,83 @@
+"""What a form has to know of a JSON Schema: which kind of value goes where, and what there is to choose from."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MOST_STEPS = 20
+"""References and unions that are followed at one place."""
+Schema = Mapping[str, Any]
+Choices = Sequence[tuple[Any, str]]
+"""Values, with what they are called."""
+
+
+def plain(schema: Any, root: Schema) -> Schema:
+    """A schema without references and without null, in place of which a form sends nothing.
+
+    Args:
+        schema: of one value.
+        root: where its references lead.
+    """
+    for _ in range(MOST_STEPS):
+        if not isinstance(schema, Mapping):
+            break
+        inner = _inner(schema, root)
+        if inner is None:
+            return _without_null(schema)
+        schema = inner
+    return {}
+
+
+def _inner(schema: Schema, root: Schema) -> Schema | None:
+    """The schema that this one stands for, with its own words; None where it stands for itself."""
+    if isinstance(reference := schema.get("$ref"), str):
+        return {**_target(reference, root), **_but(schema, "$ref")}
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        parts = _parts(schema, keyword)
+        if parts is not None and len(parts) == 1:
+            return {**parts[0], **_but(schema, keyword)}
+    return None
+
+
+def _parts(schema: Schema, keyword: str) -> Sequence[Schema] | None:
+    parts = schema.get(keyword)
+    if not isinstance(parts, list) or not all(isinstance(each, Mapping) for each in parts):
+        return None
+    return [each for each in parts if each.get("type") != "null"]
+
+
+def _but(schema: Schema, keyword: str) -> Schema:
+    return {key: value for key, value in schema.items() if key != keyword}
+
+
+def _target(reference: str, root: Schema) -> Schema:
+    place: Any = root
+    for part in reference.removeprefix("#").split("/")[1:]:
+        place = place.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else {}
+
+
+def _without_null(schema: Schema) -> Schema:
+    kinds = schema.get("type")
+    if not isinstance(kinds, list):
+        return schema
+    others = [each for each in kinds if each != "null"]
+    return {**schema, "type": others[0]} if len(others) == 1 else schema
+
+
+def choices_of(schema: Schema) -> Choices | None:
+    """What there is to choose from; None where it is no choice."""
+    if isinstance(values := schema.get("enum"), list):
+        names = schema.get("enumNames")
+        names = names if isinstance(names, list) and len(names) == len(values) else values
+        return [(value, _called(name)) for value, name in zip(values, names, strict=True) if value is not None]
+    if "const" in schema:
+        return [(schema["const"], _called(schema.get("title", schema["const"])))]
+    for keyword in ("oneOf", "anyOf"):
+        parts = _parts(schema, keyword)
+        if parts and all("const" in each for each in parts):
+            return [(each["const"], _called(each.get("title", each["const"]))) for each in parts]
+    return None
+
+
+def _called(value: Any) -> str:
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,180 @@
+"""What a model sees, for people: text as text, images as images where they are small and harmless."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from django_mcp.admin.shown import MOST_CHARACTERS
+from django_mcp.admin.trying.calling import Outcome
+from django_mcp.auth.redaction import redact
+from django_mcp.core.visible import visible
+from django_mcp.protocol.errors import ProtocolError
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Types that are shown. Others can hold scripts, or are not known everywhere."""
+MOST_IMAGE = 2_000_000
+"""Bytes of an image that is shown."""
+MOST_BLOCKS = 100
+"""Content blocks, messages or contents that are shown."""
+MOST_WORDS = 300
+"""Characters of a name or description that are shown."""
+APPROVAL = "django-mcp/approval"
+WAITING = frozenset({"approval_required", "pending"})
+
+Block = dict[str, Any]
+Reader = Callable[[str], str]
+"""Gives the address of the page that reads a resource."""
+
+
+class Shown:
+    """A result or error, for the template.
+
+    Args:
+        fields: the result; None where there is an error.
+        error: in place of it.
+        reads: for links to resources.
+    """
+
+    def __init__(self, fields: Mapping[str, Any] | None, error: ProtocolError | None, reads: Reader) -> None:
+        self.fields, self.error = fields or {}, error
+        self._reads = reads
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the model reads it as one."""
+        return self.fields.get("isError") is True
+
+    @property
+    def error_text(self) -> SafeString:
+        """The words of a protocol error."""
+        return text_of(self.error.message if self.error else "")
+
+    @property
+    def approval(self) -> Mapping[str, Any] | None:
+        """Where the call waits for somebody to approve it."""
+        found = (self.fields.get("_meta") or {}).get(APPROVAL)
+        if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
+            return None
+        url = str(found.get("url") or "")
+        return {**found, "url": url if url.startswith(("https://", "http://", "/")) else ""}
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Content of a tool's result, or contents of a resource."""
+        found = _dicts(self.fields.get("content")) + [
+            {"type": "resource", "resource": each} for each in _dicts(self.fields.get("contents"))
+        ]
+        return [self._block(each) for each in found[:MOST_BLOCKS]]
+
+    @property
+    def messages(self) -> list[tuple[str, Block]]:
+        """Of a prompt: who speaks, and what."""
+        found = _dicts(self.fields.get("messages"))[:MOST_BLOCKS]
+        return [(str(each.get("role")), self._block(each.get("content"))) for each in found]
+
+    @property
+    def left_out(self) -> int:
+        """How many blocks are not shown."""
+        lists = (self.fields.get(name) or () for name in ("content", "contents", "messages"))
+        return max(0, sum(map(len, lists)) - MOST_BLOCKS)
+
+    @property
+    def structured(self) -> SafeString | None:
+        """``structuredContent``."""
+        return json_of(self.fields["structuredContent"]) if "structuredContent" in self.fields else None
+
+    @property
+    def meta(self) -> SafeString | None:
+        """``_meta``."""
+        return json_of(self.fields["_meta"]) if self.fields.get("_meta") else None
+
+    @property
+    def raw(self) -> SafeString:
+        """All of it."""
+        return json_of(self.error.to_wire() if self.error else self.fields)
+
+    def _block(self, block: Any) -> Block:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                return {"kind": "text", "text": text_of(text)}
+            case {"type": "image", "data": str(data)}:
+                return _image(data, str(block.get("mimeType")))
+            case {"type": "audio", "data": str(data)}:
+                return _note(_("Sound: %(type)s, %(size)s") % _measured(data, str(block.get("mimeType"))))
+            case {"type": "resource_link", "uri": str(uri)}:
+                return {**_words_of(block), "kind": "link", "uri": visible(uri), "href": self._reads(uri)}
+            case {"type": "resource", "resource": {"uri": str(uri)}}:
+                inner = block["resource"]
+                return {**_words_of(inner), "kind": "resource", "uri": visible(uri), "inner": _contents(inner)}
+        return {"kind": "text", "text": json_of(block)}
+
+
+def _contents(contents: Mapping[str, Any]) -> Block:
+    match contents:
+        case {"text": str(text)}:
+            return {"kind": "text", "text": text_of(text)}
+        case {"blob": str(data)}:
+            return _image(data, str(contents.get("mimeType")))
+    return {"kind": "text", "text": json_of(contents)}
+
+
+def _image(data: str, mime_type: str) -> Block:
+    """An image; a note of what it is where it is none that is shown."""
+    words = _("Binary: %(type)s, %(size)s") % _measured(data, mime_type)
+    if mime_type not in IMAGES or len(data) > MOST_IMAGE * 4 // 3:
+        return _note(words)
+    try:
+        base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return _note(_("An image that is no Base64"))
+    words = _("Image: %(type)s, %(size)s") % _measured(data, mime_type)
+    return {"kind": "image", "src": f"data:{mime_type};base64,{data}", "words": words}
+
+
+def _measured(data: str, mime_type: str) -> dict[str, str]:
+    return {"type": visible(mime_type[:100]), "size": filesizeformat(len(data) * 3 // 4 - data[-2:].count("="))}
+
+
+def _note(words: str) -> Block:
+    return {"kind": "note", "words": words}
+
+
+def _words_of(block: Mapping[str, Any]) -> Block:
+    found = {name: block.get(name) for name in ("name", "title", "description", "mimeType")}
+    return {name: visible(redact(value[:MOST_WORDS])) for name, value in found.items() if isinstance(value, str)}
+
+
+def _dicts(value: Any) -> list[Any]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def text_of(text: str) -> SafeString:
+    """A text as it stands, but for credentials and what would make a reader see something else than there is."""
+    shown = visible(redact(text[:MOST_CHARACTERS]))
+    if len(text) > MOST_CHARACTERS:
+        shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
+    return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', shown)
+
+
+def json_of(value: Any) -> SafeString:
+    """A JSON value, indented, in its own order."""
+    return text_of(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def said_of(outcome: Outcome) -> list[tuple[str, str]]:
+    """What a tool told while it ran: the level, and the words."""
+    return [
+        (level, visible(redact(f"{logger}: {_words(data)}" if logger else _words(data))[:2000]))
+        for level, logger, data in outcome.said
+    ]
+
+
+def _words(data: Any) -> str:
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)

@@ -1,0 +1,198 @@
+"""How a call meets its decision. ``core.methods`` asks here before it runs a tool whose calls are to be approved.
+
+A call runs where somebody approved just this call of just this caller, or further calls like it. Else it gets a
+ticket, once for the same call, and its client what it can make most of: a task, which goes on by itself; a link, where
+a person can be shown one; time to wait; and at last the ticket, with the word to make the same call again.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django.db import connection
+
+from django_mcp.approvals import standing, tickets, words
+from django_mcp.approvals.canonical import digest, parts, version
+from django_mcp.approvals.parking import park
+from django_mcp.approvals.waiting import is_still_there, wait
+from django_mcp.conf import settings
+from django_mcp.core.context import Context
+from django_mcp.core.permissions import find_rule, may_use
+from django_mcp.core.policies import Admission, Decision, Rule
+from django_mcp.core.previews import preview_of
+from django_mcp.core.questions import URLElicitation
+from django_mcp.core.repeats import repeat_of
+from django_mcp.live import log
+from django_mcp.models import Approval, StandingApproval
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.results import Result
+from django_mcp.tasks.calling import run_before
+
+State = Approval.State
+
+
+class TicketAdmission(Admission):
+    """By a ticket, which it uses up."""
+
+    def __init__(self, approval: Approval, context: Context) -> None:
+        self._approval = approval
+        self._dialogue = context.channel.dialogue
+        self.ticket = approval.ticket
+
+    def use(self) -> None:
+        """See ``tickets.use``."""
+        if not tickets.use(self._approval, self._dialogue.id, self._dialogue.round):
+            raise words.used()
+
+    def ended(self, outcome: str) -> None:
+        """See ``tickets.ended``."""
+        tickets.ended(self._approval, outcome)
+
+
+class StandingAdmission(TicketAdmission):
+    """By a standing approval, from which it takes one call."""
+
+    def __init__(self, approved: StandingApproval, fields: Mapping[str, Any], context: Context) -> None:
+        self._standing, self._fields = approved, fields
+        self._dialogue = context.channel.dialogue
+
+    def use(self) -> None:
+        """Take it; there is a ticket for it from then on."""
+        made = standing.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
+        if made is None:
+            raise words.used()
+        self._approval, self.ticket = made, made.ticket
+
+
+async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> Result | None:
+    """See ``core.policies.Admit``.
+
+    Raises:
+        ToolError: the call was refused, or is good no longer, or waits with too many others.
+        InputRequired: its client is to show somebody a page.
+    """
+    if connection.vendor == "unknown":
+        raise ToolError("This call has to be approved, and this site has no database to keep approvals in.")
+    call = _Call(context, tool, keywords, rule)
+    if rule.decision is Decision.ALLOW and not context.channel.needs_approval:
+        return await call.as_task(None)
+    return await call.answer()
+
+
+class _Call:
+    """One call that has to be approved."""
+
+    def __init__(self, context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> None:
+        self.context, self.tool, self.keywords = context, tool, keywords
+        self.digest, self.version = digest(context, tool, keywords), version(tool, rule)
+
+    async def answer(self) -> Result | None:
+        """What answers it; None where it may run."""
+        context = self.context
+        kept, found = await context.runner.sync(self._look)
+        if kept is not None:
+            return Result(kept)
+        if context.admission is not None:
+            return await self.as_task(found)
+        kind = words.PENDING
+        if found is None:
+            if context.channel.is_task:  # which was made for a call that was approved, or to wait for that
+                raise words.expired()
+            context.channel.wants_task(self.tool.task or "optional")  # or the tool is nothing for this client
+            await context.runner.sync(partial(tickets.check_room, context))
+            await run_before(context, self.tool, self.keywords)
+            kind = words.REQUIRED
+            found = await self._propose()
+        return await self._decided(found, kind)
+
+    def _kept(self) -> dict[str, Any] | None:
+        """The result of an earlier try of the same call, where the client says which calls are the same."""
+        repeat = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
+        return None if repeat is None else repeat.kept()
+
+    def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
+        """A result that is kept, or else the ticket there is.
+
+        One that lets the call through becomes its ``Admission``.
+        """
+        context = self.context
+        if (kept := self._kept()) is not None:
+            return kept, None
+        dialogue = context.channel.dialogue
+        found = tickets.of_run(self.digest, self.version, dialogue.id, dialogue.round)
+        found = found or tickets.current(self.digest, self.version)
+        if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
+            context.admission = TicketAdmission(found, context)
+        elif found is None or found.state == State.PENDING:
+            approved = standing.find(context, self.tool, self.keywords, self.version)
+            if approved is not None and not context.channel.needs_approval:
+                context.admission = StandingAdmission(approved, self._fields(), context)
+        return None, found
+
+    def _fields(self, preview: Any = None) -> dict[str, Any]:
+        more = {"digest": self.digest, "version": self.version, "parts": parts(self.context, self.tool, self.keywords)}
+        return {**tickets.fields_of(self.context, self.tool, preview), **more}
+
+    async def _propose(self) -> Approval:
+        preview = await preview_of(self.context, self.tool, self.keywords)
+        propose = partial(tickets.propose, self.context, self._fields(preview))
+        return (await self.context.runner.sync(propose))[0]
+
+    async def as_task(self, found: Approval | None) -> Result | None:
+        """Where a call that may run was asked for as a task although its tool has none, that task."""
+        context = self.context
+        if self.tool.task is None and "task" in context.params and context.channel.wants_task("optional"):
+            made = await context.runner.sync(partial(park, context, self.tool, found, start=True))
+            return context.channel.task_made(made)
+        return None
+
+    async def _decided(self, found: Approval, kind: str) -> Result | None:
+        """What answers a call that has a ticket which does not let it through, or not yet."""
+        context, channel = self.context, self.context.channel
+        if found.state == State.PENDING and not channel.is_task:
+            if kind == words.PENDING:
+                await context.runner.sync(partial(tickets.note, found, tickets.Kind.REPEATED))
+            if channel.wants_task(self.tool.task or "optional"):
+                made = await context.runner.sync(partial(park, context, self.tool, found))
+                return channel.task_made(made)
+            if channel.waits:
+                self._show_page(found)
+                found = await self._waited(found)
+        match found.state:
+            case State.APPROVED:
+                context.admission = TicketAdmission(found, context)
+                return None
+            case State.DENIED:
+                await context.runner.sync(partial(tickets.note, found, tickets.Kind.REFUSED))
+                raise words.denied(found)
+            case State.PENDING:
+                if not channel.is_task:
+                    return words.waits(context, found, kind)
+        raise words.expired(found)
+
+    async def _waited(self, found: Approval) -> Approval:
+        """The ticket when it is decided, or as it is after some time.
+
+        Raises:
+            ToolError: it was approved, but meanwhile people decided otherwise about the tool or the caller.
+        """
+        context, since = self.context, await self.context.runner.sync(log.newest)
+        found = await wait(context, found, settings.APPROVAL_WAIT_SECONDS)
+        if found.state == State.APPROVED and not (
+            await context.runner.sync(partial(is_still_there, context, since))
+            and await may_use(context, self.tool)
+            and version(self.tool, await find_rule(context, self.tool)) == self.version
+        ):
+            raise words.expired(found)
+        return found
+
+    def _show_page(self, found: Approval) -> None:
+        """Have somebody shown where it is decided, where the client can do that. Whatever they do there is no decision.
+
+        Raises:
+            InputRequired: they were not asked yet.
+        """
+        url = words.url_of(self.context, found)
+        if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):
+            message = f"A call of {self.tool.name} has to be approved. Whoever may do so decides on this page."
+            self.context.ask(URLElicitation(message, url, key=f"approval-{found.ticket}"))

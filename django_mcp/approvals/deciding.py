@@ -1,0 +1,102 @@
+"""Deciding about a ticket: by a person who may, who did not make the call, and who is the first to do so."""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from django_mcp.approvals import parking, standing, tickets
+from django_mcp.approvals.standing import APPROVE
+from django_mcp.conf import settings
+from django_mcp.models import OVER, Approval, Task
+
+State = Approval.State
+
+
+def approve(
+    approval: Approval,
+    by: Any,
+    *,
+    reason: str = "",
+    names: Iterable[str] = (),
+    calls: int | None = 1,
+    seconds: float = 0,
+) -> bool:
+    """Approve a call, and perhaps further ones like it.
+
+    Args:
+        approval: its ticket.
+        by: the user who decides.
+        reason: for the log.
+        names: arguments in which further calls must agree with this one.
+        calls: how many calls in all; None for any number in that time.
+        seconds: for how long further calls are approved; 0 for this call alone.
+
+    Returns:
+        False where somebody else decided first, or the time is up, or it is their own call.
+
+    Raises:
+        PermissionDenied: they may not decide.
+    """
+    fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVED_SECONDS)}
+    with transaction.atomic():
+        if not _decide(approval, by, State.APPROVED, reason, fields):
+            return False
+        if seconds and (calls is None or calls > 1):
+            more = None if calls is None else calls - 1
+            standing.make(approval, by, names, more, seconds)
+    return True
+
+
+def deny(approval: Approval, by: Any, *, reason: str = "") -> bool:
+    """Refuse a call. The caller reads the reason. See ``approve``."""
+    with transaction.atomic():
+        return _decide(approval, by, State.DENIED, reason, {})
+
+
+def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any]) -> bool:
+    approver = _as_they_are_now(by)
+    fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
+    if not _open_to(approver).filter(pk=approval.pk).update(**fields):
+        return False
+    approval.refresh_from_db()
+    by_themselves = " (their own call)" if approval.user_id == approver.pk else ""
+    tickets.note(approval, state, approver, f"{reason}{by_themselves}")
+    tickets.tell(approval)
+    if approval.task is not None:
+        task = approval.task
+        transaction.on_commit(lambda: parking.release(task))
+    return True
+
+
+def _as_they_are_now(user: Any) -> Any:
+    """The user as the database has them in this very transaction, whatever they might do when the page was made.
+
+    Raises:
+        PermissionDenied: they may not decide, or not any more.
+    """
+    found = get_user_model()._default_manager.filter(pk=user.pk, is_active=True).first()  # noqa: SLF001 - Django's API
+    if found is None or not found.has_perm(APPROVE):
+        raise PermissionDenied
+    return found
+
+
+def _open_to(approver: Any) -> "QuerySet[Approval]":
+    """Tickets about which they may decide; part of the very statement that decides."""
+    is_active = Exists(get_user_model()._default_manager.filter(pk=approver.pk, is_active=True))  # noqa: SLF001 - likewise
+    # No join: an UPDATE would look for its rows first, and two at once would both find that nobody has decided.
+    unwanted = Exists(Task.objects.filter(pk=OuterRef("task"), status__in=OVER))
+    found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
+    # Whose user is none made it is nobody's own.
+    return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
+
+
+def may_decide(approval: Approval, user: Any) -> bool:
+    """Whether it makes sense to offer it; what counts is looked at again when they decide."""
+    own = approval.user_id is not None and approval.user_id == user.pk
+    return user.has_perm(APPROVE) and (settings.SELF_APPROVAL or not own)

@@ -1,0 +1,125 @@
+"""System checks of who is told of calls that wait."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from django.conf import settings as django_settings
+from django.contrib.auth import get_backends
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from django_mcp import conf
+from django_mcp.approvals.background import is_wanted
+from django_mcp.approvals.mails import APPROVERS
+from django_mcp.approvals.webhooks import key_of
+from django_mcp.auth.checks.base import check, is_loopback
+
+TO_NOBODY = ("console", "dummy", "filebased", "locmem")
+"""Mail backends of Django that send nothing."""
+
+
+@check()
+def check_webhook() -> Iterator[CheckMessage]:
+    """A webhook that cannot be sent, or that nobody could tell from a forged one."""
+    url, secret = conf.settings.APPROVAL_WEBHOOK, conf.settings.APPROVAL_WEBHOOK_SECRET
+    if url is None:
+        return
+    if _parts(url) is None:
+        yield Error(
+            f"DJANGO_MCP['APPROVAL_WEBHOOK'] is {url!r}, which is no http or https URL of a host.",
+            hint="Write it without user information: 'https://hooks.example.com/approvals'.",
+            id="django_mcp.E031",
+        )
+    if not secret or not _is_usable(secret):
+        yield Error(
+            "DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is " + ("no Base64 behind whsec_." if secret else "missing."),
+            hint="Write one that the receiver knows too; python -c \"import base64, secrets; print('whsec_' + "
+            'base64.b64encode(secrets.token_bytes(32)).decode())" makes one.',
+            id="django_mcp.E032",
+        )
+
+
+@check()
+def check_addresses() -> Iterator[CheckMessage]:
+    """Addresses that are none."""
+    for each in conf.settings.APPROVAL_EMAILS:
+        if each != APPROVERS and not _is_address(each):
+            yield Error(
+                f"{each!r} in DJANGO_MCP['APPROVAL_EMAILS'] is no e-mail address.",
+                hint="Write addresses without names, and 'approvers' for all who may decide.",
+                id="django_mcp.E033",
+            )
+    if APPROVERS in conf.settings.APPROVAL_EMAILS and not _can_tell():
+        yield Error(
+            "DJANGO_MCP['APPROVAL_EMAILS'] has 'approvers', and no backend of AUTHENTICATION_BACKENDS can say who "
+            "holds a permission.",
+            hint="Give one of them the method with_perm, as ModelBackend has it, or name addresses.",
+            id="django_mcp.E034",
+        )
+
+
+@check()
+def check_page() -> Iterator[CheckMessage]:
+    """Notices that cannot say where the decision is made."""
+    if is_wanted() and not conf.settings.BASE_URL:
+        yield Warning(
+            "Notices of calls that wait for approval have no address of the page where they are decided.",
+            hint="Write the site's public address: 'BASE_URL': 'https://travel.example.com'.",
+            id="django_mcp.W016",
+        )
+
+
+@check(deploy=True)
+def check_transport() -> Iterator[CheckMessage]:
+    """Notices that others could read on their way, or that nobody reads."""
+    parts = _parts(conf.settings.APPROVAL_WEBHOOK or "")
+    if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
+        yield Warning(
+            "DJANGO_MCP['APPROVAL_WEBHOOK'] is http: arguments of calls travel without encryption.",
+            hint="Use https; http is for this machine alone.",
+            id="django_mcp.W017",
+        )
+    backend = getattr(django_settings, "EMAIL_BACKEND", "")
+    if conf.settings.APPROVAL_EMAILS and backend in {
+        f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY
+    }:
+        yield Warning(
+            f"DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and EMAIL_BACKEND is {backend!r}, which sends nothing.",
+            hint="Use a backend that sends e-mail.",
+            id="django_mcp.W018",
+        )
+
+
+def _parts(url: str) -> SplitResult | None:
+    """The parts of a URL that can be posted to."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and parts.username is None
+    except ValueError:
+        return None
+    return parts if is_good and url.isascii() and url.isprintable() and " " not in url else None
+
+
+def _is_usable(secret: str) -> bool:
+    try:
+        return bool(key_of(secret))
+    except ValueError:
+        return False
+
+
+def _is_address(address: Any) -> bool:
+    try:
+        validate_email(address)
+    except (ValidationError, TypeError):
+        return False
+    return True
+
+
+def _can_tell() -> bool:
+    """Whether anybody can say who holds a permission."""
+    try:
+        return any(hasattr(each, "with_perm") for each in get_backends())
+    except Exception:  # noqa: BLE001 - a backend that cannot be made is found at the first login
+        return True

@@ -1,0 +1,199 @@
+"""The rows of tickets, and every step from one state to the next: each is one conditional UPDATE, so that of several
+approvers and callers who want something of a ticket at once, one has it.
+"""
+
+import datetime
+import hashlib
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from django_mcp.approvals import notices
+from django_mcp.conf import settings
+from django_mcp.core.context import Context
+from django_mcp.core.redaction import redacted
+from django_mcp.live import log
+from django_mcp.models import OVER, Approval, ApprovalEvent, Task
+from django_mcp.primitives.tool import Tool, ToolError
+
+logger = logging.getLogger("django_mcp")
+
+State, Kind = Approval.State, ApprovalEvent.Kind
+LONGEST, WHOLE = 20_000, 200_000
+"""Characters of one argument, and of all, that people can read who decide."""
+LIVE = [State.PENDING, State.APPROVED]
+
+
+def topic(ticket: str) -> str:
+    """Under which is logged that a ticket was decided."""
+    return f"approval:{ticket}"
+
+
+def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
+    """Note that something happened to it."""
+    ApprovalEvent.objects.create(approval=approval, kind=kind, at=timezone.now(), by=by, note=text)
+
+
+def tell(approval: Approval) -> None:
+    """Wake whoever waits for it."""
+    log.append([(topic(approval.ticket), "")])
+
+
+# Finding
+
+
+def current(digest: str, version: str) -> Approval | None:
+    """The ticket of a call: one that waits or is approved, or that somebody refused not long ago.
+
+    One that is good no longer, or that is for another version of tool and policy, has expired.
+    """
+    notices.wake()
+    with transaction.atomic():
+        for row in _stale(Approval.objects.filter(digest=digest), version):
+            expire(row)
+    found = Approval.objects.filter(digest=digest, version=version, expires__gt=timezone.now())
+    return found.filter(state__in=[*LIVE, State.DENIED]).order_by("-pk").first()
+
+
+def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
+    is_over = Q(state=State.PENDING, task__status__in=OVER)  # whoever asked does not want it any more
+    return rows.filter(Q(expires__lte=timezone.now()) | ~Q(version=version) | is_over, state__in=LIVE)
+
+
+def expire(approval: Approval) -> bool:
+    """It is good no longer; False where something else became of it."""
+    with transaction.atomic():
+        if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(state=State.EXPIRED):
+            return False
+        note(approval, Kind.EXPIRED)
+        tell(approval)
+        # A task that waits for it is run by whoever next looks at it, and finds that it has expired.
+        waiting = Task.objects.filter(approvals=approval, status=Task.Status.WORKING, worker="")
+        waiting.update(lease=timezone.now())
+    return True
+
+
+def expire_all() -> int:
+    """Those whose time is up; how many. A task that waits for one finds that out by itself."""
+    due = Approval.objects.filter(state__in=LIVE, expires__lte=timezone.now())
+    return sum(expire(each) for each in due[:1000])
+
+
+# Asking
+
+
+def waiting(context: Context) -> int:
+    """How many calls of a caller wait."""
+    principal = context.principal
+    mine = Approval.objects.filter(principal_kind=principal.kind, principal_id=principal.id, state=State.PENDING)
+    return mine.filter(server=context.server.name, expires__gt=timezone.now()).count()
+
+
+def check_room(context: Context) -> None:
+    """See whether one more call of a caller may wait.
+
+    Raises:
+        ToolError: it may not.
+    """
+    if waiting(context) >= settings.APPROVALS_PER_CALLER:
+        raise ToolError(
+            f"{settings.APPROVALS_PER_CALLER} of your calls wait for approval, which is the most at once. Wait until "
+            "some of them are decided."
+        )
+
+
+def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool]:
+    """The ticket of a call that has none, and whether it is new: another try of the call may have been faster.
+
+    Args:
+        context: of the call.
+        fields: of the row, as ``fields_of`` has them.
+
+    Raises:
+        ToolError: the caller has too many.
+    """
+    check_room(context)
+    try:
+        with transaction.atomic():
+            made = Approval.objects.create(**fields, ticket=secrets.token_urlsafe(16))
+            note(made, Kind.PROPOSED)
+            notices.make(made)
+    except IntegrityError:
+        found = current(fields["digest"], fields["version"])
+        if found is None:
+            raise ToolError("The same call was made at the same time. Make it again in a few seconds.") from None
+        return found, False
+    return made, True
+
+
+def fields_of(context: Context, tool: Tool, preview: Any = None) -> dict[str, Any]:
+    """Of a row: who asks for what."""
+    principal, user, now = context.principal, context.user, timezone.now()
+    shown = "" if preview is None else json.dumps(preview, sort_keys=True)
+    return {
+        "server": context.server.name,
+        "tool": tool.key,
+        "principal_kind": principal.kind,
+        "principal_id": principal.id,
+        "client_id": principal.client_id or "",
+        "user": user if isinstance(user, get_user_model()) and user.pk is not None else None,
+        "client": context.client._asdict(),
+        "arguments": redacted(tool, context.params.get("arguments") or {}, longest=LONGEST, whole=WHOLE),
+        "preview": preview,
+        "preview_digest": hashlib.sha256(shown.encode()).hexdigest() if shown else "",
+        "created": now,
+        "expires": now + datetime.timedelta(seconds=settings.APPROVAL_SECONDS),
+    }
+
+
+# Using
+
+
+def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``Dialogue`` has it
+    """Use up an approved ticket, or go on with the next round of the call that did. False where that may not be.
+
+    Args:
+        approval: the ticket.
+        run: id of the call's dialogue.
+        round: of it. A round that was run already does not run again, whatever became of it.
+    """
+    now = timezone.now()
+    rows = Approval.objects.filter(pk=approval.pk)
+    is_good = rows.filter(state=State.APPROVED, expires__gt=now)
+    # Durable: inside of somebody's transaction it would come back with that.
+    with transaction.atomic(durable=True):
+        if approval.state == State.CONSUMED:
+            return bool(rows.filter(state=State.CONSUMED, run=run, rounds=round).update(rounds=F("rounds") + 1))
+        if not is_good.update(state=State.CONSUMED, consumed=now, run=run, rounds=round + 1):
+            return False
+        note(approval, Kind.EXECUTED)
+    return True
+
+
+def of_run(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
+    """The ticket that an earlier round of the same call used up; None for a call that has had no round."""
+    if round == 0:
+        return None
+    found = Approval.objects.filter(digest=digest, version=version, state=State.CONSUMED)
+    return found.filter(run=run, rounds=round).first()
+
+
+def ended(approval: Approval, outcome: str) -> None:
+    """Note what came of the run. The tool has done what it does, so what goes wrong here is no error of the call."""
+    try:
+        _ended(approval, outcome)
+    except Exception:
+        logger.exception("that the approved call %s is over could not be noted", approval.ticket)
+
+
+def _ended(approval: Approval, outcome: str) -> None:
+    with transaction.atomic():
+        Approval.objects.filter(pk=approval.pk).update(outcome=outcome)
+        note(approval, Kind.RETURNED, text=outcome)

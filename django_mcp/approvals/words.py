@@ -1,0 +1,80 @@
+"""What a caller reads of an approval: for programs a kind, a ticket and a page; for models and people, words.
+
+The words say where a person decides, and nothing that would let the caller decide itself.
+"""
+
+from typing import Any
+
+from django_mcp.approvals import notices
+from django_mcp.core.context import Context
+from django_mcp.models import Approval
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.results import Result
+
+META = "django-mcp/approval"
+"""In the result's ``_meta``: ``{"kind", "ticket", "url"}``."""
+
+REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"
+"""Kinds. The first is for a call that nobody had asked about, the second for one that was made again."""
+
+AGAIN = "Once it is approved, make exactly the same call again, and it runs."
+
+
+class NotApproved(ToolError):
+    """A call that does not run.
+
+    Args:
+        kind: see above.
+        text: for the model.
+        approval: its ticket, where it has one.
+        url: of the page where it is decided.
+    """
+
+    def __init__(self, kind: str, text: str, approval: Approval | None = None, url: str = "") -> None:
+        super().__init__(text)
+        told: dict[str, Any] = {"kind": kind}
+        if approval is not None:
+            told["ticket"] = approval.ticket
+        self.meta = {META: {**told, "url": url} if url else told}
+
+
+def url_of(context: Context, approval: Approval) -> str:
+    """The page where it is decided; empty where the site has none."""
+    return notices.page_url(approval, context.request)
+
+
+def waits(context: Context, approval: Approval, kind: str) -> Result:
+    """For a call that was not decided while its client could wait."""
+    url = url_of(context, approval)
+    where = f" They decide here: {url}" if url else ""
+    text = (
+        f"This call of {approval.tool} was not run: a person with the right to do so has to approve it first. "
+        f"It is on their list as ticket {approval.ticket}.{where}\n{AGAIN} It waits until "
+        f"{approval.expires:%Y-%m-%d %H:%M} UTC."
+    )
+    told = NotApproved(kind, text, approval, url)
+    return Result({"content": [{"type": "text", "text": text}], "isError": True, "_meta": told.meta})
+
+
+def short(context: Context, approval: Approval) -> str:
+    """For whoever waits meanwhile."""
+    url = url_of(context, approval)
+    return f"Waits for approval: {url}" if url else "Waits for approval."
+
+
+def denied(approval: Approval) -> NotApproved:
+    """For a call that somebody refused."""
+    reason = f" They say: {approval.reason}" if approval.reason else ""
+    text = f"This call was refused by the person who was asked to approve it.{reason} Do not make it again as it is."
+    return NotApproved(DENIED, text, approval)
+
+
+def expired(approval: Approval | None = None) -> NotApproved:
+    """For a call that nobody approved in time, or that was approved and is good no longer."""
+    text = "This call was not run: nobody approved it in time, or its approval is good no longer."
+    return NotApproved(EXPIRED, text, approval)
+
+
+def used() -> NotApproved:
+    """For a call whose approval somebody else used up at this very moment."""
+    return NotApproved(EXPIRED, "This call was not run: its approval was used up by another call like it.")

@@ -1,0 +1,171 @@
+"""What is written down of a call: all that a site's owner may want to know later, and no secret."""
+
+import datetime
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db.models import CharField
+
+from django_mcp.audit.outcomes import Ended
+from django_mcp.audit.rows import Facts
+from django_mcp.conf import settings
+from django_mcp.core import discovery
+from django_mcp.core.addresses import address_at
+from django_mcp.core.context import Context
+from django_mcp.core.principal import Principal
+from django_mcp.core.redaction import redact, redacted
+from django_mcp.core.registry import MCPServer
+from django_mcp.models import ToolCall
+from django_mcp.primitives.tool import Tool
+
+MOST_ERROR = 2000
+"""Characters of an error that are kept."""
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+LENGTHS: Mapping[str, int] = {
+    each.attname: each.max_length or 0
+    for each in ToolCall._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    if isinstance(each, CharField)
+}
+
+
+def of_call(
+    context: Context, ended: Ended, called: datetime.datetime, milliseconds: float, queries: int, trace_id: str = ""
+) -> Facts:
+    """What is known of a call.
+
+    Args:
+        context: of the call.
+        ended: what came of it.
+        called: when it came.
+        milliseconds: how long it took.
+        queries: how many database queries it made.
+        trace_id: of the trace it belongs to, where that is known; else the caller's is taken.
+    """
+    admission = context.admission
+    client = context.client
+    return {
+        **_caller(context.principal),
+        "called": called,
+        "server": context.server.name,
+        "method": _cut("method", context.method),
+        "name": _cut("name", _about(context.params)),
+        "outcome": str(ended.outcome),
+        "error": clean(redact(ended.error[: 2 * MOST_ERROR]))[:MOST_ERROR],
+        "client_name": _cut("client_name", client.name),
+        "client_version": _cut("client_version", client.version),
+        "protocol": _cut("protocol", context.channel.protocol),
+        "address": _address(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
+        "arguments": _arguments(context),
+        "result_kind": _cut("result_kind", ended.kind),
+        "result_size": ended.size,
+        "duration": milliseconds,
+        "queries": queries,
+        "approval": _cut("approval", ended.approval or str(getattr(admission, "ticket", None) or "")),
+        "task_id": _cut("task_id", ended.task_id or _task_of(context)),
+        "trace_id": trace_id or _trace_of(context),
+    }
+
+
+def of_refusal(
+    server: MCPServer,
+    principal: Principal | None,
+    edge: Callable[[], Any],
+    called: datetime.datetime,
+    message: Any,
+    reason: str,
+) -> Facts:
+    """What is known of a request that was turned down before it was looked at."""
+    message = message if isinstance(message, Mapping) else {}
+    params = message.get("params")
+    params = params if isinstance(params, Mapping) else {}
+    blank = dict.fromkeys(("client_name", "client_version", "protocol", "result_kind", "approval", "task_id"), "")
+    return {
+        **blank,
+        **(_NOBODY if principal is None else _caller(principal)),
+        "called": called,
+        "server": server.name,
+        "method": _cut("method", str(message.get("method") or "")),
+        "name": _cut("name", _about(params)),
+        "outcome": str(ToolCall.Outcome.REFUSED),
+        "error": clean(reason)[:MOST_ERROR],
+        "address": _address(edge),
+        "arguments": None,
+        "result_size": None,
+        "duration": 0.0,
+        "queries": None,
+        "trace_id": "",
+    }
+
+
+def clean(text: str) -> str:
+    """Without what a database cannot hold: NUL in PostgreSQL, half of a surrogate pair anywhere."""
+    return text if text.isprintable() else text.replace("\0", "").encode(errors="replace").decode()
+
+
+_NOBODY: Facts = {
+    "principal_kind": "",
+    "principal_id": "",
+    "user_id": None,
+    "caller": "",
+    "credential": "",
+    "client_id": "",
+}
+
+
+def _caller(principal: Principal) -> Facts:
+    user, pk, name = principal.user, None, ""
+    try:
+        if user is not None and user.is_authenticated:
+            pk, name = user.pk, str(user.get_username())
+    except SynchronousOnlyOperation:  # an authenticator of the site's own, that left the user to be looked up
+        pass
+    return {
+        "principal_kind": _cut("principal_kind", principal.kind),
+        "principal_id": _cut("principal_id", str(principal.id)),
+        "user_id": pk,
+        "caller": _cut("caller", name),
+        "credential": _cut("credential", str(principal.credential)),
+        "client_id": _cut("client_id", principal.client_id or ""),
+    }
+
+
+def _about(params: Mapping[str, Any]) -> str:
+    about = params.get("name") or params.get("uri") or ""
+    return redact(str(about)[:1000])
+
+
+def _arguments(context: Context) -> Any:
+    """As people may read them; None where there are none, or none are kept."""
+    given = context.params.get("arguments")
+    tool = _tool_of(context)
+    if not given or not settings.LOG_ARGUMENTS or (tool is not None and not tool.log_arguments):
+        return None
+    return redacted(tool, given)
+
+
+def _tool_of(context: Context) -> Tool | None:
+    if context.method != "tools/call":
+        return None
+    return context.server.tools.get(str(context.params.get("name"))) or discovery.behind(context.server, context.params)
+
+
+def _task_of(context: Context) -> str:
+    """The task whose work it is, or who does it."""
+    return str(context.request_id) if context.channel.is_task else context.channel.task_id
+
+
+def _trace_of(context: Context) -> str:
+    found = _TRACE.fullmatch(context.trace.get("traceparent", ""))
+    return "" if found is None else found[1]
+
+
+def _address(edge: Callable[[], Any]) -> str | None:
+    address = address_at(edge)
+    return None if address is None else str(address)
+
+
+def _cut(column: str, text: str) -> str:
+    return clean(text)[: LENGTHS[column]] if text else ""

@@ -1,0 +1,59 @@
+"""How many database queries a call made, in whichever threads."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from django.db import connections
+from django.db.backends.signals import connection_created
+
+from django_mcp.core.observing import watching
+
+
+class Count:
+    """Of one call.
+
+    Attributes:
+        value: queries so far.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+_current: ContextVar[Count | None] = ContextVar("django_mcp_queries", default=None)
+
+
+@contextmanager
+def counted() -> Iterator[Count]:
+    """Count the queries made within, also by threads that work for it: they have its context variables."""
+    count = Count()
+    token = _current.set(count)
+    try:
+        yield count
+    finally:
+        _current.reset(token)
+
+
+def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+    """For ``execute_wrappers``."""
+    count = _current.get()
+    if count is not None:
+        count.value += 1
+    return execute(sql, params, many, context)
+
+
+def _begin(*, connection: Any, **_: Any) -> None:
+    if watching.observer is not None and _counting not in connection.execute_wrappers:
+        # Before those of the site, which may count or refuse.
+        connection.execute_wrappers.insert(0, _counting)
+
+
+def install() -> None:
+    """Count on every connection that is made from now on, as long as calls are watched, and on those of this thread."""
+    connection_created.connect(_begin, dispatch_uid="django_mcp.audit.queries")
+    for connection in connections.all(initialized_only=True):
+        _begin(connection=connection)

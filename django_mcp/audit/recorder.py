@@ -1,0 +1,151 @@
+"""The observer: it counts, measures, and has written down what came of a call before the caller hears of it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.utils import timezone
+
+from django_mcp.audit import facts, outcomes, rows, tracing
+from django_mcp.audit.outcomes import Ended
+from django_mcp.audit.queries import Count, counted
+from django_mcp.audit.rows import Facts
+from django_mcp.audit.telling import tell
+from django_mcp.audit.writing import writer, written
+from django_mcp.core.channel import Cancelled
+from django_mcp.core.concurrency import Runner
+from django_mcp.core.context import Context
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.results import Result
+
+REFUSALS_A_MINUTE = 60
+"""Refusals of unknown callers that are written in a minute: whoever has no credential must not fill a table."""
+
+
+class Recorder:
+    """See ``core.observing.Observer``."""
+
+    def __init__(self) -> None:
+        self._minute, self._refused = 0, 0
+
+    def wants(self, context: Context) -> bool:
+        """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
+        method = context.method
+        is_meant = method != "completion/complete" and not method.startswith("tasks/")
+        return is_meant and (context.server.log_calls or tracing.is_installed)
+
+    async def watch(self, context: Context, serve: Callable[[], Awaitable[Result]]) -> Result:
+        """Serve a call, and write down what came of it."""
+        if context.server.log_calls and not context.channel.is_task:
+            await writer.check(context.runner)
+        call = _Call(context)
+        if context.method == "tools/call":
+            context.channel.record = call.save_with_result
+        try:
+            with counted() as call.queries, tracing.spanned(context) as call.span:
+                return await self._watched(call, serve)
+        finally:
+            context.channel.record = None  # the call has the channel: neither would be freed before the next collection
+
+    async def _watched(self, call: "_Call", serve: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            result = await serve()
+        except (Cancelled, asyncio.CancelledError) as error:
+            call.end(outcomes.of_error(error))
+            await call.leave_behind()
+            raise
+        except BaseException as error:
+            call.end(outcomes.of_error(error), error)
+            await call.save()
+            raise
+        call.end(outcomes.of_result(call.context, result))
+        await call.save()
+        return result
+
+    async def refused(
+        self,
+        server: MCPServer,
+        principal: Principal | None,
+        runner: Runner,
+        edge: Callable[[], Any],
+        message: Any,
+        reason: str,
+    ) -> None:
+        """Write down a request that was turned down."""
+        if not server.log_calls or (principal is None and not self._is_within_rate()):
+            return
+        for each in message if isinstance(message, list) else [message]:
+            row = facts.of_refusal(server, principal, edge, timezone.now(), each, reason)
+            if rows.is_there():
+                await written(runner, row, is_task=False)
+            tell(runner, server, row)
+
+    def _is_within_rate(self) -> bool:
+        minute = int(time.monotonic() // 60)
+        if minute != self._minute:
+            self._minute, self._refused = minute, 0
+        self._refused += 1
+        return self._refused <= REFUSALS_A_MINUTE
+
+
+class _Call:
+    """One call that is watched."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.queries = Count()
+        self.span = tracing.Span()
+        self._called = timezone.now()
+        self._began = time.perf_counter()
+        self._facts: Facts | None = None
+        self._saved_with_result: Facts | None = None
+
+    def end(self, ended: Ended, error: BaseException | None = None) -> None:
+        """It is over."""
+        seconds = time.perf_counter() - self._began
+        code = error.code if isinstance(error, ProtocolError) else None
+        self.span.end(self.context, ended, seconds, code)
+        if self.context.server.log_calls:
+            self._facts = self._known(ended, seconds)
+
+    async def save(self) -> None:
+        """Have it written down, unless it was together with what the tool wrote.
+
+        Raises:
+            NotRecorded: it could not be.
+        """
+        row = self._facts
+        if row is None:
+            return
+        if self._saved_with_result is not None and self.context.channel.is_recorded:
+            row = self._saved_with_result
+        elif rows.is_there():
+            await written(self.context.runner, row, is_task=self.context.channel.is_task)
+        tell(self.context.runner, self.context.server, row)
+
+    async def leave_behind(self) -> None:
+        """Have it written down, though nobody waits for it."""
+        row, runner = self._facts, self.context.runner
+        if row is None:
+            return
+        if rows.is_there():
+            if runner.is_inline:
+                await written(runner, row, is_task=self.context.channel.is_task)
+            else:
+                writer.post(row)
+        tell(runner, self.context.server, row)
+
+    def save_with_result(self, fields: dict[str, Any]) -> None:
+        """Write it down in the transaction that is open, in which its task or the task's result is saved too."""
+        if not self.context.server.log_calls:
+            return
+        ended = outcomes.of_result(self.context, Result(fields))
+        self._saved_with_result = self._known(ended, time.perf_counter() - self._began)
+        rows.save([self._saved_with_result])
+
+    def _known(self, ended: Ended, seconds: float) -> Facts:
+        milliseconds = round(seconds * 1000, 3)
+        return facts.of_call(self.context, ended, self._called, milliseconds, self.queries.value, self.span.trace_id)

@@ -1,0 +1,127 @@
+"""Rows of the log, written with one statement that is put together once.
+
+A model instance for each would cost more than the database does.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import IntegrityError, connections, router, transaction
+
+from django_mcp.models import ToolCall
+from django_mcp.protocol.jsonrpc import encode
+
+Facts = dict[str, Any]
+"""What is known of a call, by the names of the model's columns."""
+
+MOST_ROWS = 1000
+"""In one statement."""
+MOST_PARAMETERS = 5000
+"""In one statement, where the database does not say."""
+
+
+class Statement(NamedTuple):
+    """How rows are inserted.
+
+    Attributes:
+        names: of the columns, as ``Facts`` have them.
+        head: the statement up to its values.
+        row: placeholders of one row; empty where all rows are one parameter, a JSON array.
+        prepare: what makes a value the database's own, for the columns that need it, by their places.
+        most: rows at once.
+    """
+
+    names: Sequence[str]
+    head: str
+    row: str
+    prepare: Mapping[int, Callable[[Any], Any]]
+    most: int
+
+
+def save(calls: Sequence[Facts]) -> None:
+    """Write them, each one for itself where some cannot be written together.
+
+    Raises:
+        DatabaseError: some could not be written.
+    """
+    alias = router.db_for_write(ToolCall)
+    try:
+        _insert(calls, alias)
+    except IntegrityError:  # a user who was deleted meanwhile
+        with transaction.atomic(using=alias):
+            for call in calls:
+                _insert_alone(call, alias)
+
+
+def is_there() -> bool:
+    """Whether there is a database to write to."""
+    return connections[router.db_for_write(ToolCall)].vendor != "unknown"
+
+
+def reach() -> None:
+    """Ask the database for a sign of life.
+
+    Raises:
+        OperationalError, InterfaceError: it gives none.
+    """
+    connection = connections[router.db_for_write(ToolCall)]
+    connection.close_if_unusable_or_obsolete()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _insert_alone(call: Facts, alias: str) -> None:
+    try:
+        with transaction.atomic(using=alias):
+            _insert([call], alias)
+            connections[alias].check_constraints([ToolCall._meta.db_table])  # noqa: SLF001 - documented API
+    except IntegrityError:
+        _insert([{**call, "user_id": None}], alias)
+
+
+def _insert(calls: Sequence[Facts], alias: str) -> None:
+    statement = _statement(alias)
+    chunks = [calls[start : start + statement.most] for start in range(0, len(calls), statement.most)]
+    with transaction.atomic(using=alias) if len(chunks) > 1 else nullcontext(), connections[alias].cursor() as cursor:
+        for chunk in chunks:
+            every = [_values(call, statement) for call in chunk]
+            if statement.row:
+                rows = ", ".join([statement.row] * len(chunk))
+                cursor.execute(f"{statement.head} {rows}", [value for values in every for value in values])
+            else:
+                objects = [dict(zip(statement.names, values, strict=True)) for values in every]
+                cursor.execute(statement.head, [encode(objects).decode()])
+
+
+def _values(call: Facts, statement: Statement) -> list[Any]:
+    values = [call[name] for name in statement.names]
+    for place, prepare in statement.prepare.items():
+        values[place] = prepare(values[place])
+    return values
+
+
+@cache
+def _statement(alias: str) -> Statement:
+    connection = connections[alias]
+    quote = connection.ops.quote_name
+    fields = [each for each in ToolCall._meta.concrete_fields if not each.primary_key]  # noqa: SLF001 - documented API
+    table = quote(ToolCall._meta.db_table)  # noqa: SLF001 - names of the model's
+    columns = ", ".join(quote(str(each.column)) for each in fields)
+    head = f"INSERT INTO {table} ({columns})"
+    names = [each.attname for each in fields]
+    prepare = {names.index(name): _prepare(name, connection) for name in ("called", "arguments", "address")}
+    if connection.vendor == "postgresql":  # where it takes longer to quote each value than to do all the rest
+        del prepare[names.index("address")]
+        head += f" SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s::json)"  # noqa: S608 - names of the model's
+        return Statement(names, head, "", prepare, MOST_ROWS)
+    most = (connection.features.max_query_params or MOST_PARAMETERS) // len(fields)
+    if connection.vendor == "oracle":  # which has no such list of rows
+        most = 1
+    return Statement(names, f"{head} VALUES", f"({', '.join(['%s'] * len(fields))})", prepare, max(most, 1))
+
+
+def _prepare(name: str, connection: Any) -> Callable[[Any], Any]:
+    field = ToolCall._meta.get_field(name)  # noqa: SLF001 - documented API
+    return lambda value: field.get_db_prep_save(value, connection)  # type: ignore[union-attr] # it is a column

@@ -1,0 +1,243 @@
+"""Rows go into the database before their callers have an answer: those of calls that end together in one statement.
+
+One thread of a process writes for all its event loops. While it is at it, others put down what they have, and the next
+statement takes all of that.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache, partial
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, router
+
+from django_mcp.audit import rows
+from django_mcp.audit.rows import Facts
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import Pool, Runner
+from django_mcp.live.patience import again_and_again
+from django_mcp.models import ToolCall
+from django_mcp.protocol.errors import InternalError
+
+logger = logging.getLogger("django_mcp")
+
+MOST_AT_ONCE = 500
+PATIENCE_SECONDS = 30.0
+"""For how long the work of a task waits for a database that is away; nobody waits for it at a connection."""
+REACH_SECONDS = 1.0
+"""For how long a database that was away may take to say that it is back."""
+
+
+class NotRecorded(InternalError):
+    """A call was made, and nothing of it could be written down."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The call was made, but it could not be recorded, so its result is withheld. "
+            "Look at what it did before you make it again."
+        )
+
+
+class NotRecordable(InternalError):
+    """Nothing can be written down at the moment, so the call is not made."""
+
+    def __init__(self) -> None:
+        super().__init__("Calls cannot be recorded at the moment, so this one was not made. Try again.")
+
+
+class _Entry:
+    """One row on its way.
+
+    Attributes:
+        future: who waits for it; None for nobody.
+        error: why it is not in the database.
+    """
+
+    __slots__ = ("error", "facts", "future")
+
+    def __init__(self, facts: Facts, future: "asyncio.Future[None] | None" = None) -> None:
+        self.facts, self.future = facts, future
+        self.error: Exception | None = None
+
+    def end(self) -> None:
+        """Say what came of it. On the loop of who waits, if somebody does."""
+        if self.future is None or self.future.done():  # nobody, or somebody who was cancelled
+            if self.error is not None:
+                lost(self.facts, self.error)
+        elif self.error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(self.error)
+
+
+class Writer:
+    """Writes rows of several calls at once."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Entry] = deque()
+        self._is_called = False  # the thread, which takes all that waits when it comes
+        self._is_away = False
+
+    async def check(self, runner: Runner) -> None:
+        """See that rows can be written, after they could not be: better no call than one whose result is withheld.
+
+        Raises:
+            NotRecordable: they cannot be.
+        """
+        if not self._is_away:
+            return
+        try:
+            if runner.is_inline:
+                rows.reach()
+            else:
+                await asyncio.wait_for(log_pool().sync(rows.reach), REACH_SECONDS)
+        except (OperationalError, InterfaceError, TimeoutError):
+            raise NotRecordable from None
+
+    async def write(self, facts: Facts) -> None:
+        """Write a row; when this returns it is committed.
+
+        Raises:
+            DatabaseError, InterfaceError: it could not be.
+        """
+        await again_and_again(partial(self._attempt, facts))
+
+    async def _attempt(self, facts: Facts) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(_Entry(facts, future))
+        await future
+
+    def post(self, facts: Facts) -> None:
+        """Write a row for which nobody waits. From any thread."""
+        self._put(_Entry(facts))
+
+    def _put(self, entry: _Entry) -> None:
+        self._waiting.append(entry)
+        self._call()
+
+    def _call(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            log_pool().begin(self._come)
+
+    def _come(self) -> None:
+        """In the one thread: write what waits."""
+        self._is_called = False  # first: what is put down from now on is either taken below, or calls again
+        self._write_some()
+        if self._waiting:  # another job, before which the thread looks after its connection
+            self._call()
+
+    def failed(self, error: Exception) -> None:
+        """The database did not take rows."""
+        if not self._is_away:
+            self._is_away = True
+            logger.error("calls cannot be recorded: %s", error)
+
+    def wrote(self) -> None:
+        """It took them."""
+        if self._is_away:
+            self._is_away = False
+            logger.warning("calls are recorded again")
+
+    def _write_some(self) -> None:
+        entries: list[_Entry] = []
+        while self._waiting and len(entries) < MOST_AT_ONCE:
+            entries.append(self._waiting.popleft())
+        if not entries:  # two threads called at the same moment
+            return
+        try:
+            rows.save([each.facts for each in entries])
+        except (OperationalError, InterfaceError) as error:  # the database is away
+            self.failed(error)
+            for each in entries:
+                each.error = error
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            _each_alone(entries, error)
+        else:
+            self.wrote()
+        _tell(entries)
+
+
+def _each_alone(entries: Sequence[_Entry], error: Exception) -> None:
+    """Write those that can be: one that cannot must not keep the others from it."""
+    if len(entries) == 1:
+        entries[0].error = error
+        return
+    for each in entries:
+        try:
+            rows.save([each.facts])
+        except Exception as own:  # noqa: BLE001 - likewise
+            each.error = own
+
+
+def _tell(entries: Sequence[_Entry]) -> None:
+    """Wake those who wait, each loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Entry]] = {}
+    for each in entries:
+        if each.future is None:
+            each.end()
+        else:
+            loops.setdefault(each.future.get_loop(), []).append(each)
+    for loop, waiting in loops.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_end, waiting)
+
+
+def _end(entries: Sequence[_Entry]) -> None:
+    for each in entries:
+        each.end()
+
+
+writer = Writer()
+
+
+@cache
+def log_pool() -> Pool:
+    """The thread that writes, with a database connection of its own."""
+    return Pool(1)
+
+
+async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
+    """Write a row, with others where others end at the same time.
+
+    Args:
+        runner: of the call.
+        facts: what is known of it.
+        is_task: it is the work of a task, which nobody waits for at a connection.
+
+    Raises:
+        NotRecorded: it could not be; Python's log has what is known.
+    """
+    try:
+        if not runner.is_inline:
+            await writer.write(facts)
+        else:
+            _write_here(facts, PATIENCE_SECONDS if is_task else 0.0)
+    except (DatabaseError, InterfaceError) as error:
+        lost(facts, error)
+        raise NotRecorded from error
+
+
+def _write_here(facts: Facts, patience: float) -> None:
+    until = time.monotonic() + patience
+    while True:
+        try:
+            rows.save([facts])
+        except (OperationalError, InterfaceError) as error:
+            writer.failed(error)
+            connection = connections[router.db_for_write(ToolCall)]
+            if connection.in_atomic_block or time.monotonic() > until:
+                raise
+            connection.close_if_unusable_or_obsolete()
+            time.sleep(settings.POLL_SECONDS)
+        else:
+            writer.wrote()
+            return
+
+
+def lost(facts: Facts, error: Exception) -> None:
+    """Say in Python's log what cannot be written down."""
+    logger.error("a call could not be recorded (%s): %s", error, facts)

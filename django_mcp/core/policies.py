@@ -1,0 +1,206 @@
+"""What people decided about tools: to allow them, to ask somebody for each call, or to block them.
+
+Here is what a decision means for a caller. Where decisions are kept, and how they come here, is for others to know
+(``policies``): an endpoint has a ``Policies`` that is replaced as a whole when something changes.
+"""
+
+import enum
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django_mcp.core.principal import Principal
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.tool import Tool
+from django_mcp.protocol.errors import InternalError
+
+if TYPE_CHECKING:
+    from django_mcp.core.concurrency import Runner
+    from django_mcp.core.context import Context
+    from django_mcp.protocol.results import Result
+
+logger = logging.getLogger("django_mcp")
+
+
+class Decision(enum.IntEnum):
+    """The strictest last."""
+
+    ALLOW = 0
+    ASK = 1
+    BLOCK = 2
+
+
+class Rule(NamedTuple):
+    """A decision, and whom it is for.
+
+    Attributes:
+        decision: about a tool.
+        group: name of the Django group whose users it is for; None for everybody.
+        client_id: the OAuth client it is for; None for all.
+        version: what is another one when somebody decides anew.
+    """
+
+    decision: Decision
+    group: str | None = None
+    client_id: str | None = None
+    version: str = ""
+
+    @property
+    def is_for_everybody(self) -> bool:
+        """Whether it depends on nobody."""
+        return self.group is None and self.client_id is None
+
+
+class Policies:
+    """Those of one endpoint.
+
+    Args:
+        rules: key of a tool -> what was decided about it, and what it says of itself. A tool without rules is allowed.
+
+    Attributes:
+        rules: the same.
+        blocking: keys of tools that are blocked for somebody.
+        asking: keys of tools of which calls may have to be approved.
+    """
+
+    __slots__ = ("asking", "blocking", "rules")
+
+    def __init__(self, rules: Mapping[str, Sequence[Rule]]) -> None:
+        self.rules = rules
+        self.blocking = self._with(Decision.BLOCK)
+        self.asking = self._with(Decision.ASK)
+
+    def _with(self, decision: Decision) -> frozenset[str]:
+        return frozenset(key for key, rules in self.rules.items() if any(each.decision is decision for each in rules))
+
+    def may_block(self, primitive: Primitive) -> bool:
+        """Whether it is blocked for somebody."""
+        return primitive.key in self.blocking and isinstance(primitive, Tool)
+
+    def needs_groups(self, tool: Tool) -> bool:
+        """Whether what was decided about it depends on groups."""
+        return any(each.group is not None for each in self.rules.get(tool.key, ()))
+
+    def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
+        """What counts for a caller: the strictest of what was decided for them, else what was for everybody."""
+        rules = self.rules.get(tool.key, ())
+        own = [each for each in rules if not each.is_for_everybody and _is_for(each, principal, groups)]
+        return _strictest(own) or _strictest(each for each in rules if each.is_for_everybody) or ALLOWED
+
+
+ALLOWED = Rule(Decision.ALLOW)
+NONE = Policies({})
+
+
+def _is_for(rule: Rule, principal: Principal, groups: Collection[str]) -> bool:
+    return (rule.group is None or rule.group in groups) and (
+        rule.client_id is None or rule.client_id == principal.client_id
+    )
+
+
+def _strictest(rules: Iterable[Rule]) -> Rule | None:
+    return max(rules, key=lambda rule: rule.decision, default=None)
+
+
+class Admission:
+    """Leave to run one call that had to be approved. It is used up in the moment in which the tool runs.
+
+    Attributes:
+        ticket: of the approval.
+    """
+
+    ticket = ""
+
+    def use(self) -> None:
+        """Use it up, in a step of its own that is committed before the tool runs. Blocks.
+
+        Raises:
+            ToolError: somebody was faster, or it is good no longer.
+        """
+        raise NotImplementedError
+
+    def ended(self, outcome: str) -> None:
+        """Note what came of the run: ``"ok"`` or ``"error"``. Blocks."""
+
+    def around(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result of *work*, which is run once the admission is used up."""
+        self.use()
+        try:
+            fields = work()
+        except Exception:
+            self.ended("error")
+            raise
+        self.ended("error" if fields.get("isError") else "ok")
+        return fields
+
+
+Admit = Callable[["Context", Tool, dict[str, Any], Rule], Awaitable["Result | None"]]
+"""From a call that has to be approved, with its checked arguments, to what answers it; None where it may run, and then
+the context has its ``Admission``."""
+
+
+class Book:
+    """Where decisions come from.
+
+    Attributes:
+        renew: brings the ``Policies`` of every endpoint up to date. Blocks. None where nobody decides anything.
+        admit: sees to calls that have to be approved.
+        due: when they are to be brought up to date, by the monotonic clock; 0 for before the next call.
+        is_read: they were, at least once.
+    """
+
+    def __init__(self) -> None:
+        self.renew: Callable[[], float] | None = None
+        self.admit: Admit | None = None
+        self.due = NEVER
+        self.is_read = False
+        self._expired = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody may have decided something that is not known here."""
+        return self.due <= monotonic()
+
+    def expire(self) -> None:
+        """Look again before the next call, even where somebody looks just now."""
+        self._expired += 1
+        self.due = NEVER if self.renew is None else 0.0
+
+    async def refresh(self, runner: "Runner") -> None:
+        """Bring them up to date, where that is due."""
+        if self.is_due:
+            await runner.sync(self.bring_up_to_date)
+
+    def bring_up_to_date(self) -> None:
+        """Look at what was decided. Blocks; of threads that come together, one looks for all of them.
+
+        Raises:
+            InternalError: that is not known, and was not before.
+        """
+        with self._lock:
+            if self.renew is not None and self.due <= monotonic():
+                self._look(self.renew)
+
+    def _look(self, renew: Callable[[], float]) -> None:
+        expired = self._expired
+        try:
+            due = monotonic() + renew()
+        except Exception as error:
+            if not self.is_read:
+                logger.exception("the policies of tools cannot be read; were all migrations run?")
+                raise InternalError("Something went wrong on the server.") from None
+            logger.warning("the policies of tools cannot be read, so those known before count: %s", error)
+            self.due = monotonic() + RETRY_SECONDS
+        else:
+            self.is_read = True
+            self.due = due if self._expired == expired else 0.0
+
+
+NEVER = float("inf")
+RETRY_SECONDS = 0.5
+"""After how long the database is asked again that could not be read."""
+
+book = Book()

@@ -1,0 +1,76 @@
+"""Waiting for a row to change, with a follower where there is an event loop, else in the calling thread."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import TypeVar
+
+from django_mcp.core.context import Context
+from django_mcp.live.follower import follow
+from django_mcp.live.log import Entry
+from django_mcp.live.patience import patiently
+
+T = TypeVar("T")
+
+SHORTEST, LONGEST = 0.02, 0.5
+"""Seconds between two looks at the row where nothing can be waited for; first often, then less so."""
+
+Take = Callable[[Entry], bool]
+
+
+async def wait_for(
+    context: Context,
+    topic: str,
+    look: Callable[[], T],
+    has_come: Callable[[T], bool],
+    seconds: float | None,
+    *,
+    wants: Take | None = None,
+    takes: Take | None = None,
+) -> T:
+    """What *look* gives once it has come, or when the time is up.
+
+    Args:
+        context: of who waits.
+        topic: under which is logged what happens to the row.
+        look: reads the row; blocks.
+        has_come: whether it is what is waited for.
+        seconds: how long; None for as long as it takes.
+        wants: whether an entry of the log is of interest; by default each is.
+        takes: whether an entry is dealt with, and no reason to look.
+    """
+    if context.runner.is_inline:
+        return _wait_here(context, look, has_come, seconds)
+    look_there = partial(patiently, context.runner, look)
+    subscription = await follow(topic, principal=context.principal)
+    if wants is not None:
+        subscription.wants = wants
+    try:
+        async with asyncio.timeout(seconds):
+            found = await look_there()
+            if has_come(found):
+                return found
+            async with aclosing(subscription.entries()) as entries:
+                async for entry in entries:
+                    if entry is not None and takes is not None and takes(entry):
+                        continue
+                    if has_come(found := await look_there()):
+                        return found
+    except TimeoutError:
+        pass
+    finally:
+        subscription.close()
+    return await look_there()
+
+
+def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
+    """In this thread, which has nothing else to do."""
+    until = None if seconds is None else time.monotonic() + seconds
+    pause = SHORTEST
+    while not has_come(found := look()) and (until is None or time.monotonic() < until):
+        context.check_cancelled()
+        time.sleep(pause)
+        pause = min(LONGEST, pause * 1.5)
+    return found

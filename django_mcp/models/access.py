@@ -1,0 +1,68 @@
+"""Who may call: keys, and what was decided about OAuth clients."""
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models.fields import JSONTextField
+
+
+class APIKey(models.Model):
+    """A key with which a program acts as a user, without OAuth. Make one with ``auth.keys.create_key``.
+
+    The key itself is not stored, so whoever reads this table cannot use one.
+    """
+
+    key_hash = models.CharField(_("hash"), max_length=64, unique=True, help_text=_("SHA-256 of the key."))
+    prefix = models.CharField(_("prefix"), max_length=32, db_index=True, help_text=_("How the key begins."))
+    name = models.CharField(_("name"), max_length=100, help_text=_("What it is for."))
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="mcp_api_keys", verbose_name=_("user")
+    )
+    endpoints = JSONTextField(_("endpoints"), default=list, help_text=_("Names of the endpoints it opens."))
+    scopes = JSONTextField(_("scopes"), default=list, help_text=_("What it allows."))
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+    expires = models.DateTimeField(_("expires"), db_index=True)
+    revoked = models.DateTimeField(_("revoked"), null=True, blank=True, default=None)
+    last_used = models.DateTimeField(_("last used"), null=True, blank=True, default=None)
+
+    class Meta:
+        verbose_name = _("API key")
+        verbose_name_plural = _("API keys")
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+
+class ClientPolicy(models.Model):
+    """What the site's owner decided about an OAuth client. A client without one may do what its users agree to.
+
+    It names the client instead of pointing to it: applications belong to django-oauth-toolkit, which a site with API
+    keys alone does not install.
+    """
+
+    client_id = models.CharField(_("client id"), max_length=255, unique=True)
+    blocked = models.BooleanField(_("blocked"), default=False, help_text=_("None of its tokens is accepted."))
+    scopes = JSONTextField(
+        _("scopes"), null=True, blank=True, default=None, help_text=_("The most it may have; empty for no limit.")
+    )
+    tools = JSONTextField(
+        _("tools"), null=True, blank=True, default=None, help_text=_("The only tools it may use; empty for all.")
+    )
+    acts_as = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.CASCADE,
+        null=True,
+        blank=True,
+        default=None,
+        related_name="mcp_clients",
+        verbose_name=_("acts as"),
+        help_text=_("Whose rights it has where it calls for itself (client credentials)."),
+    )
+
+    class Meta:
+        verbose_name = _("client policy")
+        verbose_name_plural = _("client policies")
+
+    def __str__(self) -> str:
+        return self.client_id

@@ -1,0 +1,76 @@
+"""The log of calls."""
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models.fields import JSONTextField
+
+
+class ToolCall(models.Model):
+    """One list, read or call, whatever came of it. It names what it is about instead of pointing to it, and stays."""
+
+    class Outcome(models.TextChoices):
+        """What came of it."""
+
+        OK = "ok", _("answered")
+        ERROR = "error", _("the tool failed")
+        FAILED = "failed", _("failed")
+        REFUSED = "refused", _("refused")
+        WAITING = "waiting", _("waits for approval")
+        ASKED = "asked", _("asked its client")
+        TASK = "task", _("became a task")
+        CANCELLED = "cancelled", _("cancelled")
+        TIMED_OUT = "timed_out", _("timed out")
+
+    called = models.DateTimeField(_("time"), db_index=True)
+    server = models.CharField(_("endpoint"), max_length=64)
+    method = models.CharField(_("method"), max_length=64)
+    name = models.CharField(_("about"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
+    outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices)
+    error = models.TextField(_("error"), blank=True, help_text=_("In the words the client read."))
+    principal_kind = models.CharField(_("kind of caller"), max_length=32)
+    principal_id = models.CharField(_("caller’s id"), max_length=255)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        db_index=False,  # there is one with the time
+        related_name="mcp_calls",
+        verbose_name=_("user"),
+    )
+    caller = models.CharField(_("caller"), max_length=255, blank=True, help_text=_("Their name at that time."))
+    credential = models.CharField(_("credential"), max_length=64, blank=True)
+    client_id = models.CharField(_("OAuth client"), max_length=255, blank=True)
+    client_name = models.CharField(_("client"), max_length=100, blank=True, help_text=_("As it says of itself."))
+    client_version = models.CharField(_("client’s version"), max_length=50, blank=True)
+    protocol = models.CharField(_("protocol version"), max_length=32, blank=True)
+    address = models.GenericIPAddressField(_("address"), null=True)
+    arguments = JSONTextField(_("arguments"), null=True, default=None, help_text=_("Without secrets, and cut short."))
+    result_kind = models.CharField(_("kind of result"), max_length=64, blank=True)
+    result_size = models.PositiveIntegerField(_("size of result"), null=True, help_text=_("In bytes of JSON."))
+    duration = models.FloatField(_("duration"), help_text=_("In milliseconds."))
+    queries = models.PositiveIntegerField(_("queries"), null=True)
+    approval = models.CharField(_("approval"), max_length=32, blank=True, help_text=_("Its ticket."))
+    task_id = models.CharField(_("task id"), max_length=64, blank=True)
+    trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
+
+    class Meta:
+        verbose_name = _("call")
+        verbose_name_plural = _("calls")
+        # Pages show the newest first, of all or of those with one thing in common: so no filter reads the whole table.
+        indexes = (
+            models.Index(fields=["server", "called"], name="django_mcp_toolcall_server"),
+            models.Index(fields=["name", "called"], name="django_mcp_toolcall_name"),
+            models.Index(fields=["method", "called"], name="django_mcp_toolcall_method"),
+            models.Index(fields=["outcome", "called"], name="django_mcp_toolcall_outcome"),
+            models.Index(fields=["user", "called"], name="django_mcp_toolcall_user"),
+            models.Index(fields=["client_name", "called"], name="django_mcp_toolcall_client"),
+            models.Index(fields=["client_id", "called"], name="django_mcp_toolcall_clientid"),
+            models.Index(fields=["trace_id"], name="django_mcp_toolcall_trace"),
+            models.Index(fields=["task_id"], name="django_mcp_toolcall_task"),
+            models.Index(fields=["approval"], name="django_mcp_toolcall_approval"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.name}".strip()

@@ -1,0 +1,116 @@
+"""What streams, questions and acts done once leave in the database."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_mcp.models.fields import JSONTextField
+
+
+class Session(models.Model):
+    """What a client of the protocol with a handshake said of itself, under a session id.
+
+    The id itself is not stored, so whoever reads this table cannot speak in a session.
+    """
+
+    key = models.CharField(_("key"), max_length=64, unique=True, help_text=_("SHA-256 of the session id."))
+    server = models.CharField(_("endpoint"), max_length=64)
+    principal_kind = models.CharField(_("kind of caller"), max_length=32)
+    principal_id = models.CharField(_("caller"), max_length=255)
+    version = models.CharField(_("protocol version"), max_length=32)
+    client = JSONTextField(_("client"), default=dict)
+    capabilities = JSONTextField(_("client's capabilities"), default=dict)
+    log_level = models.CharField(_("log level"), max_length=16, default="info")
+    subscriptions = JSONTextField(_("subscriptions"), default=list, help_text=_("URIs of resources."))
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+    expires = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("session")
+        verbose_name_plural = _("sessions")
+
+    def __str__(self) -> str:
+        return f"{self.client.get('name') or '?'} {self.version} #{self.pk}"
+
+
+class Call(models.Model):
+    """A request whose answer is a stream that can be resumed, and which may be waiting for its client."""
+
+    class Status(models.TextChoices):
+        """How far it is."""
+
+        RUNNING = "running", _("running")
+        ASKING = "asking", _("waiting for the client")
+        ENDED = "ended", _("ended")
+
+    key = models.CharField(_("key"), max_length=32, unique=True, help_text=_("Names its stream in event ids."))
+    session = models.ForeignKey(Session, models.CASCADE, related_name="calls", verbose_name=_("session"))
+    request_id = JSONTextField(_("request id"), help_text=_("As the client gave it."))
+    request = JSONTextField(_("request"), help_text=_("Its method and params."))
+    dialogue = JSONTextField(_("dialogue"), default=dict, help_text=_("What was asked and answered so far."))
+    status = models.CharField(_("status"), max_length=8, choices=Status.choices, default=Status.RUNNING)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+    expires = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("call")
+        verbose_name_plural = _("calls")
+
+    def __str__(self) -> str:
+        return f"{self.request['method']} ({self.get_status_display()})"
+
+
+class PendingRequest(models.Model):
+    """A question a client was sent, and its answer."""
+
+    call = models.ForeignKey(Call, models.CASCADE, related_name="questions", verbose_name=_("call"))
+    request_id = models.CharField(_("request id"), max_length=32, unique=True)
+    key = models.CharField(_("key"), max_length=255, help_text=_("Names the question within its call."))
+    answer = JSONTextField(_("answer"), null=True, default=None)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("pending request")
+        verbose_name_plural = _("pending requests")
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Event(models.Model):
+    """One entry of the log that streams are read from.
+
+    The primary key is the order. Whoever follows a topic may see entries of different writers late, so readers look
+    back a little (``live.follower``).
+    """
+
+    topic = models.CharField(_("topic"), max_length=100)
+    data = models.TextField(_("data"), blank=True)
+    created = models.DateTimeField(_("created"))
+    expires = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
+        indexes = (models.Index(fields=["topic", "id"], name="django_mcp_event_topic"),)
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.pk}"
+
+
+class Step(models.Model):
+    """Something that is done once in a call, however often the call is run: an act, or the use of a state."""
+
+    call = models.CharField(_("call"), max_length=64)
+    key = models.CharField(_("key"), max_length=255)
+    done = models.BooleanField(_("done"), default=False)
+    value = JSONTextField(_("value"), null=True, default=None)
+    created = models.DateTimeField(_("created"), auto_now_add=True)
+    expires = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("step")
+        verbose_name_plural = _("steps")
+        constraints = (models.UniqueConstraint(fields=["call", "key"], name="django_mcp_step_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.call} {self.key}"

@@ -1,0 +1,248 @@
+"""Which applications have access in whose name, and taking it back: for each user, and for the site's owner."""
+
+import datetime
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.contrib.auth import get_user_model
+from django.db import router, transaction
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_mcp.auth.identifiers import canonical, resource_of
+from django_mcp.core.registry import servers
+from django_mcp.live.revocation import end_access
+from django_mcp.oauth.names import clean_name
+from django_mcp.oauth.pages import title_of
+from django_mcp.oauth.toolkit import (
+    AbstractApplication,
+    get_access_token_model,
+    get_grant_model,
+    get_refresh_token_model,
+    refresh_token_expire_timedelta,
+)
+
+CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
+
+
+@dataclass
+class Access:
+    """What one application has of one user.
+
+    Attributes:
+        application: which.
+        since: when its oldest token was issued that is still kept.
+        renewed: when its newest was.
+        user: whose; of an application that acts for itself the user it acts as.
+        scopes: of all its live tokens.
+        resources: what they are good for.
+    """
+
+    application: Any
+    since: datetime.datetime
+    renewed: datetime.datetime
+    user: Any = None
+    scopes: set[str] = field(default_factory=set)
+    resources: dict[str, None] = field(default_factory=dict)
+
+    def add(self, token: Any) -> None:
+        """Count an access token in."""
+        self.since = min(self.since, token.created)
+        self.renewed = max(self.renewed, token.created)
+        self.scopes.update(token.scope.split())
+        self.resources.update(dict.fromkeys(token.resource if isinstance(token.resource, list) else ()))
+
+
+class Summary(NamedTuple):
+    """What one application has at this site's endpoints.
+
+    Attributes:
+        people: how many different users let it in; 0 for one that acts for itself.
+        acts_for_itself: by client credentials.
+        since: when the oldest access token was issued that can be used or renewed.
+        renewed: when the newest was.
+    """
+
+    people: int
+    acts_for_itself: bool
+    since: datetime.datetime
+    renewed: datetime.datetime
+
+
+def name_of(application: Any) -> str:
+    """What it calls itself, fit to be shown; words where that is nothing."""
+    return clean_name(application.name) or _("An application without a name")
+
+
+def acts_for_itself(application: Any) -> bool:
+    """Whether it needs no person (client credentials)."""
+    return bool(application.authorization_grant_type == CLIENT_CREDENTIALS)
+
+
+# What is there
+
+
+def held() -> QuerySet[Any]:
+    """Access tokens of applications that can be used, or renewed with the refresh token they came with."""
+    now, life = timezone.now(), refresh_token_expire_timedelta()
+    renewable = get_refresh_token_model().objects.filter(access_token=OuterRef("pk"), revoked=None)
+    tokens: QuerySet[Any] = get_access_token_model().objects.filter(application__isnull=False).defer("token")
+    if life:
+        tokens = tokens.filter(expires__gt=now - life)
+    return tokens.filter(Q(expires__gt=now) | Exists(renewable))
+
+
+def held_at_endpoints() -> QuerySet[Any]:
+    """Those of them that were issued for a resource, in the name of somebody: no other opens an endpoint."""
+    return held().filter(user__isnull=False).exclude(resource=[])
+
+
+def renewable_tokens(**of: Any) -> QuerySet[Any]:
+    """Refresh tokens that are good. Their life is counted from the end of their access token's.
+
+    Args:
+        of: whose, or of which application: lookups.
+    """
+    tokens: QuerySet[Any] = get_refresh_token_model().objects.filter(**of, revoked=None, access_token__isnull=False)
+    life = refresh_token_expire_timedelta()
+    return tokens.filter(access_token__expires__gt=timezone.now() - life) if life else tokens
+
+
+def logins_began(by: str, **of: Any) -> dict[Any, datetime.datetime]:
+    """When the oldest refresh token was issued that is kept of logins that go on. One query.
+
+    Args:
+        by: ``"application"`` or ``"user"``, which are the keys of what is returned.
+        of: lookups, as for ``renewable_tokens``.
+    """
+    good = renewable_tokens(**of)
+    families = good.exclude(token_family=None).values("token_family")
+    rows = get_refresh_token_model().objects.filter(Q(pk__in=good.values("pk")) | Q(token_family__in=families), **of)
+    return dict(rows.order_by().values_list(by).annotate(Min("created")))
+
+
+def accesses(user: Any) -> list[Access]:
+    """Applications with tokens of this user that can still be used or renewed, the last renewed first.
+
+    Without clients that act for themselves: that a user lends them their rights is the site's owner's decision
+    (``ClientPolicy.acts_as``), and they would just get new tokens.
+    """
+    tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
+    found: dict[Any, Access] = {}
+    for token in tokens.select_related("application"):
+        new = Access(token.application, token.created, token.created, user)
+        found.setdefault(token.application_id, new).add(token)
+    return _in_order(found, logins_began("application", user=user))
+
+
+def people(application: Any) -> QuerySet[Any]:
+    """Users in whose name an application has access, as ``{"user": primary key, "renewed": datetime}``, the last
+    renewed first.
+    """
+    rows: QuerySet[Any] = held_at_endpoints().filter(application=application).order_by().values("user")
+    rows = rows.annotate(renewed=Max("created"))
+    return rows.order_by("-renewed", "user")
+
+
+def accesses_of(application: Any, users: Collection[Any]) -> list[Access]:
+    """What an application has of some of its people, the last renewed first. Three queries.
+
+    Args:
+        application: which.
+        users: their primary keys.
+    """
+    known = get_user_model()._default_manager.in_bulk(list(users))  # noqa: SLF001 - Django's documented API
+    found: dict[Any, Access] = {}
+    for token in held_at_endpoints().filter(application=application, user__in=users):
+        if token.user_id in known:
+            new = Access(application, token.created, token.created, known[token.user_id])
+            found.setdefault(token.user_id, new).add(token)
+    return _in_order(found, logins_began("user", application=application, user__in=users))
+
+
+def summaries() -> dict[Any, Summary]:
+    """All applications that have access, by primary key, with one query.
+
+    ``since`` is that of their access tokens; ``logins_began`` knows of those that were renewed since.
+    """
+    grant = "application__authorization_grant_type"
+    rows = held_at_endpoints().order_by().values_list("application", grant)
+    rows = rows.annotate(Count("user", distinct=True), Min("created"), Max("created"))
+    return {
+        application: Summary(0 if kind == CLIENT_CREDENTIALS else users, kind == CLIENT_CREDENTIALS, since, renewed)
+        for application, kind, users, since, renewed in rows
+    }
+
+
+def _in_order(found: dict[Any, Access], began: dict[Any, datetime.datetime]) -> list[Access]:
+    for key, access in found.items():
+        access.since = min(access.since, began.get(key, access.since))
+    return sorted(found.values(), key=lambda each: each.renewed, reverse=True)
+
+
+def titles_of(resources: Iterable[str]) -> list[str]:
+    """Endpoints by their titles; what is none, or no longer, by its URL."""
+    titles = {resource_of(each): title_of(each) for each in servers()}
+    return list(dict.fromkeys(titles.get(_canonical(uri), uri) for uri in resources))
+
+
+def _canonical(uri: str) -> str:
+    try:
+        return canonical(uri)
+    except ValueError:
+        return uri
+
+
+# Taking it back
+
+
+def take_back(user: Any, application: Any) -> None:
+    """Revoke all that an application has of a user: codes, refresh tokens and access tokens; end its streams and tasks.
+
+    Args:
+        user: whose.
+        application: primary key.
+    """
+    with transaction.atomic(using=router.db_for_write(get_access_token_model())):
+        _revoke(user=user, application=application)
+        end_access("oauth", f"{user.pk}:{application}")
+
+
+def take_back_all(application: Any) -> int:
+    """Revoke all that an application has, of everybody and of its own; end its streams and tasks.
+
+    Args:
+        application: primary key.
+
+    Returns:
+        of how many users it had anything.
+    """
+    access = get_access_token_model()
+    with transaction.atomic(using=router.db_for_write(access)):
+        users: set[Any] = set()
+        live = get_refresh_token_model().objects.filter(revoked=None)
+        for rows in (get_grant_model().objects, access.objects, live):
+            of_application = rows.filter(application=application, user__isnull=False).order_by()
+            users.update(of_application.values_list("user", flat=True).distinct())
+        _revoke(application=application)
+        for user in users:
+            for kind in ("oauth", "client"):  # the kind of grant may have been another one
+                end_access(kind, f"{user}:{application}")
+    return len(users)
+
+
+def _revoke(**of: Any) -> None:
+    """Delete codes and access tokens, and revoke refresh tokens.
+
+    A refresh token goes with its whole family, for otherwise one that was just replaced could still be used.
+    """
+    model = get_refresh_token_model()
+    get_grant_model().objects.filter(**of).delete()
+    live = model.objects.filter(**of, revoked__isnull=True)
+    for family in set(live.exclude(token_family=None).values_list("token_family", flat=True)):
+        model.revoke_family(family)
+    for token in live.filter(token_family=None):
+        token.revoke()
+    get_access_token_model().objects.filter(**of).delete()

@@ -1,0 +1,626 @@
+"""The page of OAuth applications in Django's admin: who let which in, and taking it back."""
+
+import hashlib
+import html
+import itertools
+import os
+import re
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_plus
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_mcp.core.signals import access_ended
+from django_mcp.live.revocation import topic
+from django_mcp.models import ClientPolicy, Event, Task, ToolCall
+from django_mcp.oauth.accesses import people, summaries, take_back_all
+from django_mcp.oauth.toolkit import get_access_token_model, get_application_model, get_grant_model
+from django_mcp.oauth.toolkit import get_refresh_token_model as refresh_model
+from tests.clients import MODERN
+from tests.conversation import Conversation
+from tests.exchange import Room
+from tests.oauth.conftest import live_site, site
+from tests.oauth.site import HOST, Browser, Fields, Site
+
+__all__ = ["live_site", "site"]
+
+LIST = "/admin/django_mcp/applications/"
+PAGE = f"{LIST}conf-public/change/"
+TAKE_BACK = f"{LIST}conf-public/take-back/"
+SERVICE = {"authorization_grant_type": "client-credentials", "client_type": "confidential", "client_secret": "s3cret"}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def owner(site: Site) -> Browser:
+    """A browser of somebody who may do everything."""
+    return site.browser(site.make_user("owner", is_staff=True, is_superuser=True))
+
+
+def staff(site: Site, *permissions: str) -> Browser:
+    user = site.make_user(f"staff-{next(_numbers)}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions, content_type__app_label="django_mcp"))
+    return site.browser(user)
+
+
+def content(browser: Browser, url: str) -> str:
+    """The part of a page that is ours."""
+    answer = browser.get(url)
+    assert answer.status_code == 200, answer.status_code
+    return answer.content.decode().split('id="content-main"')[1].split('id="footer"')[0]
+
+
+def words(text: str) -> str:
+    """What is read of it."""
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", text).split()))
+
+
+def names(browser: Browser, query: str = "") -> list[str]:
+    """The applications that are listed, by client id."""
+    return re.findall(r'title="([^"]+)"', content(browser, LIST + query))
+
+
+def line(browser: Browser, client_id: str, url: str = LIST) -> str:
+    """What is read of one application in the list, or of one user on a page."""
+    rows = re.findall(r"<tr>.*?</tr>", content(browser, url), re.DOTALL)
+    (found,) = (words(each) for each in rows if client_id in each)
+    return found
+
+
+def press(browser: Browser, url: str, **button: Any) -> str:
+    """Press a button of a page; what is read then."""
+    fields = Fields(browser.get(url).content.decode()).found
+    return words(browser.post_form(url, {**fields, **button}, follow=True).content.decode())
+
+
+def make_token(site: Site, application: Any, user: Any, **changes: Any) -> Any:
+    """An access token that nobody went through a login for."""
+    values = {"expires": timezone.now() + timedelta(hours=1), "scope": "travel:read", "resource": [site.resource()]}
+    token = f"token {next(_numbers)}"
+    return get_access_token_model().objects.create(
+        application=application, user=user, token=token, **{**values, **changes}
+    )
+
+
+def make_call(client_id: str, called: datetime, user: Any = None) -> None:
+    ToolCall.objects.create(called=called, server="alpha", client_id=client_id, user=user, outcome="ok", duration=1)
+
+
+# What is listed
+
+
+def test_the_list_says_who_let_an_application_in_and_since_when(site: Site, owner: Browser) -> None:
+    site.application.name = "Desk\u202e"
+    site.application.save()
+    tokens = site.tokens_for()
+    site.tokens_for(user=site.make_user("grace"))
+    then = timezone.now() - timedelta(days=20)
+    refresh_model().objects.filter(user=site.user).update(created=then)
+    site.refresh(tokens["refresh_token"])
+    make_call("conf-public", datetime(2026, 3, 4, 5, 6, tzinfo=timezone.get_default_timezone()))
+    shown = line(owner, "conf-public")
+    assert shown.startswith("Desk registered by this site’s administrators conf-public 2 people ")
+    assert then.strftime("%m/%d/%Y") in shown
+    assert timezone.now().strftime("%m/%d/%Y") in shown
+    assert shown.endswith(" 03/04/2026 5:06 a.m.")
+
+
+def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: Browser) -> None:
+    assert line(owner, "conf-public") == (
+        "conf-public registered by this site’s administrators conf-public nobody – – –"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("manual", "registered by this site’s administrators"),
+        ("dcr", "registered itself; nobody at this site has checked it"),
+        ("cimd", "described at client.example.com"),
+    ],
+)
+def test_the_list_says_how_an_application_came(site: Site, owner: Browser, source: str, words: str) -> None:
+    client_id = "https://client.example.com/a/path/that/is/long.json"
+    site.make_client(client_id, name="Far", registration_source=source)
+    assert f"Far {words} https://client.example.com/a/pa… nobody" in line(owner, client_id)
+
+
+def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Site, owner: Browser) -> None:
+    gone = timezone.now() - timedelta(days=1)
+    site.tokens_for()  # live
+    site.tokens_for(user=site.make_user("renewable"))
+    get_access_token_model().objects.filter(user__username="renewable").update(expires=gone)
+    site.tokens_for(user=site.make_user("stayed-away"))
+    get_access_token_model().objects.filter(user__username="stayed-away").update(expires=gone - timedelta(days=30))
+    site.tokens_for(user=site.make_user("revoked"))
+    refresh_model().objects.filter(user__username="revoked").update(revoked=timezone.now())
+    get_access_token_model().objects.filter(user__username="revoked").update(expires=gone)
+    make_token(site, site.application, site.make_user("expired"), expires=gone)
+    make_token(site, site.application, site.make_user("elsewhere"), resource=[])
+    make_token(site, site.application, None)
+    assert " 2 people " in line(owner, "conf-public")
+    shown = words(content(owner, PAGE))
+    assert {name for name in ("ada", "renewable") if f"Take back from {name}" in content(owner, PAGE)} == {
+        "ada",
+        "renewable",
+    }
+    assert not re.search("stayed-away|revoked|expired|elsewhere", shown)
+
+
+def test_several_logins_of_one_person_count_once(site: Site, owner: Browser) -> None:
+    site.tokens_for(site.alpha)
+    site.tokens_for(site.beta, scope="travel:write")
+    assert " 1 person " in line(owner, "conf-public")
+    shown = line(owner, "Take back from ada", PAGE)
+    assert re.search(r"(alpha beta|beta alpha) Change your trips Look up your trips Take back$", shown)
+
+
+def test_an_application_that_acts_for_itself_has_no_people(site: Site, owner: Browser) -> None:
+    service = site.make_client("service", **SERVICE)
+    ClientPolicy.objects.create(client_id="service", acts_as=site.user)
+    make_token(site, service, site.user)
+    assert " the application itself " in line(owner, 'title="service"')
+    shown = words(content(owner, f"{LIST}service/change/"))
+    assert "The application itself, as ada" in shown
+    assert "For itself it acts as ada." in shown
+    assert "with its secret it gets new access when it likes" in shown
+
+
+def test_the_list_is_sorted_by_the_last_renewal_then_come_those_without_access(site: Site, owner: Browser) -> None:
+    now = timezone.now()
+    for number, days in enumerate([3, 1, 2]):
+        token = make_token(site, site.make_client(f"c{days}", name=str(number)), site.user)
+        get_access_token_model().objects.filter(pk=token.pk).update(created=now - timedelta(days=days))
+    site.make_client("newest")
+    assert names(owner) == ["c1", "c2", "c3", "newest", "conf-public"]
+
+
+def test_the_list_is_narrowed_by_access_and_blocking(site: Site, owner: Browser) -> None:
+    for name in ("has", "blocked"):
+        make_token(site, site.make_client(name), site.user)
+    ClientPolicy.objects.create(client_id="blocked", blocked=True)
+    ClientPolicy.objects.create(client_id="has", blocked=False)
+    assert names(owner, "?state=access") == ["has"]
+    assert names(owner, "?state=blocked") == ["blocked"]
+    assert set(names(owner, "?state=nonsense")) == {"has", "blocked", "conf-public"}
+    assert line(owner, 'title="blocked"').startswith("blocked blocked registered by")
+    assert "not while it is blocked" in line(owner, 'title="blocked"')
+    assert "not while it is blocked" not in line(owner, 'title="has"')
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("desktop", ["one"]),
+        ("ONE", ["one"]),
+        ("grac", ["two"]),
+        ("desktop grace", []),
+        ("tool grace", ["two"]),
+        ("expired", []),
+        ("%00", ["one", "two", "conf-public"]),
+    ],
+)
+def test_the_list_is_searched_by_name_client_id_and_user(
+    site: Site, owner: Browser, query: str, found: list[str]
+) -> None:
+    make_token(site, site.make_client("one", name="The Desktop"), site.user)
+    two = site.make_client("two", name="A tool")
+    make_token(site, two, site.make_user("grace"))
+    make_token(site, two, site.make_user("expired"), expires=timezone.now())
+    assert sorted(names(owner, f"?q={query}")) == sorted(found)
+    assert (f"{len(found)} of 3 applications" in words(content(owner, f"{LIST}?q={query}"))) is (query != "%00")
+
+
+def test_three_hundred_applications_cost_as_many_queries_as_one(
+    site: Site, owner: Browser, django_assert_max_num_queries: Any
+) -> None:
+    model, now = get_application_model(), timezone.now()
+    rows = [
+        model(client_id=f"c{number}", name=f"App {number}", authorization_grant_type="authorization-code")
+        for number in range(299)
+    ]
+    rows = model.objects.bulk_create(rows)
+    token = get_access_token_model()
+    values = {"user": site.user, "expires": now + timedelta(hours=1), "resource": [site.resource()]}
+    sums = [hashlib.sha256(row.client_id.encode()).hexdigest() for row in rows]
+    made = [token(application=row, token_checksum=each, **values) for row, each in zip(rows, sums, strict=True)]
+    token.objects.bulk_create(made)
+    ToolCall.objects.bulk_create(
+        [ToolCall(called=now, client_id=row.client_id, server="alpha", outcome="ok", duration=1) for row in rows]
+    )
+    owner.get(LIST)
+    with django_assert_max_num_queries(9):
+        assert words(content(owner, LIST)).count("1 person") == 100
+    assert "300 applications" in words(content(owner, LIST))
+    assert len(names(owner, "?p=3")) == 100
+    assert len({*names(owner), *names(owner, "?p=2"), *names(owner, "?p=3")}) == 300
+    with django_assert_max_num_queries(9):
+        assert names(owner, "?q=App+298&state=access&p=1") == ["c298"]
+
+
+# One application
+
+
+def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> None:
+    client_id = "https://client.example.com/app.json"
+    redirects = "https://client.example.com/back http://127.0.0.1/back http://localhost/back cursor://there/back"
+    site.make_client(client_id, name="Far", registration_source="cimd", redirect_uris=redirects)
+    text = content(owner, f"{LIST}{quote(client_id)}/change/")
+    assert f'<a href="{client_id}" rel="noopener noreferrer">' in text
+    for each in (
+        f"Client id {client_id} Describes itself at {client_id} Grant Authorization code Type Public",
+        "Takes people to client.example.com , a program on the user’s computer ,",
+        ", a program on the user’s computer that opens “cursor://there” links Created ",
+        "Nobody: it has no access now.",
+        "Nobody has decided anything about it: it may do what its users agree to.",
+        "Nobody has done anything about it here.",
+    ):
+        assert each in words(text)
+    policy = re.search(r'href="([^"]+/clientpolicy/add/[^"]+)"', text)
+    assert policy is not None
+    assert f'value="{client_id}"' in owner.get(html.unescape(policy[1])).content.decode()
+
+
+def test_the_page_says_since_when_each_person_let_it_in_and_when_it_called(site: Site, owner: Browser) -> None:
+    grace = site.make_user("grace", is_active=True)
+    site.tokens_for(user=grace)
+    grace.is_active = False
+    grace.save()
+    site.tokens_for()
+    zone = timezone.get_default_timezone()
+    make_call("conf-public", datetime(2026, 3, 4, tzinfo=zone), site.user)
+    make_call("conf-public", datetime(2026, 3, 3, tzinfo=zone), site.user)
+    make_call("other", datetime(2026, 3, 5, tzinfo=zone), site.user)
+    get_access_token_model().objects.filter(user=site.user).update(created=datetime(2026, 2, 1, tzinfo=zone))
+    refresh_model().objects.filter(user=site.user).update(created=datetime(2026, 1, 1, tzinfo=zone))
+    assert line(owner, "Take back from ada", PAGE) == (
+        "ada 01/01/2026 midnight 02/01/2026 midnight 03/04/2026 midnight alpha Look up your trips Take back"
+    )
+    assert line(owner, "Take back from grace", PAGE).startswith("grace deactivated ")
+
+
+def test_people_are_turned_over_a_hundred_at_a_time(
+    site: Site, owner: Browser, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(101):
+        make_token(site, site.application, site.make_user(f"person-{number}"))
+    owner.get(PAGE)
+    with django_assert_max_num_queries(16):
+        first = content(owner, PAGE)
+    second = content(owner, f"{PAGE}?p=2")
+    found = re.findall(r"Take back from (person-\d+)", first + second)
+    assert len(found) == len(set(found)) == 101
+    assert first.count("Take back from") == 100
+
+
+def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
+    policy = ClientPolicy.objects.create(
+        client_id="conf-public", scopes=["travel:write"], tools=["look_up", "change"], acts_as=site.user
+    )
+    shown = words(content(owner, PAGE))
+    for each in (
+        "Not blocked.",
+        "Scopes at most: Change your trips.",
+        "Only the tools look_up, change.",
+        "For itself it acts as ada.",
+    ):
+        assert each in shown
+    assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
+    ClientPolicy.objects.update(scopes=[], tools=[], blocked=True)
+    shown = words(content(owner, PAGE))
+    assert "Blocked: none of its tokens is accepted. Scopes at most: none. Tools: none." in shown
+
+
+def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
+    client_id = "https://client.example.com/app.json?a=b"
+    site.make_client(client_id)
+    for each in (client_id, "another"):
+        make_call(each, timezone.now())
+    text = content(owner, f"{LIST}{quote(client_id)}/change/")
+    found = re.search(r'href="([^"]+/toolcall/[^"]+)"', text)
+    assert found is not None
+    assert unquote_plus(found[1]).endswith(f"?client_id={client_id}")
+    answer = owner.get(html.unescape(found[1]))
+    assert answer.context["cl"].result_count == 1
+    assert answer.context["cl"].result_list[0].client_id == client_id
+
+
+@pytest.mark.parametrize("url", [f"{LIST}nobody/change/", f"{LIST}nobody/take-back/", f"{LIST}a%00b/change/"])
+def test_an_application_that_is_not_there_leads_back(site: Site, owner: Browser, url: str) -> None:
+    assert owner.get(url).status_code == 302
+
+
+# Taking it back
+
+
+def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: Browser) -> None:
+    grace = site.make_user("grace")
+    mine, theirs = site.tokens_for(), site.tokens_for(user=grace)
+    told = press(owner, PAGE, take_back=str(site.user.pk))
+    assert "Application conf-public no longer has access in the name of ada." in told
+    assert "Access taken back, of ada." in told  # its history
+    assert site.status(mine["access_token"]) == 401
+    assert site.refresh(mine["refresh_token"]).status_code == 400
+    assert site.status(theirs["access_token"]) == 200
+    assert " 1 person " in line(owner, "conf-public")
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, entry.user.username) == ("conf-public", "owner")
+    assert owner.get(entry.get_admin_url()).status_code == 200
+
+
+@pytest.mark.parametrize("key", ["", "x", "-1", "0", "9" * 30, "999999"])
+def test_nothing_is_taken_back_from_nobody(site: Site, owner: Browser, key: str) -> None:
+    tokens = site.tokens_for()
+    assert "There is no such user any more." in press(owner, PAGE, take_back=key)
+    assert site.status(tokens["access_token"]) == 200
+    assert not LogEntry.objects.exists()
+
+
+def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Browser) -> None:
+    first, second = site.tokens_for(), site.tokens_for(site.beta, user=site.make_user("grace"))
+    renewed = site.refresh(first["refresh_token"]).json()
+    code, other = site.code_for(), site.tokens_for(application=site.make_client("other"))
+    make_token(site, site.application, None)
+    assert f'href="{TAKE_BACK}"' in content(owner, PAGE)
+    question = words(content(owner, TAKE_BACK))
+    assert "Take back all access of conf-public ? 2 people let it in." in question
+    assert site.status(second["access_token"], site.beta) == 200
+    told = press(owner, TAKE_BACK)
+    assert "Application conf-public no longer has access in anybody’s name." in told
+    assert "All access taken back, of 2 users." in told
+    assert site.status(renewed["access_token"]) == 401
+    assert site.status(second["access_token"], site.beta) == 401
+    for token in (first, second, renewed):
+        assert site.refresh(token["refresh_token"]).json()["error"] == "invalid_grant"
+    assert site.exchange(code).json()["error"] == "invalid_grant"
+    of_application = {"application": site.application}
+    assert not get_access_token_model().objects.filter(**of_application).exists()
+    assert not get_grant_model().objects.filter(**of_application).exists()
+    assert not refresh_model().objects.filter(**of_application, revoked=None).exists()
+    assert site.status(other["access_token"]) == 200
+
+
+@pytest.mark.parametrize("url", [f"{LIST}service/change/", f"{LIST}service/take-back/"])
+def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner: Browser, url: str) -> None:
+    site.configure(CLIENT_CREDENTIALS=True)
+    service = site.make_client("service", **SERVICE, redirect_uris="")
+    ClientPolicy.objects.create(client_id="service", acts_as=site.user)
+    asked = {"client_id": "service", "client_secret": "s3cret", "resource": site.resource()}
+    token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
+    assert site.status(token) == 200
+    press(owner, url, take_back=str(site.user.pk))
+    assert site.status(token) == 401
+    assert Event.objects.filter(topic=topic("client", f"{site.user.pk}:{service.pk}")).exists()
+
+
+def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> None:
+    grace = site.make_user("grace")
+    site.tokens_for()
+    site.code_for(user=grace)  # not even exchanged
+    ended: set[tuple[str, str]] = set()
+
+    def hear(**told: Any) -> None:
+        ended.add((told["kind"], told["id"]))
+
+    access_ended.connect(hear)
+    try:
+        assert take_back_all(site.application.pk) == 2
+    finally:
+        access_ended.disconnect(hear)
+    pairs = [f"{user.pk}:{site.application.pk}" for user in (site.user, grace)]
+    assert ended == {(kind, pair) for kind in ("oauth", "client") for pair in pairs}
+    for pair in pairs:
+        assert Event.objects.filter(topic=topic("oauth", pair)).count() == 1
+
+
+@pytest.mark.parametrize("button", ["take_back", "all", "blocked"])
+def test_an_open_stream_ends(live_site: Site, button: str) -> None:
+    site = live_site
+    owner = site.browser(site.make_user("owner", is_staff=True, is_superuser=True))
+    token, other = (site.tokens_for(application=each)["access_token"] for each in (None, site.make_client("other")))
+    with Room(site.alpha, "asgi") as room:
+        calls = []
+        for each in (token, other):
+            headers = {"authorization": f"Bearer {each}", "host": HOST}
+            call = Conversation(room, MODERN, headers=headers).begin(
+                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+            assert call.next()["method"] == "notifications/subscriptions/acknowledged"
+            calls.append(call)
+        if button == "all":
+            press(owner, TAKE_BACK)
+        else:
+            press(owner, PAGE, **{button: str(site.user.pk) if button == "take_back" else "yes"})
+        assert calls[0].next()["result"]["resultType"] == "complete"
+        site.alpha.notify_list_changed("tools")
+        assert calls[1].next()["method"] == "notifications/tools/list_changed"
+
+
+def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser) -> None:
+    site.tokens_for()
+    now = timezone.now()
+    task = Task.objects.create(
+        task_id="a task",
+        server="alpha",
+        tool="look_up",
+        principal_kind="oauth",
+        principal_id=f"{site.user.pk}:{site.application.pk}",
+        user=site.user,
+        request={},
+        backend="none",
+        created=now,
+        updated=now,
+        expires=now + timedelta(hours=1),
+    )
+    press(owner, TAKE_BACK)
+    task.refresh_from_db()
+    assert task.status == Task.Status.CANCELLED
+
+
+# Blocking
+
+
+def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Browser) -> None:
+    tokens = site.tokens_for()
+    told = press(owner, PAGE, blocked="yes")
+    assert "Application conf-public is blocked from now on." in told
+    assert "It is blocked. None of its tokens is accepted." in told
+    assert site.status(tokens["access_token"]) == 401
+    assert "Nothing was changed" in press(owner, PAGE, blocked="yes")
+    assert "Application conf-public is no longer blocked." in press(owner, PAGE, blocked="no")
+    assert site.status(tokens["access_token"]) == 200
+    assert "Nothing was changed" in press(owner, PAGE, blocked="no")
+    said = LogEntry.objects.order_by("pk").values_list("content_type__model", "change_message")
+    assert list(said) == [
+        ("clientpolicy", "Blocked."),
+        ("applications", "Blocked."),
+        ("clientpolicy", "No longer blocked."),
+        ("applications", "No longer blocked."),
+    ]
+
+
+def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> None:
+    ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:read"], tools=["look_up"], acts_as=site.user)
+    press(owner, PAGE, blocked="yes")
+    row = ClientPolicy.objects.get()
+    assert (row.blocked, row.scopes, row.tools, row.acts_as) == (True, ["travel:read"], ["look_up"], site.user)
+
+
+def test_what_is_not_blocked_is_not_unblocked(site: Site, owner: Browser) -> None:
+    for blocked in ("no", "perhaps"):
+        press(owner, PAGE, blocked=blocked)
+    assert not ClientPolicy.objects.exists()
+    assert not LogEntry.objects.exists()
+
+
+# Who may
+
+
+def test_who_may_look_sees_no_buttons_and_changes_nothing(site: Site) -> None:
+    tokens, looking = site.tokens_for(), staff(site, "view_clientpolicy")
+    assert "conf-public" in content(looking, LIST)
+    shown = content(looking, PAGE)
+    assert "ada" in shown
+    for each in ("<button", "take-back", "clientpolicy/add"):
+        assert each not in shown
+    for url, given in ((PAGE, {"take_back": site.user.pk}), (PAGE, {"blocked": "yes"}), (TAKE_BACK, {})):
+        assert looking.post_form(url, given).status_code == 403
+    assert looking.get(TAKE_BACK).status_code == 403
+    assert site.status(tokens["access_token"]) == 200
+
+
+def test_who_may_change_may_do_so_without_more(site: Site) -> None:
+    tokens, changing = site.tokens_for(), staff(site, "change_clientpolicy")
+    assert "conf-public" in content(changing, LIST)
+    press(changing, PAGE, take_back=str(site.user.pk))
+    assert site.status(tokens["access_token"]) == 401
+
+
+def test_calls_are_for_those_who_may_see_calls(site: Site, owner: Browser) -> None:
+    site.tokens_for()
+    make_call("conf-public", timezone.now(), site.user)
+    for url in (LIST, PAGE):
+        assert "Last call" in content(owner, url)
+        assert "Last call" not in content(staff(site, "view_clientpolicy"), url)
+
+
+@pytest.mark.parametrize("permissions", [(), ("view_toolpolicy", "change_toolpolicy", "view_apikey")])
+def test_who_may_not_look_gets_nothing(site: Site, permissions: tuple[str, ...]) -> None:
+    other = staff(site, *permissions)
+    for url in (LIST, PAGE, TAKE_BACK, f"{LIST}nobody/change/"):
+        assert other.get(url).status_code == 403
+    assert LIST not in other.get("/admin/").content.decode()
+    assert site.browser().get(LIST).status_code == 302  # to the login
+
+
+@pytest.mark.parametrize("url", [PAGE, TAKE_BACK])
+def test_the_buttons_need_the_token_against_forged_requests(site: Site, url: str) -> None:
+    tokens, browser = site.tokens_for(), Browser(enforce_csrf_checks=True)
+    browser.force_login(site.make_user("owner", is_staff=True, is_superuser=True))
+    assert browser.post_form(url, {"take_back": site.user.pk}).status_code == 403
+    assert site.status(tokens["access_token"]) == 200
+
+
+def test_no_page_has_a_token_or_a_secret_nor_is_one_read(site: Site, owner: Browser) -> None:
+    site.application.client_secret = "the-secret-of-the-client"
+    site.application.save()
+    tokens = site.tokens_for()
+    row = get_access_token_model().objects.get()
+    secrets = {*tokens.values(), row.token, row.token_checksum, site.application.client_secret} - {None, ""}
+    secrets = {str(each) for each in secrets if len(str(each)) > 20}
+    with CaptureQueriesContext(connection) as seen:
+        pages = [owner.get(url).content.decode() for url in (LIST, PAGE, TAKE_BACK)]
+    assert len(secrets) >= 4
+    assert not [secret for secret in secrets for text in pages if secret in text]
+    assert not [query["sql"] for query in seen if re.search(r'"client_secret"|"token"', query["sql"])]
+
+
+def test_what_an_application_calls_itself_is_no_markup(site: Site, owner: Browser) -> None:
+    name = "<script>alert(1)</script>"
+    application = site.make_client('evil"><script>', name=name)
+    make_token(site, application, site.make_user("x"))
+    for url in (
+        LIST,
+        f"{LIST}{quote(application.client_id)}/change/",
+        f"{LIST}{quote(application.client_id)}/take-back/",
+    ):
+        text = owner.get(url).content.decode()
+        assert "&lt;script&gt;alert(1)" in text
+        assert "<script>" not in text
+
+
+def test_the_page_is_on_the_index_of_the_admin(site: Site, owner: Browser) -> None:
+    assert f'href="{LIST}"' in owner.get("/admin/").content.decode()
+
+
+PROGRAM = """
+import django
+from django.conf import settings
+
+settings.configure(
+    SECRET_KEY="only-for-this-test", USE_TZ=True, DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]},
+    INSTALLED_APPS=["django.contrib.admin", "django.contrib.auth", "django.contrib.contenttypes",
+                    "django.contrib.messages", "django.contrib.sessions", "django_mcp"],
+)
+django.setup()
+from django.contrib import admin
+
+admin.autodiscover()
+print(sorted(model.__name__ for model in admin.site._registry if model.__module__.startswith("django_mcp")))
+"""
+
+
+def test_there_is_no_such_page_where_the_toolkit_is_not_installed() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'ClientPolicy'" in done.stdout
+    assert "Applications" not in done.stdout
+
+
+def test_the_figures_are_the_same_from_both_sides(site: Site) -> None:
+    for user in (site.user, site.make_user("grace")):
+        site.tokens_for(user=user)
+    (summary,) = summaries().values()
+    rows = list(people(site.application))
+    assert summary.people == len(rows) == 2
+    assert summary.renewed == rows[0]["renewed"]

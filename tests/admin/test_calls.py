@@ -1,0 +1,201 @@
+"""The log of calls in Django's admin: it is read, searched and taken along, however long it is."""
+
+import csv
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from benchmarks.calls import fill
+from django_mcp.models import ToolCall
+
+pytestmark = pytest.mark.django_db
+
+CALLS = "/admin/django_mcp/toolcall/"
+
+
+@pytest.fixture
+def owner() -> User:
+    return User.objects.create_superuser("owner-of-the-site")
+
+
+@pytest.fixture
+def browser(owner: User) -> Browser:
+    browser = Browser()
+    browser.force_login(owner)
+    return browser
+
+
+def made(**facts: Any) -> ToolCall:
+    usual = {
+        "called": timezone.now(),
+        "server": "default",
+        "method": "tools/call",
+        "name": "book_hotel",
+        "outcome": "ok",
+        "principal_kind": "oauth",
+        "principal_id": "1",
+        "caller": "ada",
+        "client_name": "Claude",
+        "arguments": {"city": "Lisbon"},
+        "duration": 12.5,
+    }
+    return ToolCall.objects.create(**{**usual, **facts})
+
+
+def page(browser: Browser, query: str = "", path: str = "") -> str:
+    answer = browser.get(f"{CALLS}{path}{query}")
+    assert answer.status_code == 200, answer.status_code
+    return answer.content.decode()
+
+
+def rows_of(html: str) -> int:
+    return len(re.findall(r'<th class="field-called', html))
+
+
+def sent(browser: Browser, form: str, query: str = "") -> str:
+    answer = browser.get(f"{CALLS}export.{form}{query}")
+    assert answer.streaming
+    return b"".join(answer.streaming_content).decode()
+
+
+PAGES = (
+    "",
+    "?outcome__exact=refused",
+    "?server=booking",
+    "?method=resources/read",
+    "?name=tool_3",
+    "?name=rare",
+    "?client_name=Cursor",
+    "?user=1",
+    "?period=week",
+    "?called__year={year}",
+    "?called__year={year}&called__month={month}",
+    "?q=trace-1",
+    "?q=no+flight",
+    "?q=0af7651916cd43dd8448eb211c80319c",
+    "?p=5",
+)
+
+
+@pytest.mark.parametrize("query", PAGES)
+def test_a_page_takes_fewer_than_ten_queries(browser: Browser, owner: User, query: str) -> None:
+    fill(3000, [owner.pk])
+    now = timezone.localtime()
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        html = page(browser, query.format(year=now.year, month=now.month))
+    assert "calls" in html
+    assert len(queries) < 10, [each["sql"] for each in queries]
+
+
+def test_a_page_counts_no_further_than_it_can_be_turned(browser: Browser, owner: User) -> None:
+    fill(12_000, [owner.pk])
+    html = page(browser)
+    assert re.search(r"10,?000 calls", html)
+    assert "Only the newest 10,000" in html or "Only the newest 10000" in html
+    assert rows_of(html) == 100
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?outcome__exact=refused", 1),
+        ("?server=booking", 1),
+        ("?name=other", 1),
+        ("?client_name=Cursor", 1),
+        ("?method=tools/list", 1),
+        ("?period=hour", 3),
+        ("?q=Porto", 1),
+        ("?q=ticket-7", 1),
+        ("?q=0af7651916cd43dd8448eb211c80319c", 1),
+        ("?q=lisbon+claude", 2),
+        ("?user=1&user=x", 0),
+        ("?called__year=1999", 0),
+        ("?called__year=x", None),
+    ],
+)
+def test_filters_and_search_find_what_they_say(browser: Browser, query: str, found: int | None) -> None:
+    made(outcome="refused", server="booking", trace_id="0af7651916cd43dd8448eb211c80319c")
+    made(name="other", approval="ticket-7")
+    made(client_name="Cursor", method="tools/list", arguments={"city": "Porto"})
+    answer = browser.get(CALLS + query, follow=True)
+    assert answer.status_code == 200
+    if found is not None:
+        assert rows_of(answer.content.decode()) == found
+
+
+def test_dates_can_be_chosen_down_to_the_day(browser: Browser) -> None:
+    made(called=timezone.now() - timedelta(days=400))
+    now = timezone.localtime(made().called)
+    assert f"?called__year={now.year}" in page(browser)
+    assert f"called__month={now.month}" in page(browser, f"?called__year={now.year}")
+    html = page(browser, f"?called__year={now.year}&called__month={now.month}")
+    assert f"called__day={now.day}" in html
+    assert rows_of(page(browser, f"?called__year={now.year}&called__month={now.month}&called__day={now.day}")) == 1
+
+
+def test_one_call_shows_all_that_is_known_of_it(browser: Browser, owner: User) -> None:
+    call = made(user=owner, error="<b>broken</b>", trace_id="0af7651916cd43dd8448eb211c80319c", address="192.0.2.7")
+    html = page(browser, path=f"{call.pk}/change/")
+    for each in ("book_hotel", "Lisbon", "&lt;b&gt;broken", "owner-of-the-site (ada)", "0af76519", "192.0.2.7"):
+        assert each in html, each
+    assert 'name="_save"' not in html
+
+
+@pytest.mark.parametrize("path", ["add/", "{pk}/delete/"])
+def test_nobody_makes_or_deletes_one(browser: Browser, path: str) -> None:
+    assert browser.get(CALLS + path.format(pk=made().pk)).status_code == 403
+    assert browser.post(CALLS + path.format(pk=made().pk), {"post": "yes"}).status_code == 403
+
+
+def test_nobody_changes_one(browser: Browser) -> None:
+    call = made()
+    assert browser.post(f"{CALLS}{call.pk}/change/", {"name": "other"}).status_code == 403
+    call.refresh_from_db()
+    assert call.name == "book_hotel"
+
+
+@pytest.mark.parametrize("path", ["", "export.csv", "export.json"])
+def test_who_may_not_look_sees_nothing(path: str) -> None:
+    user = User.objects.create_user("somebody-of-the-staff", is_staff=True)
+    browser = Browser()
+    browser.force_login(user)
+    assert browser.get(CALLS + path).status_code == 403
+    user.user_permissions.add(Permission.objects.get(codename="view_toolcall"))
+    assert browser.get(CALLS + path).status_code == 200
+
+
+def test_an_export_has_what_the_filters_leave(browser: Browser) -> None:
+    made()
+    made(outcome="refused", error="no", arguments=None)
+    [row] = csv.DictReader(sent(browser, "csv", "?outcome__exact=refused").splitlines())
+    assert (row["outcome"], row["error"], row["arguments"]) == ("refused", "no", "")
+    both = json.loads(sent(browser, "json"))
+    assert [each["outcome"] for each in both] == ["refused", "ok"]
+    assert both[1]["arguments"] == {"city": "Lisbon"}
+
+
+def test_an_export_of_nothing_is_empty(browser: Browser) -> None:
+    assert json.loads(sent(browser, "json")) == []
+    assert list(csv.DictReader(sent(browser, "csv").splitlines())) == []
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_a_spreadsheet_takes_no_text_for_a_formula(browser: Browser, text: str) -> None:
+    made(name=text, client_name=text)
+    [row] = csv.DictReader(sent(browser, "csv").splitlines(keepends=True))
+    assert row["name"] == f"'{text}"
+    assert row["client_name"] == f"'{text}"
+
+
+def test_there_is_no_export_of_another_kind(browser: Browser) -> None:
+    assert browser.get(f"{CALLS}export.exe").status_code == 404

@@ -1,0 +1,162 @@
+"""The log of calls as a file, sent by an event loop: piece by piece, and whole."""
+
+import asyncio
+import csv
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.handlers.asgi import ASGIHandler
+from django.test import Client as Browser
+
+from benchmarks.calls import fill
+from django_mcp.models import ToolCall
+
+# Another thread reads what is sent, on a connection of its own.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ROWS = 3000
+LONGEST = 200_000
+"""Bytes of one piece. All together are a million or so."""
+KINDS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+Message = dict[str, Any]
+
+
+class Download:
+    """A request for a file, and the pieces that came of it.
+
+    Args:
+        owner: whose browser asks.
+        address: path and query.
+        leave_after: pieces after which the browser goes away.
+        at_piece: is called when a piece has come, and waited for.
+    """
+
+    def __init__(
+        self, owner: User, address: str, leave_after: int = 0, at_piece: Callable[[], None] | None = None
+    ) -> None:
+        browser = Browser()
+        browser.force_login(owner)
+        cookie = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"
+        path, _, query = address.partition("?")
+        self._scope = {
+            "type": "http",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(b"host", b"testserver"), (b"cookie", cookie.encode())],
+        }
+        self._leave_after, self._at_piece = leave_after, at_piece
+        self.status, self.headers, self.pieces, self.is_whole = 0, dict[str, str](), list[bytes](), False
+
+    def run(self) -> "Download":
+        """Ask, and read until the end."""
+        asyncio.run(self._converse())
+        return self
+
+    async def _converse(self) -> None:
+        gone, asked = asyncio.Event(), iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+        async def receive() -> Message:
+            for message in asked:
+                return message
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                self.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+                return
+            if body := message.get("body", b""):
+                self.pieces.append(body)
+                if self._at_piece is not None:
+                    await sync_to_async(self._at_piece)()
+            self.is_whole = not message.get("more_body", False)
+            if len(self.pieces) == self._leave_after:
+                gone.set()
+                await asyncio.Event().wait()  # until the handler notices
+
+        await ASGIHandler()(self._scope, receive, send)
+
+    @property
+    def text(self) -> str:
+        return b"".join(self.pieces).decode()
+
+    def rows(self, form: str) -> list[dict[str, Any]]:
+        """What is in the file."""
+        found = json.loads(self.text) if form == "json" else csv.DictReader(self.text.splitlines(keepends=True))
+        return list(found)
+
+
+@pytest.fixture
+def owner() -> User:
+    made = User.objects.create_superuser("owner-of-the-site")
+    fill(ROWS, [made.pk])
+    return made
+
+
+def address(form: str, query: str = "") -> str:
+    return f"/admin/django_mcp/toolcall/export.{form}{query}"
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_a_long_log_comes_in_pieces_and_is_whole(owner: User, form: str) -> None:
+    """Were it collected first, Django would warn, and warnings are errors here."""
+    got = Download(owner, address(form)).run()
+    assert (got.status, got.headers["content-type"]) == (200, KINDS[form])
+    assert got.headers["content-disposition"] == f'attachment; filename="calls.{form}"'
+    assert "content-length" not in got.headers
+    assert got.is_whole
+    assert len(got.pieces) > 10
+    assert max(map(len, got.pieces)) < LONGEST < len(got.text)
+
+    newest_first = ToolCall.objects.order_by("-called", "-pk").values_list("pk", flat=True)
+    assert [int(row["id"]) for row in got.rows(form)] == list(newest_first)
+    assert len(newest_first) == ROWS
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_the_filters_hold_there_too(owner: User, form: str) -> None:
+    got = Download(owner, address(form, "?outcome__exact=error&server=booking")).run()
+    found = {(row["outcome"], row["server"]) for row in got.rows(form)}
+    assert found == {("error", "booking")}
+    assert len(got.rows(form)) == ToolCall.objects.filter(outcome="error", server="booking").count()
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_a_log_without_rows_is_a_file_too(owner: User, form: str) -> None:
+    ToolCall.objects.all().delete()
+    got = Download(owner, address(form)).run()
+    assert (got.status, got.is_whole, got.rows(form)) == (200, True, [])
+
+
+def test_calls_that_come_while_it_is_sent_disturb_nothing(owner: User) -> None:
+    """The endpoint goes on, and each piece is read when the one before has gone out."""
+    before = list(ToolCall.objects.order_by("-called", "-pk").values_list("pk", flat=True))
+    got = Download(owner, address("json"), at_piece=lambda: fill(1, [owner.pk])).run()
+    assert ToolCall.objects.count() == ROWS + len(got.pieces)
+    exported = [row["id"] for row in got.rows("json")]
+    assert [pk for pk in exported if pk in set(before)] == before
+    assert len(set(exported)) == len(exported)
+
+
+def test_a_browser_that_goes_away_ends_it(owner: User) -> None:
+    left = Download(owner, address("csv"), leave_after=2).run()
+    assert len(left.pieces) == 2
+    assert not left.is_whole
+    assert len(Download(owner, address("csv")).run().rows("csv")) == ROWS
+
+
+@pytest.mark.parametrize("form", KINDS)
+def test_who_may_not_look_gets_no_piece_of_it(owner: User, form: str) -> None:
+    somebody = User.objects.create_user("somebody-of-the-staff", is_staff=True)
+    got = Download(somebody, address(form)).run()
+    assert got.status == 403
+    assert "book_hotel" not in got.text
+    assert "tool_" not in got.text

@@ -1,0 +1,458 @@
+"""The page of tools in Django's admin: what there is, what counts, and what changed."""
+
+import html
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission, User
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client as Browser
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_mcp import MCPServer, Public, tool
+from django_mcp.models import KnownTool, ToolCall, ToolPolicy
+from django_mcp.policies import definitions
+from django_mcp.policies.deciding import decide
+
+pytestmark = pytest.mark.django_db
+
+TOOLS = "/admin/django_mcp/tools/"
+PAY = f"{TOOLS}desk.pay/change/"
+CLIENT = "https://client.example.com/app.json"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_counted() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.fixture
+def desk(make_server: Callable[..., MCPServer]) -> MCPServer:
+    """An endpoint with some tools."""
+    desk = make_server("desk", authentication=[Public()], scopes=[])
+
+    @tool(server=desk, title="Pay somebody", destructive=True, permission="travel.add_booking", groups=["Office"])
+    def pay(amount: int, to: str = "me") -> str:
+        """Pay money.
+
+        It is gone then, <b>really</b>.
+        """
+        return f"paid {amount} to {to}"
+
+    tool(server=desk, name="look", read_only=True, open_world=False)(lambda: "seen")
+    tool(server=desk, name="hide", policy="block", scopes=["travel:write"])(lambda: "hidden")
+    return desk
+
+
+@pytest.fixture
+def browser() -> Browser:
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("owner-of-the-site"))
+    return browser
+
+
+def staff(*permissions: str) -> Browser:
+    user = User.objects.create_user("somebody-of-the-staff", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions, content_type__app_label="django_mcp"))
+    browser = Browser()
+    browser.force_login(user)
+    return browser
+
+
+def page(browser: Browser, url: str = TOOLS) -> str:
+    answer = browser.get(url)
+    assert answer.status_code == 200, answer.status_code
+    return answer.content.decode()
+
+
+def words(text: str) -> str:
+    """What is read on a page."""
+    return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", text).split()))
+
+
+def names(text: str) -> list[str]:
+    """The tools that are listed, by endpoint and name."""
+    return re.findall(r'name="_selected_action" value="([^"]+)"', text)
+
+
+def line(text: str, key: str) -> str:
+    """What is read of one tool."""
+    (found,) = (each for each in re.findall(r"<tr>.*?</tr>", text, re.DOTALL) if f'value="{key}"' in each)
+    return words(found)
+
+
+def told(browser: Browser, url: str, **given: Any) -> str:
+    """The page after a form was sent."""
+    return words(browser.post(url, given, follow=True).content.decode())
+
+
+# The list
+
+
+def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk: MCPServer) -> None:
+    MCPServer("counter", source=desk, authentication=[Public()])
+    listed = names(page(browser))
+    assert {"desk.pay", "desk.look", "desk.hide", "counter.pay", "default.search_flights"} <= set(listed)
+    assert "staff.get_task_result" not in listed
+
+
+def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: Browser, desk: MCPServer) -> None:
+    shown = line(page(browser), "desk.pay")
+    assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.desk.<locals>.pay Pay money.")
+    assert "It is gone then, <b>really</b>." in shown
+    assert "permission travel.add_booking group Office" in shown
+    assert "ask default, for it is destructive" in shown
+    assert "reads only closed world" in line(page(browser), "desk.look")
+    assert "everybody who may call the endpoint" in line(page(browser), "desk.look")
+    assert "block default, by the tool’s own option" in line(page(browser), "desk.hide")
+    assert "scope travel:write" in line(page(browser), "desk.hide")
+    assert "model travel.City" in line(page(browser, f"{TOOLS}?q=search_cities"), "default.search_cities")
+
+
+def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, desk: MCPServer) -> None:
+    about = {"server": "desk", "method": "tools/call", "name": "pay", "called": timezone.now(), "duration": 1.0}
+    ToolCall.objects.bulk_create([ToolCall(outcome=each, **about) for each in ("ok", "ok", "ok", "error")])
+    shown = page(browser)
+    assert "4 calls, 25 % errors last" in line(shown, "desk.pay")
+    assert "0 calls" in line(shown, "desk.look")
+    assert shown.count('class="mcp-sparkline"') == len(names(shown))
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=really", ["desk.pay"]),
+        ("q=PAY+money", ["desk.pay"]),
+        ("q=nothing-like-it", []),
+        ("endpoint=desk", ["desk.pay", "desk.look", "desk.hide"]),
+        ("endpoint=desk&decision=ask", ["desk.pay"]),
+        ("endpoint=desk&decision=block", ["desk.hide"]),
+        ("endpoint=desk&decision=decided", ["desk.look"]),
+        ("endpoint=desk&decision=overridden", ["desk.hide"]),
+        ("endpoint=desk&hint=read-only", ["desk.look"]),
+        ("endpoint=desk&hint=destructive", ["desk.pay"]),
+        ("endpoint=desk&hint=unsaid", ["desk.hide"]),
+        ("endpoint=desk&changed=yes", []),
+        ("endpoint=desk&order=name", ["desk.hide", "desk.look", "desk.pay"]),
+        ("endpoint=desk&order=nonsense&hint=nonsense&p=nonsense", ["desk.pay", "desk.look", "desk.hide"]),
+    ],
+)
+def test_tools_are_found_by_words_and_by_what_they_are(
+    browser: Browser, desk: MCPServer, query: str, found: list[str]
+) -> None:
+    decide(desk, desk.tools["look"], "allow")
+    decide(desk, desk.tools["hide"], "ask", client_id=CLIENT)
+    assert names(page(browser, f"{TOOLS}?{query}")) == found
+
+
+def test_five_hundred_tools_take_no_more_queries_than_a_few(
+    browser: Browser, desk: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    many = make_server("many")
+    page(browser)
+    with CaptureQueriesContext(connection) as few:
+        page(browser)
+    owner, office = User.objects.get(pk=browser.session["_auth_user_id"]), Group.objects.create(name="Office")
+    for number in range(500):
+        tool(server=many, name=f"tool_{number}")(lambda: "done")
+        for group in (None, office):
+            decide(many, many.tools[f"tool_{number}"], "block", group=group, user=owner)
+    page(browser)  # which notes what each is
+    cache.clear()
+    with CaptureQueriesContext(connection) as seen:
+        shown = page(browser, f"{TOOLS}?endpoint=many&p=5")
+    assert names(shown) == [f"many.tool_{number}" for number in range(400, 500)]
+    assert len(seen) <= len(few) + 1 < 10, [each["sql"] for each in seen]
+    assert "500 of" in words(shown)
+
+
+# Deciding
+
+
+def test_one_press_of_a_button_decides(browser: Browser, desk: MCPServer) -> None:
+    assert "desk.pay: block." in told(browser, f"{TOOLS}?endpoint=desk", decide="block desk.pay")
+    row = ToolPolicy.objects.get()
+    assert (row.server, row.tool, row.decision) == ("desk", "pay", "block")
+    assert row.changed_by is not None
+    assert row.changed_by.username == "owner-of-the-site"
+    shown = page(browser)
+    assert "block decided by owner-of-the-site on" in line(shown, "desk.pay")
+    assert re.search(r'value="block desk\.pay" aria-pressed="true"', shown)
+    assert "For everybody: block." in words(page(browser, PAY))
+
+    assert "desk.pay: default." in told(browser, TOOLS, decide="default desk.pay")
+    assert not ToolPolicy.objects.exists()
+    assert [each.get_change_message() for each in LogEntry.objects.order_by("pk")] == [
+        "For everybody: block.",
+        "For everybody: default.",
+    ]
+
+
+def test_the_page_stays_where_it_was(browser: Browser, desk: MCPServer) -> None:
+    answer = browser.post(f"{TOOLS}?endpoint=desk&p=1", {"decide": "block desk.pay"})
+    assert answer["Location"] == f"{TOOLS}?endpoint=desk&p=1"
+
+
+def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPServer) -> None:
+    assert "Nothing was changed" in told(browser, TOOLS, decide="default desk.pay")
+    told(browser, TOOLS, decide="ask desk.pay")
+    assert "Nothing was changed" in told(browser, TOOLS, decide="ask desk.pay")
+    assert LogEntry.objects.count() == 1
+
+
+def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> None:
+    chosen = {"action": "block", "_selected_action": ["desk.pay", "desk.look", "desk.gone"]}
+    assert "2 tools: block." in told(browser, TOOLS, **chosen)
+    assert set(ToolPolicy.objects.values_list("tool", "decision")) == {("pay", "block"), ("look", "block")}
+    assert LogEntry.objects.count() == 2
+
+
+@pytest.mark.parametrize("given", [{"decide": "burn desk.pay"}, {"decide": "block"}, {"action": ""}, {}])
+def test_what_makes_no_sense_changes_nothing(browser: Browser, desk: MCPServer, given: dict[str, str]) -> None:
+    assert browser.post(TOOLS, {"_selected_action": ["desk.pay"], **given}, follow=True).status_code == 200
+    assert not ToolPolicy.objects.exists()
+
+
+def test_the_history_leads_from_the_start_page_to_the_tool(browser: Browser, desk: MCPServer) -> None:
+    told(browser, TOOLS, decide="block desk.pay")
+    entry = LogEntry.objects.get()
+    assert entry.object_repr == "pay (desk)"
+    assert page(browser, f"/admin/{entry.get_admin_url().removeprefix('/admin/')}")
+
+
+def test_groups_and_clients_get_decisions_of_their_own(browser: Browser, desk: MCPServer) -> None:
+    office = Group.objects.create(name="Office")
+    shown = told(browser, PAY, override="1", group=office.pk, client_id="", decision="allow")
+    assert "Group Office: allow." in shown
+    assert "1 override" in line(page(browser), "desk.pay")
+    told(browser, PAY, override="1", group="", client_id=f" {CLIENT} ", decision="block")
+    told(browser, PAY, override="1", group=office.pk, client_id=CLIENT, decision="ask")
+    rows = {(each.group, each.client_id): each for each in ToolPolicy.objects.all()}
+    assert {key: row.decision for key, row in rows.items()} == {
+        (office, ""): "allow",
+        (None, CLIENT): "block",
+        (office, CLIENT): "ask",
+    }
+    assert "Client https://client.example.com/app.json: no override any more." in told(
+        browser, PAY, remove=rows[None, CLIENT].pk
+    )
+    assert ToolPolicy.objects.count() == 2
+    assert "There is no such override" in told(browser, PAY, remove=rows[None, CLIENT].pk)
+
+
+def test_an_override_is_for_somebody(browser: Browser, desk: MCPServer) -> None:
+    assert "Choose a group or a client" in told(browser, PAY, override="1", group="", client_id="", decision="ask")
+    assert not ToolPolicy.objects.exists()
+
+
+def test_known_clients_are_offered(browser: Browser, desk: MCPServer) -> None:
+    from oauth2_provider.models import get_application_model
+
+    get_application_model().objects.create(client_id="the-desk", name="The <Desk>", client_type="public")
+    assert '<option value="the-desk">The &lt;Desk&gt;</option>' in page(browser, PAY)
+
+
+# Who may
+
+
+def test_who_may_look_at_policies_sees_no_buttons_and_decides_nothing(desk: MCPServer) -> None:
+    looking = staff("view_toolpolicy")
+    for url in (TOOLS, PAY):
+        assert (
+            "<button"
+            not in re.sub(
+                r'<button class="theme.*?</button>|<button type="button.*?</button>', "", page(looking, url)
+            ).split('id="content-main"')[1]
+        )
+    assert looking.post(TOOLS, {"decide": "block desk.pay"}).status_code == 403
+    assert looking.post(PAY, {"decide": "block"}).status_code == 403
+    assert looking.post(PAY, {"override": "1", "client_id": CLIENT, "decision": "ask"}).status_code == 403
+    assert looking.post(PAY, {"accept": definitions.known(desk.tools["pay"]).digest}).status_code == 403
+    assert not ToolPolicy.objects.exists()
+    assert "calls" not in line_of(looking)
+
+
+def line_of(browser: Browser) -> str:
+    return words(page(browser, f"{TOOLS}?endpoint=desk").split('id="content-main"')[1].split("<tbody>")[1])
+
+
+def test_who_may_not_look_gets_nothing(desk: MCPServer) -> None:
+    other = staff("view_task")
+    assert other.get(TOOLS).status_code == 403
+    assert other.get(PAY).status_code == 403
+    assert "/admin/django_mcp/tools/" not in page(other, "/admin/")
+
+
+def test_who_may_change_policies_decides_and_who_may_see_calls_sees_them(desk: MCPServer) -> None:
+    deciding = staff("change_toolpolicy", "view_toolcall")
+    told(deciding, TOOLS, decide="block desk.look")
+    assert ToolPolicy.objects.get().tool == "look"
+    assert "0 calls" in line_of(deciding)
+
+
+def test_a_form_of_another_site_decides_nothing(desk: MCPServer) -> None:
+    strict = Browser(enforce_csrf_checks=True)
+    strict.force_login(User.objects.create_superuser("owner-of-the-site"))
+    assert strict.post(TOOLS, {"decide": "block desk.pay"}).status_code == 403
+    assert strict.get(f"{TOOLS}?decide=block+desk.pay").status_code == 200
+    assert not ToolPolicy.objects.exists()
+
+
+# One tool
+
+
+def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCPServer) -> None:
+    ToolCall.objects.create(
+        server="desk", name="pay", method="tools/call", outcome="ok", called=timezone.now(), duration=3, caller="ada"
+    )
+    raw = page(browser, PAY)
+    shown = words(raw)
+    for each in (
+        "tests/admin/test_tools.py:",
+        "destructive",
+        '"amount"',
+        "It is gone then, <b>really</b>.",
+        "as it was first seen, on",
+        "answered ada",
+        "permission travel.add_booking",
+    ):
+        assert each in shown, each
+    assert "<b>really" not in raw
+    assert "/admin/django_mcp/toolcall/?server=desk&amp;name=pay" in raw
+    assert browser.get("/admin/django_mcp/toolcall/?server=desk&name=pay").status_code == 200
+
+
+@pytest.mark.parametrize("key", ["desk.gone", "gone.pay", "desk", "staff.get_task_result"])
+def test_a_tool_that_is_not_there_leads_back(browser: Browser, desk: MCPServer, key: str) -> None:
+    assert browser.get(f"{TOOLS}{key}/change/").status_code == 302
+    assert "doesn’t exist" in words(browser.get(f"{TOOLS}{key}/change/", follow=True).content.decode())
+
+
+@pytest.mark.parametrize("name", ["default.hold_5Frooms", "default.departures_5Fboard", "default.list_5Fown_5Fevents"])
+def test_tools_that_were_made_of_something_say_what_that_was(browser: Browser, name: str) -> None:
+    shown = words(page(browser, f"{TOOLS}{name}/change/"))
+    assert re.search(r"Source (demo_project\.travel\.\S+ demo_project/travel/\w+\.py:\d+|view departures)", shown)
+
+
+# Changed tools
+
+
+def change(desk: MCPServer, **more: Any) -> None:
+    """The next release of ``pay``."""
+    desk.remove(lambda each: each.key == "pay")
+
+    def pay(amount: int, to: str = "the \u202etax office", note: str = "") -> str:
+        """Pay money.
+
+        It comes back.
+        """
+        return "paid"
+
+    tool(server=desk, title="Pay somebody", destructive=False, **more)(pay)
+
+
+def test_a_tool_that_changed_is_marked_and_shows_what_is_another(browser: Browser, desk: MCPServer) -> None:
+    assert "changed since" not in words(page(browser))
+    change(desk)
+    listed = page(browser)
+    assert "1 changed since it was accepted" in words(listed)
+    assert "pay changed" in line(listed, "desk.pay")
+    assert names(page(browser, f"{TOOLS}?changed=yes")) == ["desk.pay"]
+    raw = page(browser, PAY)
+    shown = words(raw)
+    assert "- It is gone then, <b>really</b>. + It comes back." in shown
+    assert '- "destructiveHint": true + "destructiveHint": false' in shown
+    assert '+ "note": {' in shown
+    assert "\u202e" not in raw
+    assert "\\u202etax office" in raw
+    assert 'class="mcp-removed"' in raw
+    assert "Clients may call it all the same" in shown
+
+
+def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> None:
+    page(browser)
+    change(desk)
+    digest = re.search(r'name="accept" value="(\w+)"', page(browser, PAY))
+    assert digest is not None
+    assert "desk.pay is accepted as it is now." in told(browser, PAY, accept=digest[1])
+    assert "changed since" not in words(page(browser))
+    known = KnownTool.objects.get(server="desk", tool="pay")
+    assert known.accepted_by is not None
+    assert "by owner-of-the-site on" in words(page(browser, PAY))
+    assert "Accepted as it is now." in words(page(browser, PAY))
+
+    desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
+    assert "changed again meanwhile" in told(browser, PAY, accept=digest[1])
+    assert "Changed since it was accepted" in words(page(browser, PAY))
+
+
+def test_with_change_knowntool_alone_one_accepts_and_decides_nothing(desk: MCPServer) -> None:
+    accepting = staff("view_toolpolicy", "change_knowntool")
+    page(accepting)
+    change(desk)
+    assert accepting.post(PAY, {"decide": "block"}).status_code == 403
+    assert "is accepted as it is now" in told(accepting, PAY, accept=definitions.known(desk.tools["pay"]).digest)
+
+
+def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser: Browser, desk: MCPServer) -> None:
+    page(browser)
+    change(desk)
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "HOLD_CHANGED_TOOLS": True}):
+        assert "block it changed, and does not exist for clients" in line(page(browser), "desk.pay")
+        assert "does not exist for clients until somebody accepts it" in words(page(browser, PAY))
+
+
+def test_a_huge_change_is_cut(browser: Browser, desk: MCPServer) -> None:
+    page(browser)
+    desk.tools["pay"].definition = {
+        **desk.tools["pay"].definition,
+        "description": "\n".join(f"line {number}" for number in range(5000)),
+    }
+    shown = page(browser, PAY)
+    assert "lines more." in shown
+    assert shown.count('class="mcp-added"') < 500
+
+
+# Tools that are not there
+
+
+def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_back(
+    desk: MCPServer, browser: Browser
+) -> None:
+    decide(desk, desk.tools["look"], "block")
+    gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
+    other = ToolPolicy.objects.create(server="closed", tool="pay", decision="ask", client_id=CLIENT)
+    page = browser.get(TOOLS).content.decode()
+    assert "2 decisions about tools that are not there" in page
+    assert f"Client {CLIENT}" in page
+    browser.post(TOOLS, {"forget": gone.pk})
+    assert "1 decision about a tool that is not there" in browser.get(TOOLS).content.decode()
+    assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
+    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everybody: no decision any more."
+    browser.post(TOOLS, {"forget": other.pk})
+    assert "not there" not in browser.get(TOOLS).content.decode()
+
+
+def test_a_decision_about_a_tool_that_is_there_is_not_taken_back_as_one_of_those(
+    desk: MCPServer, browser: Browser
+) -> None:
+    decide(desk, desk.tools["look"], "block")
+    browser.post(TOOLS, {"forget": ToolPolicy.objects.get().pk})
+    assert ToolPolicy.objects.get().decision == "block"
+
+
+def test_who_may_only_look_takes_no_decision_back(desk: MCPServer) -> None:
+    gone = ToolPolicy.objects.create(server="desk", tool="sell", decision="block")
+    trainee = staff("view_toolpolicy")
+    assert 'name="forget"' not in trainee.get(TOOLS).content.decode()
+    assert trainee.post(TOOLS, {"forget": gone.pk}).status_code == 403
+    assert ToolPolicy.objects.count() == 1

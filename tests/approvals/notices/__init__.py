@@ -1,0 +1,1 @@
+"""Word to people and programs that a call waits."""

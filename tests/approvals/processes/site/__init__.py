@@ -1,0 +1,1 @@
+"""A small site whose tools pay."""

@@ -1,0 +1,208 @@
+"""Whoever has an answer has a row; and many rows need few transactions."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from django_mcp import MCPServer, tool
+from django_mcp.audit import rows, writing
+from django_mcp.endpoint.asgi import MCPApplication
+from django_mcp.models import ToolCall
+from tests.clients import MODERN, Client, exchange, no_django
+
+Log = Callable[[], list[ToolCall]]
+CALLS = 60
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The database is away for so many attempts to write a row."""
+    times, save = [0], rows.save
+
+    def failing(calls: Any) -> None:
+        if times[0]:
+            times[0] -= 1
+            raise OperationalError("the database is away")
+        save(calls)
+
+    monkeypatch.setattr(rows, "save", failing)
+    return times
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_mcp.live.patience.PATIENCE_SECONDS", 0.0)
+
+
+def test_the_row_is_there_when_the_answer_goes_out(call_log: Log, site: MCPServer) -> None:
+    """Seen from another connection at the moment of the first byte."""
+    seen: list[int] = []
+
+    async def call() -> None:
+        client = Client(site, MODERN, "asgi")
+        application = MCPApplication(no_django)
+
+        async def looking(scope: Any, receive: Any, send: Any) -> None:
+            async def spying(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    seen.append(await asyncio.to_thread(_count))
+                await send(message)
+
+            await application(scope, receive, spying)
+
+        message, headers = client.compose("tools/call", {"name": "add_async", "arguments": {"a": 1}})
+        kinds = {"content-type": "application/json", "host": "testserver"}
+        answer = await exchange(looking, "POST", "/test/mcp", {**kinds, **headers}, json.dumps(message).encode())
+        assert answer.result["structuredContent"] == {"result": 2}
+
+    asyncio.run(call())
+    assert seen == [1]
+
+
+def test_calls_that_end_together_are_written_together(
+    call_log: Log, site: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[int] = []
+    save = rows.save
+    monkeypatch.setattr(rows, "save", lambda calls: (statements.append(len(calls)), save(calls)))
+
+    async def call(application: Any, client: Client, number: int) -> Any:
+        message, headers = client.compose("tools/call", {"name": "add_async", "arguments": {"a": number}})
+        kinds = {"content-type": "application/json", "host": "testserver"}
+        return await exchange(application, "POST", "/test/mcp", {**kinds, **headers}, json.dumps(message).encode())
+
+    async def calls() -> Any:
+        application, client = MCPApplication(no_django), Client(site, MODERN, "asgi")
+        return await asyncio.gather(*(call(application, client, number) for number in range(CALLS)))
+
+    answers = asyncio.run(calls())
+    assert [each.result["structuredContent"]["result"] for each in answers] == list(range(1, CALLS + 1))
+    assert sum(statements) == CALLS
+    assert len(statements) <= CALLS / 3, statements
+    assert sorted(row.arguments["a"] for row in call_log()) == list(range(CALLS))
+
+
+def test_a_row_waits_for_a_database_that_comes_back(
+    call_log: Log, site: MCPServer, version: str, away: list[int], settings: Any
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "POLL_SECONDS": 0.01}
+    away[0] = 3
+    assert Client(site, version, "asgi").call("add", a=1).result["structuredContent"] == {"result": 2}
+    assert len(call_log()) == 1
+
+
+def test_a_caller_is_told_when_the_call_could_not_be_recorded(
+    call_log: Log,
+    site: MCPServer,
+    client: Client,
+    away: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    impatient(monkeypatch)
+    away[0] = 100
+    with caplog.at_level(logging.ERROR, "django_mcp"):
+        answer = client.call("add", a=20, b=22)
+    assert "could not be recorded" in answer.error["message"]
+    assert "42" not in answer.body.decode()
+    assert "'a': 20" in caplog.text
+    away[0] = 0
+    assert call_log() == []
+    client.call("add", a=1)
+    assert len(call_log()) == 1
+
+
+def test_one_row_that_cannot_be_written_keeps_no_other_from_it(call_log: Log, site: MCPServer) -> None:
+    facts = _facts(site)
+    entries = [writing._Entry(each) for each in (facts, {**facts, "outcome": None}, facts)]
+    writing.writer._waiting.extend(entries)
+    writing.writer._write_some()
+    assert [each.error is None for each in entries] == [True, False, True]
+    assert len(call_log()) == 2
+
+
+def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
+    call_log: Log, site: MCPServer, away: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    away[0] = 100
+
+    async def call() -> None:
+        writing_row = asyncio.create_task(writing.writer.write({**_facts(site), "name": "of nobody"}))
+        await asyncio.sleep(0)
+        writing_row.cancel()
+        await asyncio.to_thread(writing.log_pool().close)  # when it has done what it has to do
+        await asyncio.sleep(0)
+
+    with caplog.at_level(logging.ERROR, "django_mcp"):
+        asyncio.run(call())
+    assert "a call could not be recorded (the database is away)" in caplog.text
+
+
+def test_a_user_who_is_gone_is_left_out(call_log: Log, site: MCPServer) -> None:
+    rows.save([_facts(site), {**_facts(site), "user_id": 10**9, "caller": "ada"}])
+    assert [(row.user_id, row.caller) for row in call_log()] == [(None, ""), (None, "ada")]
+
+
+def test_more_rows_than_fit_into_a_statement_are_written(
+    call_log: Log, site: MCPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = rows._statement("default")._replace(most=2)
+    monkeypatch.setattr(rows, "_statement", lambda _alias: statement)
+    rows.save([_facts(site)] * 5)
+    assert len(call_log()) == 5
+
+
+def test_what_a_failed_tool_wrote_is_gone_and_its_row_is_not(call_log: Log, site: MCPServer, client: Client) -> None:
+    @tool(server=site)
+    def write_and_fail() -> str:
+        """Write, then fail."""
+        ToolCall.objects.create(**{**_facts(site), "name": "of the tool"})
+        raise RuntimeError
+
+    client.call("write_and_fail")
+    assert [(row.name, row.outcome) for row in call_log()] == [("write_and_fail", "error")]
+
+
+def test_a_call_that_nobody_waits_for_is_a_row(call_log: Log, site: MCPServer) -> None:
+    began = asyncio.Event()
+
+    @tool(server=site)
+    async def endless() -> str:
+        """Wait."""
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def call() -> None:
+        client = Client(site, MODERN, "asgi")
+        message, headers = client.compose("tools/call", {"name": "endless"})
+        kinds = {"content-type": "application/json", "host": "testserver"}
+        body = json.dumps(message).encode()
+        task = asyncio.create_task(exchange(MCPApplication(no_django), "POST", "/test/mcp", {**kinds, **headers}, body))
+        await began.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(call())
+    writing.log_pool().close()
+    assert [(row.name, row.outcome) for row in call_log()] == [("endless", "cancelled")]
+
+
+def _count() -> int:
+    try:
+        return ToolCall.objects.count()
+    finally:
+        connection.close()
+
+
+def _facts(server: MCPServer) -> dict[str, Any]:
+    from django.test import RequestFactory
+    from django.utils import timezone
+
+    from django_mcp.audit.facts import of_refusal
+
+    return of_refusal(server, None, lambda: RequestFactory().get("/"), timezone.now(), {"method": "tools/call"}, "no")

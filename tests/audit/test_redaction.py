@@ -1,0 +1,90 @@
+"""No secret gets into the log, whatever it is called and wherever it stands; and no more than people can take in."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_mcp import MCPServer
+from django_mcp.core.redaction import redacted
+from django_mcp.models import ToolCall
+from tests.clients import Client
+
+Log = Callable[[], list[ToolCall]]
+LOGIN = {"name": "ada", "pass_phrase": "hush-1"}
+
+
+def test_what_the_schema_marks_is_hidden_at_any_depth(call_log: Log, site: MCPServer, client: Client) -> None:
+    answer = client.call("sign_in", login=LOGIN, again=[LOGIN], code="hush-2", note="Bearer " + "hush3" * 8)
+    assert answer.text == "hello"
+    [row] = call_log()
+    hidden = {"name": "ada", "pass_phrase": "***"}
+    assert row.arguments == {"login": hidden, "again": [hidden], "code": "***", "note": "Bearer ***"}
+
+
+def test_arguments_that_do_not_fit_have_no_secrets_either(call_log: Log, site: MCPServer, client: Client) -> None:
+    client.call("sign_in", login={"pass_phrase": {"deep": "hush-1"}}, code=["hush-2"], extra={"my_password": "hush-3"})
+    assert "hush" not in json.dumps(call_log()[0].arguments)
+
+
+def test_a_tool_may_keep_its_arguments_to_itself(call_log: Log, site: MCPServer, client: Client) -> None:
+    client.call("whisper", text="quiet")
+    assert [(row.name, row.arguments) for row in call_log()] == [("whisper", None)]
+
+
+def test_a_site_may_keep_no_arguments(call_log: Log, site: MCPServer, client: Client, settings: Any) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "LOG_ARGUMENTS": False}
+    client.call("add", a=1)
+    assert call_log()[0].arguments is None
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "newPassword", "userpassword", "API-Key", "x_api_key", "card", "cards", "accessToken", "CVV"]
+)
+def test_an_argument_is_hidden_by_what_it_is_called(name: str) -> None:
+    shown = redacted(None, {"deep": [{name: "hush"}], name: ["hush"]})
+    hides = name != "cards"
+    assert ("hush" not in json.dumps(shown)) is hides
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("wildcard", "*.py"), ("discard", "all"), ("reset_password", True), ("token", None), ("max_tokens", 500)],
+)
+def test_what_is_no_secret_is_shown(name: str, value: Any) -> None:
+    assert redacted(None, {name: value}) == {name: value}
+
+
+def test_a_site_has_names_of_its_own() -> None:
+    with override_settings(DJANGO_MCP={"REDACTED_ARGUMENTS": ["diagnosis"]}):
+        assert redacted(None, {"diagnosis": "flu", "password": "x"}) == {"diagnosis": "***", "password": "x"}
+
+
+def test_long_texts_are_cut_and_say_so() -> None:
+    shown = redacted(None, {"text": "a" * 5000})
+    assert shown["text"] == "a" * 1000 + "… (5000 characters)"
+
+
+def test_many_arguments_are_cut_as_a_whole() -> None:
+    shown = redacted(None, {f"key{number}": ["x" * 50] * 50 for number in range(500)})
+    assert len(json.dumps(shown)) < 12_000
+    assert any("more" in str(each) for each in (*shown.values(), *shown))
+
+
+def test_all_is_shown_where_all_is_asked_for() -> None:
+    arguments = {"text": "a" * 50_000, "list": list(range(9000))}
+    assert redacted(None, arguments, longest=None, whole=None) == arguments
+
+
+def test_half_a_credential_is_none() -> None:
+    shown = redacted(None, {"text": "a" * 980 + " Bearer " + "hush" * 20})
+    assert "hush" not in shown["text"]
+
+
+def test_very_deep_arguments_end_somewhere() -> None:
+    deep: Any = "bottom"
+    for _ in range(500):
+        deep = [deep]
+    assert "bottom" not in json.dumps(redacted(None, {"deep": deep}))

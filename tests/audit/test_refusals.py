@@ -1,0 +1,68 @@
+"""Who is turned down before anything is looked at is in the log, as far as it is known who it is."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+
+from django_mcp import APIKeys, Authenticator, Head, MCPServer, Principal, tool
+from django_mcp.audit import recorder
+from django_mcp.core.observing import watching
+from django_mcp.models import ToolCall
+from tests.clients import Client
+
+Log = Callable[[], list[ToolCall]]
+
+
+class Stepping(Authenticator):
+    """A token with too little scope, whose client can ask for more."""
+
+    blocking = False
+
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        return Principal("oauth", "7", AnonymousUser(), server.scopes, client_id="desk", steps_up=True)
+
+
+def test_a_bad_credential_is_a_row_of_nobody(call_log: Log, make_server: Any, client: Client) -> None:
+    keyed = Client(make_server("keyed", authentication=[APIKeys()]), client.version, client.edge)
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
+    assert keyed.post(body, {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
+    [row] = call_log()
+    assert (row.outcome, row.server, row.principal_kind, row.principal_id) == ("refused", "keyed", "", "")
+    assert "xxxx" not in row.error
+
+
+def test_a_request_without_credential_is_none(call_log: Log, make_server: Any, client: Client) -> None:
+    keyed = Client(make_server("keyed", authentication=[APIKeys()]), client.version, client.edge)
+    assert keyed.post(b"{}").status == 401
+    assert call_log() == []
+
+
+def test_too_little_scope_names_caller_and_tool(call_log: Log, make_server: Any, client: Client) -> None:
+    server = make_server("scoped", authentication=[Stepping()])
+
+    @tool(server=server, scopes=["admin"])
+    def purge() -> str:
+        """Purge."""
+        return "gone"
+
+    scoped = Client(server, client.version, client.edge)
+    body, headers = scoped.compose("tools/call", {"name": "purge", "arguments": {}})
+    assert scoped.post(json.dumps(body).encode(), headers).status == 403
+    [row] = call_log()
+    assert (row.outcome, row.method, row.name) == ("refused", "tools/call", "purge")
+    assert (row.principal_kind, row.principal_id, row.client_id) == ("oauth", "7", "desk")
+
+
+def test_whom_nobody_knows_cannot_fill_the_log(
+    call_log: Log, make_server: Any, modern: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "REFUSALS_A_MINUTE", 2)
+    monkeypatch.setattr(watching.observer, "_refused", 0)
+    monkeypatch.setattr(recorder.time, "monotonic", lambda: 60.0)
+    keyed = Client(make_server("keyed", authentication=[APIKeys()]), modern.version, modern.edge)
+    for _ in range(5):
+        assert keyed.post(b"{}", {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
+    assert len(call_log()) == 2

@@ -1,0 +1,155 @@
+"""Every list, read and call is a row, whatever came of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from django_mcp import MCPServer
+from django_mcp.core.discovery import CALL
+from django_mcp.models import ToolCall
+from tests.clients import Client
+
+Log = Callable[[], list[ToolCall]]
+
+
+def test_a_call_is_a_row_with_all_that_is_known_of_it(call_log: Log, site: MCPServer, client: Client) -> None:
+    assert client.call("add", a=20, b=22).result["structuredContent"] == {"result": 42}
+    [row] = call_log()
+    assert (row.server, row.method, row.name, row.outcome) == ("test", "tools/call", "add", "ok")
+    assert row.arguments == {"a": 20, "b": 22}
+    assert (row.principal_kind, row.user, row.error) == ("public", None, "")
+    assert (row.result_kind, row.approval, row.task_id, row.trace_id) == ("structured", "", "", "")
+    assert row.protocol == client.version
+    assert (row.client_name, row.client_version) == (("tests", "1") if client.is_modern else ("", ""))
+    assert row.result_size == len(b'{"content":[{"type":"text","text":"42"}],"structuredContent":{"result":42}}')
+    assert row.duration > 0
+
+
+def test_a_row_has_the_address_that_the_sites_own_proxy_says(
+    call_log: Log, site: MCPServer, client: Client, settings: Any
+) -> None:
+    forwarded = {"x-real-ip": "10.0.0.1, 2001:db8::7"}
+    client.request("tools/list", headers=forwarded)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CLIENT_ADDRESS_HEADER": "X-Real-IP"}
+    client.request("tools/list", headers=forwarded)
+    client.request("tools/list", headers={"x-real-ip": "what?"})
+    client.request("tools/list")
+    assert [row.address for row in call_log()] == ["127.0.0.1", "2001:db8::7", "127.0.0.1", "127.0.0.1"]
+
+
+def test_a_call_that_goes_on_from_nowhere_is_a_row(call_log: Log, site: MCPServer, client: Client) -> None:
+    if not client.is_modern:  # where it means nothing
+        return
+    params = {"name": "add", "arguments": {"a": 1}, "requestState": "made up"}
+    assert "requestState" in client.request("tools/call", params).error["message"]
+    [row] = call_log()
+    assert (row.name, row.outcome, row.client_name) == ("add", "failed", "tests")
+    assert "requestState" in row.error
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "name", "kind"),
+    [
+        ("tools/list", {}, "", "tools"),
+        ("resources/list", {}, "", "resources"),
+        ("resources/templates/list", {}, "", "resourceTemplates"),
+        ("resources/read", {"uri": "note://me"}, "note://me", "text/plain"),
+        ("prompts/list", {}, "", "prompts"),
+        ("prompts/get", {"name": "greet", "arguments": {"name": "Ada"}}, "greet", "messages"),
+    ],
+)
+def test_a_list_and_a_read_are_rows_too(
+    call_log: Log, site: MCPServer, client: Client, method: str, params: Any, name: str, kind: str
+) -> None:
+    for _ in range(2):  # the second time its encoding is kept
+        assert client.request(method, params).result
+    rows = call_log()
+    assert [(row.method, row.name, row.outcome, row.result_kind) for row in rows] == [(method, name, "ok", kind)] * 2
+    assert all(row.result_size for row in rows)
+
+
+def test_completion_and_discovery_are_none(call_log: Log, site: MCPServer, modern: Client) -> None:
+    modern.request("server/discover")
+    modern.request("completion/complete", {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {}})
+    assert call_log() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "outcome", "words"),
+    [
+        ("fail", {"why": "rain"}, "error", "It fails because of rain."),
+        ("add", {"a": "x"}, "error", "a"),
+        ("nothing", {}, "refused", "Unknown tool: 'nothing'."),
+        ("forbid", {}, "refused", "Unknown tool: 'forbid'."),
+        ("add", "no object", "error", None),
+    ],
+)
+def test_what_went_wrong_is_told_in_the_words_the_client_read(
+    call_log: Log, site: MCPServer, client: Client, name: str, arguments: Any, outcome: str, words: str | None
+) -> None:
+    answer = client.request("tools/call", {"name": name, "arguments": arguments}).json
+    [row] = call_log()
+    if words is None:
+        assert row.outcome in {"error", "failed"}
+        assert row.error
+        return
+    assert row.outcome == outcome
+    said = answer["error"]["message"] if "error" in answer else answer["result"]["content"][0]["text"]
+    assert words in row.error
+    assert row.error == said
+
+
+def test_one_call_too_many_is_refused(call_log: Log, site: MCPServer, client: Client) -> None:
+    cache.clear()
+    for _ in range(2):
+        client.call("seldom")
+    assert [row.outcome for row in call_log()] == ["ok", "refused"]
+    assert "Too many" in call_log()[1].error
+
+
+def test_a_call_that_asks_is_a_row_for_each_round(call_log: Log, site: MCPServer, modern: Client) -> None:
+    able = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+    asked = modern.request("tools/call", {"name": "confirm", "_meta": able}).result
+    answers = {key: {"action": "accept", "content": {"confirm": True}} for key in asked["inputRequests"]}
+    again = {"name": "confirm", "_meta": able, "requestState": asked["requestState"], "inputResponses": answers}
+    assert modern.request("tools/call", again).text == "yes"
+    assert [row.outcome for row in call_log()] == ["asked", "ok"]
+
+
+def test_queries_of_the_tool_are_counted(call_log: Log, site: MCPServer, client: Client) -> None:
+    client.call("query", times=0)
+    client.call("query", times=3)
+    without, three = call_log()
+    assert three.queries == without.queries + 3
+
+
+def test_the_trace_of_the_caller_is_kept(call_log: Log, site: MCPServer, modern: Client) -> None:
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    modern.request("tools/call", {"name": "add", "arguments": {"a": 1}, "_meta": trace})
+    modern.request("tools/call", {"name": "add", "arguments": {"a": 1}, "_meta": {"traceparent": "nonsense"}})
+    assert [row.trace_id for row in call_log()] == ["0af7651916cd43dd8448eb211c80319c", ""]
+
+
+def test_text_that_no_database_can_hold_is_kept_without_it(call_log: Log, site: MCPServer, legacy: Client) -> None:
+    legacy.request("tools/call", {"name": "nul\0and more" + "x" * 400, "arguments": {"\0": "\0"}})
+    [row] = call_log()
+    assert row.name.startswith("nuland more")
+    assert len(row.name) == 255
+    assert row.arguments == {"\0": "\0"}
+
+
+def test_what_call_tool_names_is_what_was_called(
+    call_log: Log, site: MCPServer, modern: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "_search_tools", 1)
+    modern.call(CALL.name, name="add", arguments={"a": 1})
+    [row] = call_log()
+    assert (row.name, row.arguments) == ("add", {"a": 1})
+
+
+def test_an_endpoint_may_have_no_log(call_log: Log, make_server: Any, client: Client) -> None:
+    quiet = make_server("quiet", log_calls=False)
+    Client(quiet, client.version, client.edge).request("tools/list")
+    assert call_log() == []

@@ -1,0 +1,1 @@
+"""What people decide about tools, and where it counts."""

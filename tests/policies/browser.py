@@ -1,0 +1,49 @@
+"""A browser without eyes, for the admin of a server process."""
+
+import re
+from http.cookiejar import CookieJar
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
+
+from tests.conformance.balancer import HOST
+
+TOOLS = "/admin/django_mcp/tools/"
+_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
+
+
+class Browser:
+    """Somebody who may be signed in.
+
+    Args:
+        port: of the process.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._root = f"http://{HOST}:{port}"
+        self._opener: OpenerDirector = build_opener(HTTPCookieProcessor(CookieJar()))
+        self._token = ""
+
+    def get(self, path: str) -> str:
+        """A page."""
+        with self._opener.open(f"{self._root}{path}", timeout=30) as answer:
+            return self._read(answer.read().decode())
+
+    def post(self, path: str, **fields: str) -> str:
+        """Send a form, and follow where it leads."""
+        data = urlencode({"csrfmiddlewaretoken": self._token, **fields}).encode()
+        with self._opener.open(f"{self._root}{path}", data, timeout=30) as answer:
+            return self._read(answer.read().decode())
+
+    def sign_in(self, name: str, password: str) -> None:
+        self.get("/admin/login/")
+        page = self.post("/admin/login/", username=name, password=password, next=TOOLS)
+        assert "plain_sync" in page, "the list of tools"
+
+    def decide(self, value: str) -> None:
+        """Press a button of the list."""
+        self.post(TOOLS, decide=value)
+
+    def _read(self, page: str) -> str:
+        found = _TOKEN.search(page)
+        self._token = found[1] if found else self._token
+        return page

@@ -1,0 +1,1 @@
+"""A site of several processes with an admin."""

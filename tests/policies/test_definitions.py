@@ -1,0 +1,101 @@
+"""Tools that became others since somebody accepted them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+
+from django_mcp import MCPServer, tool
+from django_mcp.core.registry import server as default_server
+from django_mcp.core.registry import servers
+from django_mcp.models import KnownTool
+from django_mcp.policies import definitions
+from tests.behaviour.test_visibility import As
+from tests.clients import MODERN, Client
+from tests.policies.conftest import tool_of
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _held() -> Iterator[None]:
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "HOLD_CHANGED_TOOLS": True}):
+        yield
+
+
+def offer(server: MCPServer, **options: Any) -> None:
+    """``pay``, as its author has it in this release."""
+    server.remove(lambda each: each.key == "pay")
+    tool(server=server, name="pay", **{"description": "Pay somebody.", **options})(lambda amount=1: "paid")
+
+
+@pytest.fixture
+def ada(server: MCPServer, client: Client, make_user: Make) -> As:
+    offer(server)
+    return As(client, make_user())
+
+
+def test_a_tool_that_is_new_is_as_its_author_made_it(server: MCPServer, ada: As) -> None:
+    assert ada.call("pay").text == "paid"
+    known = KnownTool.objects.get(server="test", tool="pay")
+    assert (known.definition["description"], known.accepted_by) == ("Pay somebody.", None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"description": "Pay somebody at once."}, {"title": "Pay!"}, {"destructive": False}, {"name": "pay"}],
+)
+def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(
+    server: MCPServer, ada: As, change: dict[str, Any]
+) -> None:
+    assert ada.listed("tools/list") == ["pay"]
+    is_same = change == {"name": "pay"}
+    offer(server, **({} if is_same else change))
+    assert ada.listed("tools/list") == (["pay"] if is_same else [])
+    assert ("error" in ada.call("pay").json) is not is_same
+
+    definitions.accept(server, tool_of(server, "pay"), None)
+    assert ada.listed("tools/list") == ["pay"]
+    assert ada.call("pay").text == "paid"
+
+
+def test_a_change_of_the_schema_alone_is_one(server: MCPServer, ada: As) -> None:
+    assert ada.call("pay").text == "paid"
+    server.remove(lambda each: each.key == "pay")
+    tool(server=server, name="pay", description="Pay somebody.")(lambda amount=1, to="me": "paid")
+    assert "error" in ada.call("pay").json
+
+
+def test_a_decision_does_not_bring_back_what_is_held(server: MCPServer, ada: As) -> None:
+    from django_mcp.policies.deciding import decide
+
+    assert ada.call("pay").text == "paid"
+    offer(server, description="Pay everything.")
+    decide(server, tool_of(server, "pay"), "allow")
+    assert "error" in ada.call("pay").json
+
+
+def test_what_is_registered_again_as_it_was_is_no_change(server: MCPServer, ada: As) -> None:
+    assert ada.call("pay").text == "paid"
+    offer(server, description="Pay everything.")
+    offer(server)
+    assert ada.call("pay").text == "paid"
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_no_tool_of_the_demo_changes_by_being_listed(policies: None, language: str) -> None:
+    """Some are completed when they are first listed, and some are translated."""
+    every = list(servers())
+    definitions.remember(every, definitions.accepted())
+    before = definitions.accepted()
+    from django.utils import translation
+
+    with translation.override(language):
+        Client(default_server, MODERN, "asgi").request("tools/list")
+    definitions._known.clear()
+    assert before
+    assert {
+        (each.name, one.key): definitions.known(one).digest for each in every for one in definitions.tools_of(each)
+    } == {key: digest for key, digest in before.items() if key[0] in {each.name for each in every}}

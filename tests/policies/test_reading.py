@@ -1,0 +1,163 @@
+"""How decisions come to where calls are: few queries, and nothing that opens where it should not."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+
+from django_mcp import MCPServer, tool
+from django_mcp.core import policies as core
+from django_mcp.core.policies import Book, book
+from django_mcp.models import Event, ToolPolicy
+from django_mcp.policies import reading
+from django_mcp.policies.deciding import decide
+from tests.clients import MODERN, Client
+from tests.policies.conftest import tool_of
+
+Make = Callable[..., Any]
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("django_mcp.core.policies.monotonic", clock)
+    monkeypatch.setattr("django_mcp.core.methods.monotonic", clock)
+    monkeypatch.setattr(book, "renew", reading.renew)
+    book.expire()
+    return clock
+
+
+@pytest.fixture
+def site(make_server: Make, policies: None) -> MCPServer:
+    server = make_server("everybody")
+    tool(server=server, name="pay", read_only=True)(lambda: "paid")
+    return server
+
+
+@pytest.fixture
+def caller(site: MCPServer, clock: Clock) -> Client:
+    """At the Django view, in the test's own thread, where queries are counted."""
+    return Client(site, MODERN, "view")
+
+
+def asked(caller: Client, times: int = 1) -> list[str]:
+    """The queries about decisions that some calls make."""
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        for _ in range(times):
+            assert caller.call("pay").text == "paid"
+    return [each["sql"] for each in seen.captured_queries if "policy" in each["sql"] or "knowntool" in each["sql"]]
+
+
+def test_a_look_is_one_query_and_calls_within_half_a_second_make_no_other(caller: Client, clock: Clock) -> None:
+    assert len(asked(caller)) == 1
+    clock.now += 0.49
+    assert asked(caller, 20) == []
+    clock.now += 0.02
+    assert len(asked(caller, 20)) == 1
+
+
+def test_what_another_process_decided_counts_after_half_a_second(caller: Client, clock: Clock, site: MCPServer) -> None:
+    assert caller.call("pay").text == "paid"
+    ToolPolicy.objects.bulk_create([ToolPolicy(server=site.name, tool="pay", decision="block")])  # tells nobody
+    assert caller.call("pay").text == "paid"
+    clock.now += 0.51
+    assert "error" in caller.call("pay").json
+    told = Event.objects.filter(topic="server:everybody", data__contains="tools/list_changed")
+    assert told.count() == 1, "clients hear of it all the same"
+
+
+def test_what_was_decided_here_counts_at_once(caller: Client, site: MCPServer) -> None:
+    assert caller.call("pay").text == "paid"
+    decide(site, tool_of(site, "pay"), "block")
+    assert "error" in caller.call("pay").json
+
+
+def test_what_is_decided_while_somebody_looks_is_looked_at_anew() -> None:
+    book, looks = Book(), []
+
+    def renew() -> float:
+        looks.append(1)
+        if len(looks) == 1:
+            book.expire()  # what is committed now was not read
+        return 100.0
+
+    book.renew = renew
+    book.expire()
+    book.bring_up_to_date()
+    book.bring_up_to_date()
+    book.bring_up_to_date()
+    assert len(looks) == 2
+
+
+def test_of_threads_that_come_together_one_looks() -> None:
+    book, looks, many = Book(), [], 8
+    together, another = threading.Barrier(many), threading.Event()
+
+    def renew() -> float:
+        looks.append(1)
+        if len(looks) > 1:
+            another.set()
+        another.wait(0.3)  # as long as a query, so that the others are there too
+        return 100.0
+
+    def come(_: int) -> None:
+        together.wait(10)
+        book.bring_up_to_date()
+
+    book.renew = renew
+    book.expire()
+    with ThreadPoolExecutor(many) as pool:
+        list(pool.map(come, range(many)))
+    assert len(looks) == 1
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Takes the table of decisions away."""
+
+    def fail() -> Any:
+        raise OperationalError("the database is away")
+
+    return lambda: monkeypatch.setattr(reading, "_decided", fail)
+
+
+def test_where_decisions_cannot_be_read_those_known_before_count(
+    caller: Client, clock: Clock, site: MCPServer, away: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool(server=site, name="look")(lambda: "looked")
+    decide(site, tool_of(site, "pay"), "block")
+    assert "error" in caller.call("pay").json
+    away()
+    clock.now += 60
+    assert "error" in caller.call("pay").json
+    assert caller.call("look").text == "looked"
+    assert [each.getMessage() for each in caplog.records if "known before count" in each.getMessage()] != []
+    clock.now += core.RETRY_SECONDS / 2
+    caplog.clear()
+    assert caller.call("look").text == "looked"
+    assert not caplog.records, "it is not tried again with every call"
+
+
+def test_before_decisions_were_read_no_call_is_let_through(caller: Client, away: Any, monkeypatch: Any) -> None:
+    away()
+    monkeypatch.setattr(book, "is_read", False)
+    for _ in range(2):
+        answer = caller.call("pay")
+        assert answer.error["message"] == "Something went wrong on the server."
+    assert "error" in caller.request("tools/list").json

@@ -1,0 +1,1 @@
+"""People at a browser, programs at the endpoint, and server processes between them."""

@@ -1,0 +1,166 @@
+"""The site as two server processes on one database, and a browser in which people are signed in."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from benchmarks.process import HOST, RunningServer, run_to_end
+from tests.auth_check.browser import find_chromium
+from tests.conformance.databases import postgresql, sqlite
+from tests.conformance.legs import migrate, start
+from tests.faults.conftest import Workers, closed_connections, service
+from tests.real_browser.people import APPROVERS, CALLERS
+from tests.real_logins.conftest import chromium
+
+__all__ = ["chromium", "closed_connections"]
+
+LIST = "/admin/django_mcp/approval/"
+PATIENCE = 15_000
+"""Milliseconds within which something comes up on a page."""
+SOON = 3_500
+"""The same for what comes up by itself, on a machine that has other things to do."""
+
+
+def uvicorn(port: int) -> list[str]:
+    return ["uvicorn", "--host", HOST, "--port", str(port), "tests.real_browser.site.asgi:application"]
+
+
+class Site(Workers):
+    """The site's processes."""
+
+    def start(self, extra: Mapping[str, str] | None = None) -> RunningServer:
+        return start(uvicorn, {**self.environment, **(extra or {})}, self.folder, self.taken, self.stack)
+
+    def restart(self, index: int) -> None:
+        """Start a dead process anew, at the port where it was."""
+        port = self[index]
+        server = RunningServer(uvicorn(port), port, None, self.environment, self.folder)
+        self.stack.callback(server.end)
+        server.wait_until_ready()
+        self.servers[index] = server
+
+    def run(self, code: str) -> None:
+        """Run a line that does something to tickets."""
+        given = "import django; django.setup(); from django.utils.timezone import now; from django_mcp.models import *"
+        run_to_end("-c", f"{given}\n{code}", environment=self.environment)
+
+    def url(self, index: int, path: str = LIST) -> str:
+        return f"http://{HOST}:{self[index]}{path}"
+
+
+@contextmanager
+def site_in(folder: Path, database: Mapping[str, str]) -> Iterator[Site]:
+    """Two processes, and people in their database."""
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "tests.real_browser.site.settings",
+        "PYTHONUNBUFFERED": "1",
+        "CONFORMANCE_REDIS_URL": "",
+        "FAULTS_JOURNAL": str(folder / "journal"),
+        **database,
+    }
+    migrate(environment)
+    run_to_end("-m", "tests.real_browser.people", environment=environment)
+    with ExitStack() as stack:
+        made = Site(environment, folder, stack)
+        made.servers = [made.start(), made.start()]
+        yield made
+        for index in range(len(made.servers)):
+            assert "Traceback" not in made.log(index), made.log(index)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def running_site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: str
+) -> Iterator[Site]:
+    """On each database."""
+    folder = tmp_path_factory.mktemp(f"browser-{request.param}")
+    if request.param == "postgresql":
+        service("DATABASE_URL")
+    made = sqlite(folder) if request.param == "sqlite" else postgresql()
+    with made as database, site_in(folder, database) as site:
+        yield site
+
+
+@pytest.fixture
+def site(running_site: Site) -> Site:
+    """Both processes alive."""
+    running_site.replace_dead()
+    return running_site
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window. While it is there, this thread counts as one with an event loop: no queries here."""
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox needs rights that containers and root do not have; these pages are our own.
+        options = {"executable_path": find_chromium(), "args": ["--no-sandbox", "--disable-gpu"]}
+        opened = playwright.chromium.launch(**options)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def sessions(running_site: Site, browser: Browser) -> Mapping[str, Any]:
+    """What the browsers of people keep who signed in. Cookies are for all ports of a host, so for both processes."""
+    found: dict[str, Any] = {}
+    for name in (*CALLERS, *APPROVERS):
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(running_site.url(1))
+        page.fill("input[name=username]", name)
+        page.fill("input[name=password]", name)
+        page.press("input[name=password]", "Enter")
+        page.wait_for_url(f"**{LIST}")
+        found[name] = context.storage_state()
+        context.close()
+    return found
+
+
+@pytest.fixture
+def signed_in(browser: Browser, sessions: Mapping[str, Any]) -> Iterator[Callable[..., BrowserContext]]:
+    """Opens a browser in which somebody is signed in. Nothing may be wrong on its pages."""
+    complaints: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def open_for(name: str, **options: Any) -> BrowserContext:
+        context = browser.new_context(storage_state=sessions[name], **options)
+        context.set_default_timeout(PATIENCE)
+        context.on("console", lambda said: said.type == "error" and complaints.append(said.text))
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        contexts.append(context)
+        return context
+
+    yield open_for
+    for context in contexts:
+        context.close()
+    # A test that has the network fail, or is refused, knows of it.
+    assert [each for each in complaints if "Failed to load resource" not in each] == []
+
+
+@pytest.fixture
+def at_list(site: Site, signed_in: Callable[..., BrowserContext]) -> Callable[..., Page]:
+    """Opens the list for somebody, at the second process."""
+
+    def open_for(name: str, **options: Any) -> Page:
+        page = signed_in(name, **options).new_page()
+        page.goto(site.url(1))
+        page.evaluate("window.stayed = true")
+        return page
+
+    return open_for
+
+
+_numbers = itertools.count(os.getpid() % 1000 * 100)
+
+
+@pytest.fixture
+def amount() -> int:
+    """That no other test pays."""
+    return next(_numbers)
