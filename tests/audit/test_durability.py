@@ -1,6 +1,7 @@
 """Whoever has an answer has a row; and many rows need few transactions."""
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import Callable
@@ -61,6 +62,32 @@ def test_the_row_is_there_when_the_answer_goes_out(call_log: Log, site: MCPServe
 
     asyncio.run(call())
     assert seen == [1]
+
+
+@pytest.mark.parametrize("name", ["add", "add_async"])
+def test_calls_leave_nothing_to_the_garbage_collector(call_log: Log, site: MCPServer, name: str) -> None:
+    """What refers to itself in a circle stays until a collection, which stops everything for a while."""
+    client = Client(site, MODERN, "asgi")
+    application = MCPApplication(no_django)
+    message, headers = client.compose("tools/call", {"name": name, "arguments": {"a": 1}})
+    request = {"content-type": "application/json", "host": "testserver", **headers}, json.dumps(message).encode()
+
+    async def calls(number: int) -> None:
+        for _ in range(number):
+            await exchange(application, "POST", "/test/mcp", *request)
+
+    async def collected() -> int:
+        await calls(3)  # what is made once for all
+        gc.collect()
+        gc.disable()
+        try:
+            await calls(CALLS)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert asyncio.run(collected()) < CALLS, "not even one object of each call"
+    assert len(call_log()) == CALLS + 3
 
 
 def test_calls_that_end_together_are_written_together(
