@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -13,10 +13,13 @@ from django.views.decorators.debug import sensitive_variables
 from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
 from django_mcp.auth.keys import hash_of, is_key, is_well_formed
 from django_mcp.conf import settings
+from django_mcp.core.prepared import Prepared
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
     from django_mcp.models import APIKey
 
 PARAMETER = "api_key"
@@ -79,10 +82,17 @@ def keys_in_query(query: str) -> list[str]:
 @sensitive_variables("key")
 def find_key(key: str) -> "APIKey | None":
     """The row of a key that is neither revoked nor expired, and its user. One query."""
+    found: APIKey | None = _LIVE.first(key_hash=hash_of(key), now=timezone.now())
+    return found
+
+
+def _live(key_hash: str, now: datetime) -> "QuerySet[APIKey]":
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
-    live = APIKey.objects.filter(key_hash=hash_of(key), revoked=None, expires__gt=timezone.now())
-    return live.select_related("user").first()
+    return APIKey.objects.filter(key_hash=key_hash, revoked=None, expires__gt=now)
+
+
+_LIVE = Prepared(_live, related=["user"], key_hash=str, now=datetime)
 
 
 def note_use(row: "APIKey") -> None:

@@ -7,9 +7,10 @@ clients that nobody approved, and the registration token it hands to anybody (``
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
 from django_mcp.auth.identifiers import base_url, canonical, resource_of
 from django_mcp.auth.keys import is_key
 from django_mcp.conf import settings
+from django_mcp.core.prepared import Prepared
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import expanded
@@ -76,18 +78,20 @@ class Policy:
 
 def find_token(token: str) -> Any:
     """The live access token, its user, application and policy; None for an unknown or expired one. One query."""
+    return _LIVE.first(checksum=hashlib.sha256(token.encode()).hexdigest(), now=timezone.now())
+
+
+def _live(checksum: str, now: datetime) -> QuerySet[Any]:
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
     from django_mcp.oauth.toolkit import get_access_token_model  # noqa: PLC0415
 
     policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
     policy = policies.values(policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", acts_as="acts_as_id"))
-    return (
-        get_access_token_model()
-        .objects.filter(token_checksum=hashlib.sha256(token.encode()).hexdigest(), expires__gt=timezone.now())
-        .select_related("user", "application")
-        .annotate(policy=Subquery(policy))
-        .first()
-    )
+    live: QuerySet[Any] = get_access_token_model().objects.filter(token_checksum=checksum, expires__gt=now)
+    return live.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types
+
+
+_LIVE = Prepared(_live, related=["user", "application"], checksum=str, now=datetime)
 
 
 def is_for(resources: Any, server: MCPServer) -> bool:

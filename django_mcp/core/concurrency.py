@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from queue import SimpleQueue
 from types import TracebackType
@@ -302,31 +302,50 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
         function: what to call.
         context: gets the transaction as its ``transaction``, so that ``once`` can commit in between.
     """
-    if connection.vendor == "unknown":
+    vendor = connection.vendor
+    if vendor == "unknown":
         return function()
-    if context is None:
-        with transaction.atomic():
-            return _noticing(function)
-    context.transaction = Transaction()
+    late = connection.execute_wrapper(_LateBegin()) if vendor == "sqlite" else nullcontext()
+    begun: Any = transaction.atomic()
+    if context is not None:
+        begun = context.transaction = Transaction()
     try:
-        with context.transaction:
-            return _noticing(function)
+        with late, begun:
+            before = connection.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
+            value = function()
+            caught = connection.rollback_exc  # type: ignore[attr-defined]
+            if connection.needs_rollback and caught is not before:
+                logger.warning(
+                    "A database error was caught inside the transaction, which is rolled back all the same. "
+                    "Put a transaction.atomic() around what may fail.",
+                    exc_info=caught,
+                )
+            return value
     finally:
-        context.transaction = None
+        if context is not None:
+            context.transaction = None
 
 
-def _noticing(function: Callable[[], T]) -> T:
-    """Call it, and log a database error that it caught itself: the transaction is rolled back all the same."""
-    before = connection.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
-    value = function()
-    caught = connection.rollback_exc  # type: ignore[attr-defined]
-    if connection.needs_rollback and caught is not before:
-        logger.warning(
-            "A database error was caught inside the transaction, which is rolled back all the same. "
-            "Put a transaction.atomic() around what may fail.",
-            exc_info=caught,
-        )
-    return value
+class _LateBegin:
+    """Keeps ``BEGIN`` back until something else is executed.
+
+    SQLite has one lock for all who write, which is taken when a transaction begins, and so for nothing by a tool that
+    asks the database for nothing. PostgreSQL's driver waits by itself.
+    """
+
+    _begin: str | None = None
+
+    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("BEGIN"):
+            self._begin = sql
+            return None
+        if self._begin is not None:
+            database = context["connection"]
+            # It stays due where it fails: without a transaction nothing may be executed that could not be rolled back.
+            with database.wrap_database_errors:
+                database.connection.execute(self._begin)
+            self._begin = None
+        return execute(sql, params, many, context)
 
 
 class Transaction:

@@ -10,9 +10,11 @@ from collections.abc import Collection
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core.prepared import Prepared
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.live import log
@@ -64,19 +66,26 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
     Raises:
         SessionNotFound: it is unknown, expired, of another endpoint or another caller: all in the same words.
     """
-    session = Session.objects.filter(
+    session: Session | None = _LIVE.first(
         key=_hash(session_id),
         server=server.name,
         principal_kind=principal.kind,
         principal_id=principal.id,
-        expires__gt=timezone.now(),
-    ).first()
+        now=timezone.now(),
+    )
     if session is None:
         raise SessionNotFound
     # Not written with each request: only when a tenth of its life is over.
     if session.expires < _in(settings.SESSION_SECONDS * 9 // 10):
         Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_SECONDS))
     return session
+
+
+def _live(now: datetime.datetime, **which: str) -> QuerySet[Session]:
+    return Session.objects.filter(**which, expires__gt=now)
+
+
+_LIVE = Prepared(_live, key=str, server=str, principal_kind=str, principal_id=str, now=datetime.datetime)
 
 
 def end_session(session: Session) -> None:

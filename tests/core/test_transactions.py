@@ -1,0 +1,147 @@
+"""A tool's transaction on SQLite: it takes the one write lock with its first statement, and not before."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connections, transaction
+
+from django_mcp.core.concurrency import Transaction, in_transaction
+
+
+class Holder:
+    """A context as far as it holds a transaction."""
+
+    transaction: Transaction | None = None
+
+
+@pytest.fixture
+def files(tmp_path: Path, django_db_blocker: Any) -> Iterator[tuple[Any, Any]]:
+    """Two connections to one file; the first is this thread's default one."""
+    before = connections["default"]
+    made = []
+    for _ in range(2):
+        wrapper = connections.create_connection("default")
+        if wrapper.vendor != "sqlite":
+            pytest.skip("other databases begin by themselves")
+        wrapper.settings_dict = {
+            **wrapper.settings_dict,
+            "NAME": str(tmp_path / "file.sqlite3"),
+            "OPTIONS": {"timeout": 0.05, "transaction_mode": "IMMEDIATE"},
+        }
+        made.append(wrapper)
+    connections["default"] = made[0]
+    with django_db_blocker.unblock():
+        made[0].cursor().execute("CREATE TABLE note (text)")
+        made[1].ensure_connection()
+        yield made[0], made[1]
+        for each in made:
+            each.close()
+    connections["default"] = before
+
+
+def write(wrapper: Any, text: str) -> None:
+    with wrapper.cursor() as cursor:
+        cursor.execute("INSERT INTO note VALUES (%s)", [text])
+
+
+def notes(wrapper: Any) -> list[str]:
+    with wrapper.cursor() as cursor:
+        return [text for (text,) in cursor.execute("SELECT text FROM note ORDER BY rowid").fetchall()]
+
+
+@pytest.mark.parametrize("context", [None, Holder()])
+def test_who_asks_nothing_keeps_nobody_from_writing(files: tuple[Any, Any], context: Any) -> None:
+    ours, other = files
+
+    def idle() -> str:
+        assert ours.in_atomic_block
+        write(other, "while it runs")
+        return "done"
+
+    assert in_transaction(idle, context) == "done"
+    assert notes(ours) == ["while it runs"]
+
+
+def test_all_it_wrote_is_taken_back_by_an_error(files: tuple[Any, Any]) -> None:
+    ours, other = files
+
+    def fail() -> None:
+        write(ours, "first")
+        with transaction.atomic():
+            write(ours, "second")
+        assert notes(other) == []
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+        in_transaction(fail)
+    assert notes(ours) == []
+
+
+def test_a_savepoint_that_comes_first_is_inside(files: tuple[Any, Any]) -> None:
+    ours, _ = files
+
+    def undo_a_part() -> None:
+        with pytest.raises(ValueError), transaction.atomic():  # noqa: PT011, PT012 - it has no words
+            write(ours, "taken back")
+            raise ValueError
+        write(ours, "kept")
+
+    in_transaction(undo_a_part)
+    assert notes(ours) == ["kept"]
+
+
+def test_from_its_first_statement_on_it_has_the_lock(files: tuple[Any, Any]) -> None:
+    ours, other = files
+
+    def look() -> None:
+        notes(ours)
+        with pytest.raises(OperationalError, match="locked"):
+            write(other, "between")
+
+    in_transaction(look)
+
+
+def test_without_the_lock_nothing_is_written_that_could_not_be_taken_back(files: tuple[Any, Any]) -> None:
+    ours, other = files
+
+    def insist() -> None:
+        with pytest.raises(OperationalError, match="locked"):
+            write(ours, "too early")
+        other.connection.rollback()
+        write(ours, "in time")
+        raise ValueError
+
+    other.connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+        in_transaction(insist)
+    assert notes(ours) == []
+
+
+def test_what_was_committed_in_between_stays(files: tuple[Any, Any]) -> None:
+    ours, other = files
+    holder = Holder()
+
+    def write_twice() -> None:
+        assert holder.transaction is not None
+        write(ours, "stays")
+        with holder.transaction.suspended():
+            write(other, "of somebody else")
+        write(ours, "goes")
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+        in_transaction(write_twice, holder)
+    assert notes(ours) == ["stays", "of somebody else"]
+
+
+def test_a_transaction_is_begun_once(files: tuple[Any, Any]) -> None:
+    ours, _ = files
+    seen: list[str] = []
+    ours.connection.set_trace_callback(seen.append)
+
+    in_transaction(lambda: [write(ours, "one"), write(ours, "two")])
+    in_transaction(lambda: "nothing")
+
+    assert [each.partition(" ")[0] for each in seen] == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
