@@ -107,14 +107,20 @@ class RunningServer:
     """A server process, from the moment it accepts connections until ``end``."""
 
     def __init__(
-        self, module: Sequence[str], port: int, core: int | None, extra: Mapping[str, str], directory: Path
+        self,
+        module: Sequence[str],
+        port: int,
+        core: int | None,
+        extra: Mapping[str, str],
+        directory: Path,
+        python: str = sys.executable,
     ) -> None:
         self.port = port
         with tempfile.NamedTemporaryFile(dir=directory, suffix=".log", delete=False) as log:
             self._log = Path(log.name)
             with _pinned(core):
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", *module],
+                    [python, "-m", *module],
                     cwd=directory,  # what a server leaves behind goes when the directory goes
                     env=environment(extra),
                     stdin=subprocess.DEVNULL,

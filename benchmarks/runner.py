@@ -6,17 +6,21 @@ round keeps anything that comes and goes with time on the machine from always me
 
 import json
 import random
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.databases import Databases
 from benchmarks.measurement import Measurement
+from benchmarks.peers import PEERS, python_of
 from benchmarks.process import ProcessFailedError, RunningServer, cores, free_port, run
 from benchmarks.targets import Server, Target
 
 Say = Callable[[str], None]
+_PEERS = {peer.name: peer for peer in PEERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Bench:
         pair: tuple[int | None, int | None] = cores() or (None, None)
         self._server_core, self._load_core = pair
         self._running: dict[Server, RunningServer] = {}
+        self._databases = Databases()
         self._results = Results()
 
     def measure(self) -> Results:
@@ -101,20 +106,23 @@ class Bench:
             finally:
                 for server in self._running.values():
                     server.end()
+                self._databases.drop()
 
     def _start(self, directory: Path) -> None:
         """Start every server that some target needs; a target whose server does not start has failed."""
-        extra = {"BENCH_DATABASE": str(directory / "benchmark.sqlite3")}
         ports: set[int] = set()
         for server in dict.fromkeys(target.server for target in self._targets):
             needing = [target for target in self._targets if target.server == server]
             try:
-                if server.needs_database and not (directory / "benchmark.sqlite3").exists():
-                    run(["django", "migrate", "--verbosity", "0"], None, extra, within=60)
+                database = self._databases.prepared(server.database, directory) if server.needs_database else ""
                 port = free_port(ports)
-                self._say(f"starting {server.arguments(port)[0]} {server.app}, middleware {server.middleware}")
-                variables = {**extra, "BENCH_MIDDLEWARE": server.middleware}
-                running = RunningServer(server.arguments(port), port, self._server_core, variables, directory)
+                whose = server.peer or server.app
+                self._say(f"starting {server.arguments(port)[0]} {whose}, middleware {server.middleware}")
+                variables = {"BENCH_DATABASE": database, "BENCH_MIDDLEWARE": server.middleware}
+                if server.settings:
+                    variables["DJANGO_SETTINGS_MODULE"] = server.settings
+                python = str(python_of(_PEERS[server.peer])) if server.peer else sys.executable
+                running = RunningServer(server.arguments(port), port, self._server_core, variables, directory, python)
                 self._running[server] = running
                 running.wait_until_ready()
             except ProcessFailedError as error:

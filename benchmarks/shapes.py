@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.catalogue import TOOLS
+from benchmarks.credentials import KEY, SESSION
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
+FULL = "/full/mcp"
+"""Path of the endpoint that asks for a key, looks at policies and keeps a log."""
 _FIRST_ID = 1_000_000  # long enough not to occur by chance in an answer
 
 
@@ -31,11 +34,20 @@ Check = Callable[[bytes, Request], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A kind of request: its protocol version, method and the tool it calls, if any."""
+    """A kind of request: its protocol version, method and the tool it calls, if any.
+
+    Attributes:
+        path: of the endpoint. At the one that wants to know who calls, requests carry an API key.
+        in_session: they name a session as well.
+        structured: the answer's structured content is looked at; not every package sends one for a number.
+    """
 
     version: str
     method: str
     tool: str | None = None
+    path: str = "/mcp"
+    in_session: bool = False
+    structured: bool = True
 
     def requests(self, count: int, host: str, seed: int = 0) -> list[Request]:
         """Return ``count`` different requests."""
@@ -47,12 +59,16 @@ class Shape:
     def _request(self, request_id: int, a: int, b: int, host: str) -> Request:
         params: dict[str, Any] = {}
         headers = [
-            "POST /mcp HTTP/1.1",
+            f"POST {self.path} HTTP/1.1",
             f"Host: {host}",
             "Content-Type: application/json",
             "Accept: application/json, text/event-stream",
             f"MCP-Protocol-Version: {self.version}",
         ]
+        if self.path == FULL:
+            headers.append(f"Authorization: Bearer {KEY}")
+        if self.in_session:
+            headers.append(f"Mcp-Session-Id: {SESSION}")
         if self.tool:
             params |= {"name": self.tool, "arguments": {"a": a, "b": b}}
         if self.version == MODERN:
@@ -71,10 +87,17 @@ class Shape:
 
     def check(self) -> Check:
         """Return a new check of answers to this shape's requests."""
-        return check_call if self.tool else ListCheck(len(TOOLS))
+        if not self.tool:
+            return ListCheck(len(TOOLS))
+        return check_call if self.structured else check_text
 
 
-def check_call(body: bytes, request: Request) -> str | None:
+def check_text(body: bytes, request: Request) -> str | None:
+    """Say what is wrong with the answer to an addition: its id and its text must be right."""
+    return check_call(body, request, structured=False)
+
+
+def check_call(body: bytes, request: Request, *, structured: bool = True) -> str | None:
     """Say what is wrong with the answer to an addition: its id, its text and its structure must be right."""
     try:
         answer = json.loads(body)
@@ -85,7 +108,7 @@ def check_call(body: bytes, request: Request) -> str | None:
             answer["jsonrpc"] == "2.0"
             and not result.get("isError")
             and result["content"] == [{"type": "text", "text": str(request.total)}]
-            and result["structuredContent"] in ({"result": request.total}, request.total)
+            and (not structured or result["structuredContent"] in ({"result": request.total}, request.total))
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         right = False
@@ -129,4 +152,9 @@ SHAPES: dict[str, Shape] = {
     "modern-list": Shape(MODERN, "tools/list"),
     "legacy-add": Shape(LEGACY, "tools/call", "add"),
     "legacy-aadd": Shape(LEGACY, "tools/call", "aadd"),
+    "modern-add-slash": Shape(MODERN, "tools/call", "add", "/mcp/"),
+    "modern-add-slash-text": Shape(MODERN, "tools/call", "add", "/mcp/", structured=False),
+    "full-modern-add": Shape(MODERN, "tools/call", "add", FULL),
+    "full-modern-aadd": Shape(MODERN, "tools/call", "aadd", FULL),
+    "full-legacy-add": Shape(LEGACY, "tools/call", "add", FULL, in_session=True),
 }

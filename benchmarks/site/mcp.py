@@ -1,7 +1,10 @@
-"""The fifty tools, registered as a site registers its own."""
+"""The fifty tools, registered as a site registers its own: where anybody calls, and where all is known of who does."""
 
 from benchmarks.catalogue import TOOLS
-from django_mcp import tool
+from django_mcp import APIKeys, MCPServer, tool
+
+full = MCPServer("full", authentication=[APIKeys()], scopes=[], log_calls=True)
 
 for function in TOOLS:
     tool(function)
+    tool(function, server=full)

@@ -1,0 +1,1 @@
+"""A Django site that speaks MCP with django-stateless-mcp."""

@@ -1,0 +1,5 @@
+"""Any of the Django peers under WSGI: ``DJANGO_SETTINGS_MODULE`` says which."""
+
+from django.core.wsgi import get_wsgi_application
+
+application = get_wsgi_application()
