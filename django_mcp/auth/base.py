@@ -1,6 +1,7 @@
 """The contract of an authenticator."""
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,6 +15,9 @@ from django_mcp.core.registry import MCPServer
 
 PATHS = tuple(f"django_mcp.{name}" for name in ("APIKeys", "ExternalTokens", "OAuth", "Public", "SiteSession"))
 """The authenticators that there are."""
+
+_TOKEN = re.compile(r"[!#-+\--\x7f]+")
+"""One of them: ASCII without what separates tokens, or ends them."""
 
 
 class Head(NamedTuple):
@@ -91,7 +95,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     if scheme.lower() != "bearer":
         return None
     token = token.strip(" ")
-    if not token or not token.isascii() or any(character <= " " or character in ',"' for character in token):
+    if not _TOKEN.fullmatch(token):
         raise InvalidToken
     return token
 

@@ -22,12 +22,14 @@ class _Statement(NamedTuple):
         compiler: Django's, which knows how to read what comes back.
         sql: with placeholders.
         parameters: of the statement; in place of what varies stands a ``_Hole``.
+        converters: from the database's values to Python's, by column.
     """
 
     connection: Any
     compiler: Any
     sql: str
     parameters: Sequence[Any]
+    converters: Any
 
 
 class _Hole(NamedTuple):
@@ -72,7 +74,7 @@ class Prepared:
             row = cursor.fetchone()
         if row is None:
             return None
-        (row,) = statement.compiler.results_iter([[row]], tuple_expected=True)
+        (row,) = statement.compiler.apply_converters([row], statement.converters)
         return self._instance(row, statement.connection.alias)
 
     def _statement(self) -> _Statement:
@@ -113,7 +115,8 @@ class Prepared:
         if missing:
             msg = f"the query does not depend on {sorted(missing)}"
             raise RuntimeError(msg)
-        return _Statement(connection, compiler, sql, holes)
+        selected = [column for column, _, _ in compiler.select]
+        return _Statement(connection, compiler, sql, holes, compiler.get_converters(selected))
 
     def _instance(self, values: Sequence[Any], alias: str) -> Any:
         found, rest = _taken(self._local.model, values, alias)
