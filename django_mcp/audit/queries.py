@@ -1,9 +1,8 @@
 """How many database queries a call made, in whichever threads."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from typing import Any, Self
 
 from django.db import connections
 from django.db.backends.signals import connection_created
@@ -12,30 +11,29 @@ from django_mcp.core.observing import watching
 
 
 class Count:
-    """Of one call.
+    """Of the queries made within, also by threads that work for it: they have its context variables.
 
     Attributes:
         value: queries so far.
     """
 
-    __slots__ = ("value",)
+    __slots__ = ("_token", "value")
+    _token: "Token[Count | None]"
 
     def __init__(self) -> None:
         self.value = 0
 
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        _current.reset(self._token)
+
 
 _current: ContextVar[Count | None] = ContextVar("django_mcp_queries", default=None)
-
-
-@contextmanager
-def counted() -> Iterator[Count]:
-    """Count the queries made within, also by threads that work for it: they have its context variables."""
-    count = Count()
-    token = _current.set(count)
-    try:
-        yield count
-    finally:
-        _current.reset(token)
 
 
 def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:

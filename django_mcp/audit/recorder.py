@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from django_mcp.audit import facts, outcomes, rows, tracing
 from django_mcp.audit.outcomes import Ended
-from django_mcp.audit.queries import Count, counted
+from django_mcp.audit.queries import Count
 from django_mcp.audit.rows import Facts
 from django_mcp.audit.telling import tell
 from django_mcp.audit.writing import writer, written
@@ -35,7 +35,8 @@ class Recorder:
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
         method = context.method
         is_meant = method != "completion/complete" and not method.startswith("tasks/")
-        return is_meant and (context.server.log_calls or tracing.is_installed)
+        wanted = tracing.wanted.look()
+        return is_meant and (context.server.log_calls or wanted.spans or wanted.metrics)
 
     async def watch(self, context: Context, serve: Callable[[], Awaitable[Result]]) -> Result:
         """Serve a call, and write down what came of it."""
@@ -45,7 +46,7 @@ class Recorder:
         if context.method == "tools/call":
             context.channel.record = call.save_with_result
         try:
-            with counted() as call.queries, tracing.spanned(context) as call.span:
+            with call.queries, tracing.spanned(context) as call.span:
                 return await self._watched(call, serve)
         finally:
             context.channel.record = None  # the call has the channel: neither would be freed before the next collection

@@ -3,8 +3,9 @@
 Semantic conventions for MCP: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 """
 
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,8 @@ else:
 FAILURES = {ToolCall.Outcome.ERROR, ToolCall.Outcome.FAILED, ToolCall.Outcome.REFUSED, ToolCall.Outcome.TIMED_OUT}
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """Those that the conventions ask for, in seconds."""
+LOOK_SECONDS = 1.0
+"""After how long it is seen that a site has set up traces or metrics, which it does as it starts."""
 _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 
 
@@ -68,15 +71,43 @@ class _Recorded(Span):
         _duration().record(seconds, {**about, **failed})
 
 
-@contextmanager
-def spanned(context: Context) -> Iterator[Span]:
+class Wanted:
+    """What the site has set up.
+
+    Attributes:
+        spans: somebody takes them.
+        metrics: likewise.
+    """
+
+    def __init__(self) -> None:
+        self.spans = self.metrics = False
+        self._due = 0.0
+
+    def look(self) -> "Wanted":
+        """Bring it up to date, if the last look was a while ago: each one reads the environment."""
+        if self._due <= time.monotonic() and is_installed:
+            self._due = time.monotonic() + LOOK_SECONDS
+            self.spans = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+            self.metrics = type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
+        return self
+
+    def forget(self) -> None:
+        """Look when asked the next time."""
+        self._due = 0.0
+
+
+wanted = Wanted()
+
+
+def spanned(context: Context) -> AbstractContextManager[Span]:
     """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is."""
-    if not is_installed:
-        yield Span()
-        return
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # the site has set up no traces
-        yield _Measured()
-        return
+    if wanted.spans:
+        return _spanned(context)
+    return nullcontext(_Measured() if wanted.metrics else Span())
+
+
+@contextmanager
+def _spanned(context: Context) -> Iterator[Span]:
     carried = context.trace
     parent = propagate.extract(carried) if "traceparent" in carried else None
     span = _tracer().start_span(context.method, context=parent, kind=trace.SpanKind.SERVER)

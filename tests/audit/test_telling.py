@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from django_mcp import MCPServer, call_logged
 from django_mcp.audit import tracing
+from django_mcp.audit.recorder import Recorder
 from django_mcp.models import ToolCall
 from tests.clients import Client
 from tests.exchange import eventually
@@ -66,8 +67,10 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     tracing._tracer.cache_clear()
+    tracing.wanted.forget()
     yield exporter
     tracing._tracer.cache_clear()
+    tracing.wanted.forget()
     provider.shutdown()
 
 
@@ -76,7 +79,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
     tracing._duration.cache_clear()
+    tracing.wanted.forget()
 
     def points() -> list[Any]:
         data = reader.get_metrics_data()
@@ -86,6 +91,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
 
     yield points
     tracing._duration.cache_clear()
+    tracing.wanted.forget()
     provider.shutdown()
 
 
@@ -153,3 +159,25 @@ def test_all_works_where_opentelemetry_is_not_installed(
     monkeypatch.setattr(tracing, "is_installed", False)
     client.call("add", a=1)
     assert len(call_log()) == 1
+
+
+def test_where_nobody_takes_spans_or_metrics_and_there_is_no_log_calls_are_not_watched(
+    call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracing.wanted.forget()
+    monkeypatch.setattr(site, "_log_calls", False)
+    monkeypatch.setattr(Recorder, "watch", None)
+    assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
+
+
+def test_a_call_is_measured_where_there_is_no_log(
+    call_log: Log,
+    site: MCPServer,
+    client: Client,
+    measured: Callable[[], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(site, "_log_calls", False)
+    client.call("add", a=1)
+    assert call_log() == []
+    assert [point.attributes["gen_ai.tool.name"] for point in measured()] == ["add"]
