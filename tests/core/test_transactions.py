@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connections, transaction
+from django.db.backends.sqlite3.base import DatabaseWrapper
 
 from django_mcp.core.concurrency import Transaction, in_transaction
 
@@ -18,19 +19,11 @@ class Holder:
 
 @pytest.fixture
 def files(tmp_path: Path, django_db_blocker: Any) -> Iterator[tuple[Any, Any]]:
-    """Two connections to one file; the first is this thread's default one."""
+    """Two connections to one file; the first is this thread's default one, whichever database the tests run on."""
     before = connections["default"]
-    made = []
-    for _ in range(2):
-        wrapper = connections.create_connection("default")
-        if wrapper.vendor != "sqlite":
-            pytest.skip("other databases begin by themselves")
-        wrapper.settings_dict = {
-            **wrapper.settings_dict,
-            "NAME": str(tmp_path / "file.sqlite3"),
-            "OPTIONS": {"timeout": 0.05, "transaction_mode": "IMMEDIATE"},
-        }
-        made.append(wrapper)
+    options = {"timeout": 0.05, "transaction_mode": "IMMEDIATE"}
+    chosen = {**before.settings_dict, "NAME": str(tmp_path / "file.sqlite3"), "OPTIONS": options}
+    made = [DatabaseWrapper(chosen, "default") for _ in range(2)]
     connections["default"] = made[0]
     with django_db_blocker.unblock():
         made[0].cursor().execute("CREATE TABLE note (text)")
