@@ -12,6 +12,14 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, __version__, checks, conf
 from django_mcp.conf import settings
+from django_mcp.core import registry
+
+
+@pytest.fixture(autouse=True)
+def _nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found depends on settings alone, whether the demo's tools were discovered before or not."""
+    monkeypatch.setattr(registry, "_servers", {})
+    MCPServer("default", path="mcp")
 
 
 def found(**options: Any) -> dict[str, Any]:
