@@ -16,6 +16,7 @@ class Databases:
 
     def __init__(self) -> None:
         self._addresses: dict[str, str] = {}
+        self._is_created = False
         self._name = f"benchmarks_{os.getpid()}"
         self._server = os.environ.get("DATABASE_URL") or SERVER
 
@@ -27,17 +28,18 @@ class Databases:
         """
         if kind not in self._addresses:
             address = self._create() if kind == POSTGRESQL else str(directory / "benchmark.sqlite3")
-            self._addresses[kind] = address
             run(["benchmarks.prepare"], None, {"BENCH_DATABASE": address}, within=120)
+            self._addresses[kind] = address
         return self._addresses[kind]
 
     def drop(self) -> None:
         """Remove what does not go with the directory."""
-        if POSTGRESQL in self._addresses:
+        if self._is_created:
             self._execute(f"DROP DATABASE IF EXISTS {self._name} WITH (FORCE)")
 
     def _create(self) -> str:
         self._execute(f"CREATE DATABASE {self._name}")
+        self._is_created = True
         return urlunsplit(urlsplit(self._server)._replace(path=f"/{self._name}"))
 
     def _execute(self, statement: str) -> None:

@@ -112,6 +112,7 @@ HEADINGS = (
     "ratio (min - max)",
     "to",
     "at least",
+    "aim",
     "per CPU",
     "req/s",
     "CPU us",
@@ -126,13 +127,15 @@ _LEFT = 3
 def cells(row: Row) -> tuple[str, ...]:
     """Return a row's cells as text."""
     at_least = f"{row.target.at_least:.1f}" if row.target.at_least else ""
+    aim = f"{row.target.aim:.1f}" if row.target.aim else ""
     if not row.rounds:
-        return (row.target.name, "failed", row.target.relative_to, at_least, *[""] * (len(HEADINGS) - 4))
+        return (row.target.name, "failed", row.target.relative_to, at_least, aim, *[""] * (len(HEADINGS) - 5))
     return (
         row.target.name,
         str(row.ratio) if row.ratio else "?",
         row.target.relative_to,
         at_least + (" MISSED" if row.too_slow else ""),
+        aim,
         f"{row.cpu_ratio.median:.2f}" if row.cpu_ratio else "",
         f"{row.rate:,.0f}",
         f"{row.cpu_us:,.0f}" if row.cpu_us else "",

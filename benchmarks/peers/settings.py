@@ -4,22 +4,13 @@ Each peer's own settings take what they need from here. The middleware is told a
 ``BENCH_MIDDLEWARE`` is ``default`` for that of ``startproject`` or ``none`` for an empty list.
 """
 
-import os
+from benchmarks.middleware import chosen
 
 DEBUG = False
 SECRET_KEY = "of-no-use-outside-the-benchmark-and-long-enough"
 ALLOWED_HOSTS = ["127.0.0.1"]
 
-_DEFAULT_MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-]
-MIDDLEWARE = [] if os.environ.get("BENCH_MIDDLEWARE") == "none" else _DEFAULT_MIDDLEWARE
+MIDDLEWARE = chosen()
 # Lets the session middleware stand in the list without its app and table.
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 

@@ -10,8 +10,9 @@ Two environment variables are set by the runner:
 """
 
 import os
-from typing import Any
-from urllib.parse import urlsplit
+
+from benchmarks.middleware import chosen
+from demo_project.settings import postgresql, sqlite
 
 DEBUG = False
 SECRET_KEY = "of-no-use-outside-the-benchmark"
@@ -24,16 +25,7 @@ INSTALLED_APPS = [
     "benchmarks.site",
 ]
 
-_DEFAULT_MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-]
-MIDDLEWARE = [] if os.environ.get("BENCH_MIDDLEWARE") == "none" else _DEFAULT_MIDDLEWARE
+MIDDLEWARE = chosen()
 # Lets the session middleware stand in the list without its app and table.
 SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 
@@ -41,32 +33,9 @@ ROOT_URLCONF = "benchmarks.site.urls"
 ASGI_APPLICATION = "benchmarks.site.asgi.application"
 WSGI_APPLICATION = "benchmarks.site.wsgi.application"
 
-
-def _database(address: str) -> dict[str, Any]:
-    if address.startswith("postgres"):
-        url = urlsplit(address)
-        return {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": url.path.lstrip("/"),
-            "USER": url.username or "",
-            "PASSWORD": url.password or "",
-            "HOST": url.hostname or "",
-            "PORT": url.port or "",
-            "CONN_MAX_AGE": None,
-        }
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": address,
-        "CONN_MAX_AGE": None,
-        "OPTIONS": {
-            "timeout": 20,
-            "transaction_mode": "IMMEDIATE",
-            "init_command": "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
-        },
-    }
-
-
-DATABASES = {"default": _database(os.environ.get("BENCH_DATABASE", ":memory:"))}
+_DATABASE = os.environ.get("BENCH_DATABASE", ":memory:")
+_KIND = postgresql if "://" in _DATABASE else sqlite
+DATABASES = {"default": {**_KIND(_DATABASE), "CONN_MAX_AGE": None}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 

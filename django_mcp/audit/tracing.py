@@ -85,7 +85,7 @@ class Wanted:
 
     def look(self) -> "Wanted":
         """Bring it up to date, if the last look was a while ago: each one reads the environment."""
-        if self._due <= time.monotonic() and is_installed:
+        if is_installed and self._due <= time.monotonic():
             self._due = time.monotonic() + LOOK_SECONDS
             self.spans = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
             self.metrics = type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"

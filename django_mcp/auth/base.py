@@ -17,7 +17,7 @@ PATHS = tuple(f"django_mcp.{name}" for name in ("APIKeys", "ExternalTokens", "OA
 """The authenticators that there are."""
 
 _TOKEN = re.compile(r"[!#-+\--\x7f]+")
-"""One of them: ASCII without what separates tokens, or ends them."""
+"""What a bearer token may consist of: ASCII, without spaces, control characters, commas and quotation marks."""
 
 
 class Head(NamedTuple):

@@ -23,6 +23,9 @@ class _Statement(NamedTuple):
         sql: with placeholders.
         parameters: of the statement; in place of what varies stands a ``_Hole``.
         converters: from the database's values to Python's, by column.
+        own: names of the model's columns.
+        related: the foreign keys, and the names of their models' columns.
+        annotations: names of what is computed, which comes last.
     """
 
     connection: Any
@@ -30,6 +33,9 @@ class _Statement(NamedTuple):
     sql: str
     parameters: Sequence[Any]
     converters: Any
+    own: list[str]
+    related: list[tuple[Any, list[str]]]
+    annotations: list[str]
 
 
 class _Hole(NamedTuple):
@@ -75,7 +81,7 @@ class Prepared:
         if row is None:
             return None
         (row,) = statement.compiler.apply_converters([row], statement.converters)
-        return self._instance(row, statement.connection.alias)
+        return _instance(row, statement)
 
     def _statement(self) -> _Statement:
         """That of this thread's connection: other threads have connections of their own."""
@@ -101,13 +107,12 @@ class Prepared:
     def _compiled(self, connection: Any) -> _Statement:
         stand_ins = self._stand_ins()
         queryset = self._build(**stand_ins).using(connection.alias)
-        self._local.extra = list(queryset.query.annotations)
-        meta = queryset.model._meta  # noqa: SLF001 - Django's documented API
-        self._local.related = [(name, meta.get_field(name)) for name in self._related]
-        columns = [each.attname for each in meta.concrete_fields]
-        for name, field in self._local.related:
-            columns += [f"{name}__{each.attname}" for each in field.related_model._meta.concrete_fields]  # noqa: SLF001
-        queryset = queryset.values_list(*columns, *self._local.extra)
+        annotations = list(queryset.query.annotations)
+        own = _columns(queryset.model)
+        keys = [queryset.model._meta.get_field(name) for name in self._related]  # noqa: SLF001 - Django's documented API
+        related = [(key, _columns(key.related_model)) for key in keys]
+        theirs = [f"{key.name}__{column}" for key, columns in related for column in columns]
+        queryset = queryset.values_list(*own, *theirs, *annotations)
         compiler = queryset.query.get_compiler(connection=connection)
         sql, parameters = compiler.as_sql()
         holes = [_hole(each, stand_ins, connection) for each in parameters]
@@ -116,16 +121,8 @@ class Prepared:
             msg = f"the query does not depend on {sorted(missing)}"
             raise RuntimeError(msg)
         selected = [column for column, _, _ in compiler.select]
-        return _Statement(connection, compiler, sql, holes, compiler.get_converters(selected))
-
-    def _instance(self, values: Sequence[Any], alias: str) -> Any:
-        found, rest = _taken(self._local.model, values, alias)
-        for _, field in self._local.related:
-            other, rest = _taken(field.related_model, rest, alias)
-            field.set_cached_value(found, None if getattr(found, field.attname) is None else other)
-        for name, value in zip(self._local.extra, rest, strict=True):
-            setattr(found, name, value)
-        return found
+        converters = compiler.get_converters(selected)
+        return _Statement(connection, compiler, sql, holes, converters, own, related, annotations)
 
 
 def _hole(value: Any, stand_ins: Mapping[str, Any], connection: Any) -> Any:
@@ -138,7 +135,18 @@ def _hole(value: Any, stand_ins: Mapping[str, Any], connection: Any) -> Any:
     return value
 
 
-def _taken(model: Any, values: Sequence[Any], alias: str) -> tuple[Any, Sequence[Any]]:
-    """An instance, made of the first of the values, and the others."""
-    names = [each.attname for each in model._meta.concrete_fields]  # noqa: SLF001
-    return model.from_db(alias, names, values[: len(names)]), values[len(names) :]
+def _columns(model: Any) -> list[str]:
+    return [each.attname for each in model._meta.concrete_fields]  # noqa: SLF001 - Django's documented API
+
+
+def _instance(values: Sequence[Any], statement: _Statement) -> Any:
+    alias, end = statement.connection.alias, len(statement.own)
+    found = statement.compiler.query.model.from_db(alias, statement.own, values[:end])
+    for key, columns in statement.related:
+        start, end = end, end + len(columns)
+        is_set = getattr(found, key.attname) is not None
+        other = key.related_model.from_db(alias, columns, values[start:end]) if is_set else None
+        key.set_cached_value(found, other)
+    for name, value in zip(statement.annotations, values[end:], strict=True):
+        setattr(found, name, value)
+    return found
