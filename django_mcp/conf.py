@@ -43,6 +43,8 @@ class Settings:
     """The largest request body that is read."""
     THREADS: int = 8
     """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
+    QUEUE_LIMIT: int | None = 500
+    """How many jobs may wait for one of them before requests are refused with 503; None for no limit."""
     RATE_LIMIT: str | None = None
     """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
     TOOL_TIMEOUT: float | None = None
@@ -160,6 +162,7 @@ MAY_BE_ZERO = {"REFRESH_GRACE_SECONDS", "SEARCH_TOOLS"}
 MAY_BE_NONE = {
     "OAUTH_PATH",
     "REGISTRATION_RATE",
+    "QUEUE_LIMIT",
     "OUTPUT_LIMIT",
     "BINARY_OUTPUT_LIMIT",
     "CALL_LOG_DAYS",

@@ -5,7 +5,7 @@ A model instance for each would cost more than the database does.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connections, router, transaction
@@ -111,7 +111,7 @@ def _statement(alias: str) -> Statement:
     columns = ", ".join(quote(str(each.column)) for each in fields)
     head = f"INSERT INTO {table} ({columns})"
     names = [each.attname for each in fields]
-    prepare = {names.index(name): _prepare(name, connection) for name in ("called", "arguments", "address")}
+    prepare = {names.index(name): make for name, make in _prepare(connection).items()}
     if connection.vendor == "postgresql":  # where it takes longer to quote each value than to do all the rest
         del prepare[names.index("address")]
         head += f" SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s::json)"  # noqa: S608 - names of the model's
@@ -122,6 +122,12 @@ def _statement(alias: str) -> Statement:
     return Statement(names, f"{head} VALUES", f"({', '.join(['%s'] * len(fields))})", prepare, max(most, 1))
 
 
-def _prepare(name: str, connection: Any) -> Callable[[Any], Any]:
-    field = ToolCall._meta.get_field(name)  # noqa: SLF001 - documented API
-    return lambda value: field.get_db_prep_save(value, connection)  # type: ignore[union-attr] # it is a column
+def _prepare(connection: Any) -> dict[str, Callable[[Any], Any]]:
+    """What the fields of these columns do, as far as values of ours need it."""
+    ops = connection.ops
+    arguments: Any = ToolCall._meta.get_field("arguments")  # noqa: SLF001 - documented API
+    return {
+        "called": ops.adapt_datetimefield_value,
+        "arguments": partial(arguments.get_db_prep_save, connection=connection),
+        "address": ops.adapt_ipaddressfield_value,
+    }

@@ -60,6 +60,11 @@ class APIKeys(Authenticator):
             expires=row.expires,
         )
 
+    @sensitive_variables()
+    def shown(self, head: Head) -> tuple[str, ...]:
+        """The keys."""
+        return tuple(keys_in(head))
+
 
 @sensitive_variables()
 def keys_in(head: Head) -> list[str]:

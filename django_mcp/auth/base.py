@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -79,6 +79,16 @@ class Authenticator:
             AuthorizationServerAway: nobody can say just now whether it is.
         """
         raise NotImplementedError
+
+    def shown(self, head: Head) -> Hashable | None:  # noqa: ARG002
+        """All that ``authenticate`` looks at in a request, so that one lookup does for requests that come together.
+
+        None, as by default, for what cannot be told: then each request is looked at for itself.
+
+        Raises:
+            InvalidToken: what it holds is not good.
+        """
+        return None
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """Issuers whose tokens it takes, for the protected resource metadata (RFC 9728, section 2)."""

@@ -60,6 +60,11 @@ class OAuth(Authenticator):
             steps_up=not acts_for_itself,
         )
 
+    def shown(self, head: Head) -> str | None:
+        """The token, where nothing else decides."""
+        token = bearer(head.headers)
+        return "" if token is None else token if _decides_alone() else None
+
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """This site; without an address it is none, which a system check says (``django_mcp.E010``)."""
         return (base_url(),) if settings.BASE_URL else ()
@@ -108,11 +113,14 @@ def is_for(resources: Any, server: MCPServer) -> bool:
 
 def is_usable(application: Any, head: Head) -> bool:
     """Whether the application may be used, as a swapped model may decide by the request."""
-    from django_mcp.oauth.toolkit import AbstractApplication  # noqa: PLC0415
+    return _decides_alone() or bool(application.is_usable(head.edge()))
 
-    if type(application).is_usable is AbstractApplication.is_usable:
-        return True
-    return bool(application.is_usable(head.edge()))
+
+def _decides_alone() -> bool:
+    """Whether a token is all that is looked at of a request: no swapped model has a say."""
+    from django_mcp.oauth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
+
+    return get_application_model().is_usable is AbstractApplication.is_usable
 
 
 def registration_scope() -> str:

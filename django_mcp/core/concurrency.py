@@ -11,6 +11,7 @@ import itertools
 import logging
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -21,21 +22,18 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp.conf import settings
+from django_mcp.core.connections import refresh_connections
 
 T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
-IDLE_SECONDS = 5.0
-"""A thread that slept longer asks its database connections whether they are still alive."""
 LOOK_SECONDS = 1.0
 """A busy thread looks after its connections this often, and whenever one of them had an error."""
-KEEP_SECONDS = 600.0
-"""How long a connection is kept where CONN_MAX_AGE is 0, which under threads of our own would reconnect each call."""
 
 
 class Runner(Protocol):
@@ -43,9 +41,14 @@ class Runner(Protocol):
 
     Attributes:
         is_inline: everything runs in the calling thread, so that nothing can wait for anything else.
+        is_overloaded: so much waits already that it is better to come back later.
     """
 
     is_inline: bool
+
+    @property
+    def is_overloaded(self) -> bool:
+        """See above."""
 
     async def sync(self, function: Callable[[], T]) -> T:
         """The result of a function that may block."""
@@ -61,6 +64,7 @@ class Inline:
     """Everything here and now, in the calling thread."""
 
     is_inline = True
+    is_overloaded = False
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call it."""
@@ -168,18 +172,36 @@ class Pool:
         self._finished = 0
         self._lock = threading.Lock()
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+        self._last: tuple[Callable[[], object], _Mailbox] = (lambda: None, _Mailbox())
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether more jobs wait for a thread than ``DJANGO_MCP["QUEUE_LIMIT"]``."""
+        most = settings.QUEUE_LIMIT
+        return most is not None and self._jobs.qsize() > most
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call it in a worker thread, with the context variables of the caller."""
+        return await self.submit(function)
+
+    def submit(self, function: Callable[[], T]) -> "asyncio.Future[T]":
+        """``sync`` without waiting, on an event loop."""
         loop = asyncio.get_running_loop()
-        mailbox = self._mailboxes.get(loop)
-        if mailbox is None:
-            mailbox = self._mailboxes[loop] = _Mailbox()
+        last, mailbox = self._last
+        if last() is not loop:
+            mailbox = self._mailbox_of(loop)
         future: asyncio.Future[T] = loop.create_future()
         if self._submit() - self._finished > len(self._threads) < self.size:
             self._start()
         self._jobs.put((function, contextvars.copy_context(), future, mailbox))
-        return await future
+        return future
+
+    def _mailbox_of(self, loop: asyncio.AbstractEventLoop) -> _Mailbox:
+        mailbox = self._mailboxes.get(loop)
+        if mailbox is None:
+            mailbox = self._mailboxes[loop] = _Mailbox()
+        self._last = weakref.ref(loop), mailbox  # most processes have one loop
+        return mailbox
 
     def begin(self, function: Callable[[], object]) -> None:
         """Call it in a worker thread, of which nobody hears anything. From any thread."""
@@ -187,9 +209,15 @@ class Pool:
             self._start()
         self._jobs.put((function, contextvars.Context(), None, _NOBODY))
 
-    def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> Awaitable[T]:
+    async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """It is awaited by the caller, on the loop."""
-        return function(**keywords)
+        try:
+            return await function(**keywords)
+        except Error:
+            # Django's async ORM works in a thread of asgiref's. Django closes what broke there when a request begins or
+            # ends, and at this edge none does: without this the thread would fail for ever once its connection is dead.
+            await sync_to_async(refresh_connections)(0.0)
+            raise
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a task that does not end with the connection."""
@@ -264,26 +292,6 @@ def shared_pool() -> Pool:
     return Pool(settings.THREADS)
 
 
-def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
-    """This thread's database connections, with those closed that are broken, too old, or dead after *idle* seconds."""
-    known = connections.all(initialized_only=True)
-    for each in known:
-        if each.connection is None or each.in_atomic_block:
-            continue
-        if each.errors_occurred or idle > IDLE_SECONDS or _is_old(each):
-            if _is_old(each) or not each.is_usable():
-                each.close()
-            each.errors_occurred = False
-    return known
-
-
-def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
-    if wrapper.close_at is None:
-        return False
-    keep = KEEP_SECONDS if wrapper.settings_dict["CONN_MAX_AGE"] == 0 else 0.0
-    return time.monotonic() >= wrapper.close_at + keep
-
-
 def on_event_loop() -> bool:
     """Whether the calling thread runs an event loop, so that nothing may block it."""
     try:
@@ -302,19 +310,19 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
         function: what to call.
         context: gets the transaction as its ``transaction``, so that ``once`` can commit in between.
     """
-    vendor = connection.vendor
-    if vendor == "unknown":
+    own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
+    if own.vendor == "unknown":
         return function()
-    late = connection.execute_wrapper(_LateBegin()) if vendor == "sqlite" else nullcontext()
+    late = own.execute_wrapper(_LateBegin()) if own.vendor == "sqlite" else nullcontext()
     begun: Any = transaction.atomic()
     if context is not None:
         begun = context.transaction = Transaction()
     try:
         with late, begun:
-            before = connection.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
+            before = own.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
             value = function()
-            caught = connection.rollback_exc  # type: ignore[attr-defined]
-            if connection.needs_rollback and caught is not before:
+            caught = own.rollback_exc  # type: ignore[attr-defined]
+            if own.needs_rollback and caught is not before:
                 logger.warning(
                     "A database error was caught inside the transaction, which is rolled back all the same. "
                     "Put a transaction.atomic() around what may fail.",

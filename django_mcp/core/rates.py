@@ -6,10 +6,11 @@ nobody is counted, and everybody let through: a site must not stand still for wa
 
 import hashlib
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING
 
-from django.core.cache import cache
+from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
 
 from django_mcp.core.principal import Principal
@@ -24,6 +25,20 @@ CLAIM_SECONDS = 60
 """How long a number is claimed, where a cache cannot count: longer than two processes think of the same one."""
 
 logger = logging.getLogger("django_mcp")
+
+_of_thread = threading.local()
+
+
+def _cache() -> BaseCache:
+    """The default cache, one object for each thread.
+
+    Django's ``cache`` is one for each context, and at the ASGI edge each request has its own: Redis would be connected
+    to anew for every call, by connections that stay open until they are collected.
+    """
+    if getattr(_of_thread, "settings", None) is not caches.settings:
+        _of_thread.cache, _of_thread.settings = caches.create_connection(DEFAULT_CACHE_ALIAS), caches.settings
+    cache: BaseCache = _of_thread.cache
+    return cache
 
 
 def count(server: "MCPServer", tool: "Tool", principal: Principal) -> None:
@@ -71,10 +86,10 @@ def _count(rate: Rate | None, what: str, calls: str) -> None:
 
 def _number(key: str, rate: Rate) -> int:
     """Of a call in its window; more than there may be where it is one too many."""
-    lifetime = rate.seconds + 1
+    cache, lifetime = _cache(), rate.seconds + 1
     # Django's own reads and writes, and forgets when the entry was to expire.
     if getattr(cache.incr, "__func__", None) is BaseCache.incr:
-        return _claimed_number(key, rate.most, lifetime)
+        return _claimed_number(cache, key, rate.most, lifetime)
     if cache.add(key, 1, lifetime):
         return 1
     try:
@@ -84,7 +99,7 @@ def _number(key: str, rate: Rate) -> int:
         return 1
 
 
-def _claimed_number(key: str, most: int, lifetime: int) -> int:
+def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
     """The same where a cache can only add: the first number that nobody has, which only one of several can add."""
     number: int = cache.get(key, 0)
     while number < most:

@@ -6,7 +6,7 @@ here does; a Django request is built only when a tool asks for one.
 
 import io
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -19,6 +19,7 @@ from django_mcp.core.registry import servers
 from django_mcp.endpoint.gate import Admission, Endpoint
 from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
+from django_mcp.endpoint.stopping import Patience
 from django_mcp.endpoint.streams import LiveWire
 
 Scope = MutableMapping[str, Any]
@@ -38,6 +39,7 @@ class MCPApplication:
     def __init__(self, django_application: Application) -> None:
         self.django_application = django_application
         self._endpoints: dict[str, Endpoint] = {}
+        self._patience = Patience()
         for server in servers():
             path = path_of(server)
             for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
@@ -51,16 +53,19 @@ class MCPApplication:
                 path = path.removeprefix(root)
             endpoint = self._endpoints.get(path)
             if endpoint is not None:
-                await self._serve(endpoint, scope, receive, send)
+                serving = self._serve(endpoint, scope, receive, send)
+                patience = self._patience
+                if patience.is_needed or (patience.is_needed is None and patience.look()):
+                    serving = patience.serve(serving)
+                await serving
                 return
         await self.django_application(scope, receive, send)
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
-        edge = Edge(ASGIRequest, scope, io.BytesIO())
-        secure = partial(is_secure, scope, headers)
+        edge = Edge(scope)
         query = scope.get("query_string", b"").decode("latin-1")
-        head = Head(scope["method"], headers, host_of(scope, headers), secure, edge, query)
+        head = Head(scope["method"], headers, host_of(scope, headers), edge.is_secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
         if type(admitted) is Reply:
             await _send(send, admitted)
@@ -79,27 +84,31 @@ class MCPApplication:
             if wire.timer is not None:
                 wire.unwatch()
         if wire.opened or reply.stream is not None:
-            await wire.finish(reply)
+            held = await wire.finish(reply)
+            if held is not None:
+                # Of what it took to open the stream nothing is kept for as long as it is open.
+                del headers, edge, head, admitted, body, wire, reply
+                await held.hold()
         else:
             await _send(send, reply)
 
 
-class Edge(partial[ASGIRequest]):
+class Edge:
     """Gives the Django request, which takes longer to make than most calls."""
-
-    @property
-    def meta(self) -> "EdgeMeta":
-        """What is wanted of ``request.META`` at every call."""
-        return EdgeMeta(self.args[0])
-
-
-class EdgeMeta:
-    """``request.META`` of the client's address and of headers."""
 
     __slots__ = ("_scope",)
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+
+    def __call__(self) -> ASGIRequest:
+        """The request, without its body."""
+        return ASGIRequest(self._scope, io.BytesIO())
+
+    @property
+    def meta(self) -> "Edge":
+        """What is wanted of ``request.META`` at every call: the client's address, and headers."""
+        return self
 
     def get(self, name: str) -> str | None:
         """By the names of CGI (RFC 3875)."""
@@ -107,6 +116,10 @@ class EdgeMeta:
             client = self._scope.get("client")
             return None if client is None else client[0]
         return read_headers(self._scope["headers"]).get(name.removeprefix("HTTP_").replace("_", "-").lower())
+
+    def is_secure(self) -> bool:
+        """Whether the client spoke https."""
+        return is_secure(self._scope, read_headers(self._scope["headers"]))
 
 
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:

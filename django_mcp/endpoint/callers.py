@@ -24,6 +24,7 @@ from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
+from django_mcp.endpoint.lookups import look_up
 from django_mcp.endpoint.messages import Refusal
 
 logger = logging.getLogger("django_mcp")
@@ -44,7 +45,9 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
             raise Refusal(400, "Send one credential: either Authorization or an API key, not both.")
         for authenticator in authenticators(server):
             if authenticator.blocking or server.user_passes_test is not None:
-                principal = await runner.sync(partial(_recognise, authenticator, head, server))
+                shown = authenticator.shown(head)
+                key = None if shown is None else (authenticator, server, head.host, shown)
+                principal = await look_up(runner, key, partial(_recognise, authenticator, head, server))
             else:
                 principal = authenticator.authenticate(head, server)
             if principal is not None:

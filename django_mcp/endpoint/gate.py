@@ -3,7 +3,9 @@
 Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and only then the message.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -23,6 +25,11 @@ from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, f
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import decode, encode_error, id_of
 
+logger = logging.getLogger("django_mcp")
+
+WARNING_SECONDS = 10.0
+"""How often the log says that there are too many requests."""
+_warned = float("-inf")
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
@@ -66,6 +73,8 @@ class Endpoint:
                 allow = ", ".join((*self.verbs, "OPTIONS"))
                 instead = "POST a message" if "POST" in self.verbs else "GET the stream"
                 raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
+            if runner.is_overloaded:
+                raise overloaded()
             principal = await find_caller(head, self.server, runner)
             if head.method != "POST":
                 return Admission(self, head, principal, cors, Accepts(json=True, events=True), runner)
@@ -157,6 +166,16 @@ class Admission:
             # A client that wants nothing but events gets its one message as an event.
             return Reply(status, (*cors, *EVENT_HEADERS), frame(Event(body)))
         return Reply(status, (*cors, _JSON_HEADER) if cors else _JSON_ONLY, body)
+
+
+def overloaded() -> Refusal:
+    """503, before anything is done: whoever waits already is answered the sooner."""
+    global _warned  # noqa: PLW0603 - the log is that of the process
+    if (now := monotonic()) - _warned > WARNING_SECONDS:
+        _warned = now
+        jobs = "More than %s jobs wait for a worker thread (DJANGO_MCP: QUEUE_LIMIT, THREADS), so requests are refused."
+        logger.warning(jobs, settings.QUEUE_LIMIT)
+    return Refusal(503, "The server has too much to do at the moment. Try again.", [("Retry-After", "1")])
 
 
 def check_size(content_length: str) -> None:

@@ -1,10 +1,11 @@
 """What the edges and the core hand each other."""
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from django_mcp.auth.base import Head as Head  # noqa: PLC0414 - the edges make it, authenticators read it
 from django_mcp.core.principal import Principal
+from django_mcp.eras import EventStream
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
 
@@ -21,7 +22,7 @@ class Reply(NamedTuple):
     status: int
     headers: Headers = ()
     body: bytes = b""
-    stream: AsyncGenerator[Any, None] | None = None
+    stream: EventStream | None = None
 
 
 class Refusal(Exception):

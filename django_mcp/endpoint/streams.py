@@ -2,15 +2,14 @@
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from sse_starlette import ServerSentEvent
-
+from django_mcp.endpoint.frames import frame as frame  # noqa: PLC0414 - for those who write a single event
+from django_mcp.endpoint.held import HeldStream
 from django_mcp.endpoint.messages import Headers, Reply
-from django_mcp.eras import KEEP_ALIVE, Event
+from django_mcp.eras import Event, EventStream, ParkedStream
 
 if TYPE_CHECKING:
     from django_mcp.endpoint.gate import Admission
@@ -18,23 +17,15 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 0.05
 """How long a call runs before somebody watches whether its client is still there; most are done by then."""
 MOST_WAITING = 1000
-"""Events kept for a client that does not read; then notifications are dropped, answers never."""
+MOST_BYTES = 1024 * 1024
+"""Events, and bytes of them, kept for a client that does not read. Then notifications are dropped, a stream that can be
+resumed ends, and one that is read from somewhere waits; the answer itself always goes out."""
 
 EVENT_HEADERS: Headers = (
     ("Content-Type", "text/event-stream"),
     ("Cache-Control", "no-store"),
     ("X-Accel-Buffering", "no"),
 )
-
-
-def frame(event: Event) -> bytes:
-    """An event's bytes."""
-    if event is KEEP_ALIVE:
-        return b":\r\n\r\n"
-    # An event without data is one all the same; a mere delay is none.
-    data = event.data.decode() if event.data or event.id else None
-    kind = event.kind if event.data else None
-    return ServerSentEvent(data=data, event=kind, id=event.id or None, retry=event.retry).encode()
 
 
 class BufferedWire:
@@ -82,6 +73,7 @@ class LiveWire:
 
     __slots__ = (
         "_admitted",
+        "_bytes",
         "_frames",
         "_gone",
         "_loop",
@@ -109,7 +101,8 @@ class LiveWire:
         self._admitted = admitted
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
-        self._frames: deque[bytes] = deque()
+        self._frames: list[bytes] = []
+        self._bytes = 0
         self._gone = self._started = False
         self.timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -118,10 +111,11 @@ class LiveWire:
     def send(self, event: Event) -> None:
         """Send an event now, from whatever thread."""
         self.opened = True
+        data, can_resume = frame(event), bool(event.id)
         if threading.get_ident() == self._thread:
-            self._put(frame(event))
+            self._offer(data, can_resume)
         else:
-            self._loop.call_soon_threadsafe(self._put, frame(event))
+            self._loop.call_soon_threadsafe(self._offer, data, can_resume)
 
     def watch(self, gone: Callable[[], None]) -> None:
         """Call *gone* when the client goes away, if the call takes longer than most."""
@@ -148,8 +142,15 @@ class LiveWire:
             self._put(b"")
             self._gone = True
 
-    async def finish(self, reply: Reply) -> None:
-        """Send the rest of the stream: the answer, and events as they come until the client goes away."""
+    async def finish(self, reply: Reply) -> HeldStream | None:
+        """Send the rest of the stream: the answer, and events as they come until the client goes away.
+
+        Returns:
+            what is left to be held where it is a stream that is mostly silent. It needs nothing of all this.
+        """
+        if isinstance(reply.stream, ParkedStream) and not self.opened and not reply.body:
+            self.unwatch()
+            return HeldStream(reply.stream, self._headers(), self._receive, self._send)
         self.opened = True
         if reply.body and not self._gone:
             self._frames.append(frame(Event(reply.body)))
@@ -161,8 +162,9 @@ class LiveWire:
         if not self._gone:
             self._gone = True
             await self._send({"type": "http.response.body", "body": b""})
+        return None
 
-    async def _follow(self, stream: Any) -> None:
+    async def _follow(self, stream: EventStream) -> None:
         reader = asyncio.current_task()
         assert reader is not None  # noqa: S101
         left = False
@@ -178,6 +180,8 @@ class LiveWire:
             async with aclosing(stream):
                 async for event in stream:
                     self._put(frame(event))
+                    if self._is_full() and self._writing is not None:
+                        await asyncio.wait([self._writing])
         except asyncio.CancelledError:
             if not left:
                 raise
@@ -190,29 +194,41 @@ class LiveWire:
             pass
         gone()
 
+    def _offer(self, data: bytes, can_resume: bool) -> None:
+        """Have an event written, where there is room for it."""
+        if not self._is_full():
+            self._put(data)
+        elif can_resume and not self._gone:  # after a hole the client would not ask for what is in it
+            self.close()
+
+    def _is_full(self) -> bool:
+        return len(self._frames) > MOST_WAITING or self._bytes > MOST_BYTES
+
     def _put(self, data: bytes) -> None:
-        if self._gone or len(self._frames) > MOST_WAITING:
+        if self._gone:
             return
         self._frames.append(data)
+        self._bytes += len(data)
         self._start_writing()
 
     def _start_writing(self) -> None:
         if self._writing is None and (self._frames or not self._started):
             self._writing = asyncio.create_task(self._write())
 
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        given = self._admitted.event_headers
+        return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given]
+
     async def _write(self) -> None:
         try:
             if not self._started:
                 self._started = True
-                headers = [
-                    (name.lower().encode("latin-1"), value.encode("latin-1"))
-                    for name, value in self._admitted.event_headers
-                ]
-                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+                await self._send({"type": "http.response.start", "status": 200, "headers": self._headers()})
             while self._frames:
                 data = b"".join(self._frames)
                 last = not self._frames[-1]
                 self._frames.clear()
+                self._bytes = 0
                 await self._send({"type": "http.response.body", "body": data, "more_body": not last})
         except OSError:  # some servers tell so that the client is gone
             self._gone = True

@@ -6,9 +6,10 @@ An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says w
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.eras.base import KEEP_ALIVE, Answer, Era, Event, Inbound, Wire, failure
+from django_mcp.eras.base import KEEP_ALIVE, Answer, Era, Event, EventStream, Inbound, Wire, failure
 from django_mcp.eras.legacy import LegacyEra, end_session, open_stream
 from django_mcp.eras.modern import ModernEra
+from django_mcp.eras.parked import ParkedStream
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.protocol.envelope import meta_of
 
@@ -19,7 +20,9 @@ __all__ = [
     "Answer",
     "Era",
     "Event",
+    "EventStream",
     "Inbound",
+    "ParkedStream",
     "Wire",
     "choose",
     "end_session",

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from django_mcp.core.channel import Channel
@@ -89,6 +89,16 @@ class Inbound(NamedTuple):
     over_http: bool = True
 
 
+class EventStream(Protocol):
+    """Events as they come: an asynchronous generator, or what can be read like one."""
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Read it."""
+
+    def aclose(self) -> Awaitable[None]:
+        """It is wanted no more."""
+
+
 class Answer(NamedTuple):
     """What goes back: an HTTP status and one JSON text, or none, or a stream.
 
@@ -102,7 +112,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes = b""
     headers: Sequence[tuple[str, str]] = ()
-    stream: AsyncGenerator[Event, None] | None = None
+    stream: EventStream | None = None
 
 
 ACCEPTED = Answer(202)

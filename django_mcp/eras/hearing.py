@@ -7,19 +7,23 @@ of what does not exist for them any more they hear once, as they do of what was 
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, NamedTuple
 
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.context import Context
 from django_mcp.core.known import find_known, takes_queries
-from django_mcp.eras.base import Inbound, context_for
+from django_mcp.eras.base import Inbound
 from django_mcp.live import changes
 from django_mcp.live.log import Entry
 from django_mcp.live.patience import patiently
-from django_mcp.protocol.jsonrpc import Request
 
 logger = logging.getLogger("django_mcp")
+
+NONE: AbstractSet[str] = frozenset()
+"""The empty set, which most streams have, and which is one for all of them."""
 
 
 class Told(NamedTuple):
@@ -38,7 +42,7 @@ class Hearing:
     """Of one stream.
 
     Args:
-        inbound: the request that opened it.
+        inbound: the request that opened it; of it is kept only who asked.
         methods: the notifications of lists that it is to hear.
         uris: the resources it is to hear of.
 
@@ -47,17 +51,19 @@ class Hearing:
         lost: those it heard of for the last time.
     """
 
+    __slots__ = ("_edge", "_methods", "_principal", "_runner", "_server", "lost", "uris")
+
     def __init__(self, inbound: Inbound, methods: Collection[str], uris: Iterable[str] = ()) -> None:
-        self.uris = set(uris)
-        self.lost: set[str] = set()
-        self._inbound = inbound
+        self.uris: AbstractSet[str] = frozenset(uris) or NONE
+        self.lost: AbstractSet[str] = NONE
+        self._server, self._principal = inbound.server, inbound.principal
+        self._runner, self._edge = inbound.runner, inbound.edge
         self._methods = methods
-        self._names = changes.names_of(inbound.principal)
 
     def wants(self, entry: Entry) -> bool:
         """Whether a change is among what it asked for."""
         change = changes.read(entry.data)
-        if "for" in change and self._names.isdisjoint(change["for"]):
+        if "for" in change and changes.names_of(self._principal).isdisjoint(change["for"]):
             return False
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
@@ -85,8 +91,8 @@ class Hearing:
         if uri not in self.uris:
             return False
         if uri not in known:
-            self.uris.discard(uri)
-            self.lost.add(uri)
+            self.uris -= {uri}
+            self.lost |= {uri}
         return True
 
     async def known(self, uris: Iterable[str]) -> set[str] | None:
@@ -94,9 +100,9 @@ class Hearing:
         wanted = list(dict.fromkeys(uris))
         if not wanted:
             return set()
-        request = Request(0, "resources/subscribe", {})
-        context = context_for(self._inbound, request, None, {}, Channel())
-        if not takes_queries(self._inbound.server):
+        server, method = self._server, "resources/subscribe"
+        context = Context(server, self._principal, self._runner, self._edge, 0, method, {}, None, {}, Channel())
+        if not takes_queries(server):
             return set(find_known(context, wanted))
         try:
             return set(await patiently(shared_pool(), partial(find_known, context, wanted, afresh=True)))

@@ -6,12 +6,12 @@ no shared channel layer rings it. Without open streams nothing is read.
 
 import asyncio
 import logging
-import signal
+import math
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
+from itertools import islice, takewhile
 from weakref import WeakKeyDictionary
 
 from django.db import Error as DatabaseError
@@ -23,6 +23,7 @@ from django_mcp.live import log
 from django_mcp.live.bell import Listener
 from django_mcp.live.log import Entry
 from django_mcp.live.revocation import topic_of
+from django_mcp.live.stopping import listen_for_stop, server_stops
 
 logger = logging.getLogger("django_mcp")
 
@@ -34,10 +35,14 @@ MOST_SEEN = 2 * (log.LOOK_BACK + log.MOST)
 """Ids remembered, so that what is read twice is handed out once."""
 MOST_WAITING = 1000
 """Entries kept for a stream whose client does not read; after that it is ended, and the client may resume."""
+MANY_TOPICS = 500
+"""With more of them everything new is read and sorted out here: a query that names them all costs more."""
+AT_ONCE = 100
+"""Streams that are handed something before others on the event loop have their turn."""
 
 
 class Subscription:
-    """The entries of some topics, for one stream.
+    """The entries of some topics, for one stream. There may be very many of them, so each is small.
 
     Attributes:
         topics: all of them.
@@ -45,73 +50,92 @@ class Subscription:
         until: when it ends at the latest, in seconds since the epoch.
         since: entries up to here were written before it began.
         wants: which entries are worth keeping for it; all, until it says otherwise.
+        ended: there will be no more than what waits.
+        ready: called whenever there is something to ``take``.
     """
 
-    __slots__ = ("_ended", "_follower", "_waiter", "_waiting", "caller", "since", "topics", "until", "wants")
+    __slots__ = ("_follower", "_waiting", "caller", "ended", "ready", "since", "topics", "until", "wants")
 
     def __init__(self, follower: "Follower", topics: Iterable[str], principal: Principal | None) -> None:
         self.caller = topic_of(principal) if principal is not None else None
         expires = principal.expires if principal is not None else None
         self.until = expires.timestamp() if expires is not None else None
-        self.topics = frozenset(topics if self.caller is None else (*topics, self.caller))
+        self.topics = tuple(dict.fromkeys(topics if self.caller is None else (*topics, self.caller)))
         self.since = 0
-        self.wants: Callable[[Entry], bool] = lambda _: True
+        self.wants: Callable[[Entry], bool] | None = None
+        self.ready: Callable[[], object] | None = None
         self._follower = follower
-        self._waiting: deque[Entry | None] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._ended = False
+        self._waiting: list[Entry | None] | None = None
+        self.ended = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something for its reader: entries, or the end."""
+        return self._waiting is not None or self.ended
+
+    def take(self) -> list[Entry | None] | None:
+        """All that waits: entries, or one None when it is time for a keep-alive. None for nothing."""
+        waiting, self._waiting = self._waiting, None
+        return waiting
 
     async def entries(self) -> AsyncGenerator[Entry | None, None]:
         """Entries as they come; None when it is time for a keep-alive. Ends when the server goes down."""
-        while True:
-            while self._waiting:
-                yield self._waiting.popleft()
-            if self._ended:
-                return
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+        async with aclosing(self._taken()) as taken:
+            async for batch in taken:
+                for entry in batch:
+                    yield entry
 
     async def batches(self) -> AsyncGenerator[list[Entry], None]:
         """The same, with all that came meanwhile at once; empty when it is time for a keep-alive."""
+        async with aclosing(self._taken()) as taken:
+            async for batch in taken:
+                yield [entry for entry in batch if entry is not None]
+
+    async def _taken(self) -> AsyncGenerator[list[Entry | None], None]:
+        there_is = asyncio.Event()
+        self.ready = there_is.set
         while True:
-            if self._waiting:
-                batch = [entry for entry in self._waiting if entry is not None]
-                self._waiting.clear()
+            if (batch := self.take()) is not None:
                 yield batch
-            elif self._ended:
+            elif self.ended:
                 return
             else:
-                self._waiter = asyncio.get_running_loop().create_future()
-                await self._waiter
+                there_is.clear()
+                await there_is.wait()
 
     def put(self, entry: Entry | None) -> None:
-        """Hand it an entry."""
-        if entry is None and self._waiting:
-            return
-        if entry is not None and entry.topic == self.caller:
+        """Hand it an entry, or None to keep it alive."""
+        if entry is None:
+            if self._waiting is not None or self.ended:
+                return
+        elif entry.topic == self.caller:
             if entry.id > self.since:
                 self.end()
             return
-        if entry is not None and not self.wants(entry):
+        elif self.ended or (self.wants is not None and not self.wants(entry)):
             return
+        if self._waiting is None:
+            self._waiting = []
         self._waiting.append(entry)
         if len(self._waiting) > MOST_WAITING:
-            self._waiting.clear()
-            self._ended = True
+            self._waiting = None
+            self.ended = True
         self._wake()
 
     def end(self) -> None:
         """No more entries after those that wait."""
-        self._ended = True
+        self.ended = True
         self._wake()
 
     def close(self) -> None:
         """The stream wants no more."""
+        self.ended = True
+        self._waiting = self.wants = self.ready = None
         self._follower.leave(self)
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self.ready is not None:
+            self.ready()
 
 
 class Follower:
@@ -125,7 +149,9 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
         self._position: int | None = None
         self._seen: dict[int, None] = {}
-        self._spoke = time.monotonic()
+        # Each stream with the time from which its silence counts, the longest silence first.
+        self._silent: dict[Subscription, float] = {}
+        self._expiry = math.inf
         self._failing = False
 
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
@@ -135,9 +161,13 @@ class Follower:
         subscription.since = newest or self._position or 0
         for topic in subscription.topics:
             self._topics.setdefault(topic, set()).add(subscription)
+        self._silent[subscription] = time.monotonic()
+        if subscription.until is not None:
+            self._expiry = min(self._expiry, subscription.until)
         if self._task is None:
             self._position = newest
             self._listener.start()
+            listen_for_stop()
             self._task = self._loop.create_task(self._run())
         return subscription
 
@@ -151,6 +181,7 @@ class Follower:
 
     def leave(self, subscription: Subscription) -> None:
         """Forget it; the last one ends the reading."""
+        self._silent.pop(subscription, None)
         for topic in subscription.topics:
             subscribers = self._topics.get(topic, set())
             subscribers.discard(subscription)
@@ -161,7 +192,7 @@ class Follower:
 
     def end(self) -> None:
         """End all streams: the server goes down."""
-        for subscription in set().union(*self._topics.values()):
+        for subscription in list(self._silent):
             subscription.end()
 
     async def _run(self) -> None:
@@ -170,19 +201,17 @@ class Follower:
                 await self._wait()
                 if self._topics:
                     await self._read()
-                    self._end_expired()
-                    self._keep_alive()
+                    self._look_after()
         finally:
             self._task = None
             await self._listener.stop()
 
     async def _wait(self) -> None:
-        """Until there may be something to read, or streams are to be kept alive."""
+        """Until there may be something to read. Meanwhile streams are kept alive, and ended when their time comes."""
         pause = SAFETY_SECONDS if self._listener.works else settings.POLL_SECONDS
         until = time.monotonic() + min(pause, settings.KEEP_ALIVE_SECONDS)
         while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
-            if server_stops():
-                self.end()
+            self._look_after()
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, LOOK_UP_SECONDS)):
                     await self._rung.wait()
@@ -193,7 +222,8 @@ class Follower:
         run = shared_pool().sync
         try:
             position = await run(log.newest) if self._position is None else self._position
-            entries = await run(partial(log.since, position, list(self._topics)))
+            topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
+            entries = await run(partial(log.since, position, topics))
         except DatabaseError as error:
             self._fails(error)
             await asyncio.sleep(settings.POLL_SECONDS)
@@ -204,8 +234,7 @@ class Follower:
             if entry.id not in self._seen:
                 self._seen[entry.id] = None
                 self._position = max(self._position, entry.id)
-                for subscription in list(self._topics.get(entry.topic, ())):
-                    subscription.put(entry)
+                await self._hand_out(entry)
         while len(self._seen) > MOST_SEEN:
             self._seen.pop(next(iter(self._seen)))
         if sum(entry.id > position for entry in entries) >= log.MOST:  # there may be more
@@ -216,27 +245,39 @@ class Follower:
             logger.warning("the log of streams cannot be read, trying again: %s", error)
         self._failing = True
 
+    async def _hand_out(self, entry: Entry) -> None:
+        for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
+            subscription.put(entry)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _look_after(self) -> None:
+        """What has its time, whether something was logged or not."""
+        if server_stops():
+            self.end()
+        if self._expiry <= time.time():
+            self._end_expired()
+        self._keep_alive()
+
     def _end_expired(self) -> None:
-        now = time.time()
-        for subscription in set().union(*self._topics.values()):
-            if subscription.until is not None and subscription.until <= now:
+        now, self._expiry = time.time(), math.inf
+        for subscription in self._silent:
+            if subscription.until is None or subscription.ended:
+                continue
+            if subscription.until <= now:
                 subscription.end()
+            else:
+                self._expiry = min(self._expiry, subscription.until)
 
     def _keep_alive(self) -> None:
-        now = time.monotonic()
-        if now - self._spoke >= settings.KEEP_ALIVE_SECONDS:
-            self._spoke = now
-            for subscription in set().union(*self._topics.values()):
-                subscription.put(None)
-
-
-def server_stops() -> bool:
-    """Whether this process was told to stop, as far as its ASGI server can be asked.
-
-    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer.
-    """
-    server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-    return bool(getattr(server, "should_exit", False))
+        """Have those say something whose time it is; not too many, so that they are spread over the period."""
+        now, period = time.monotonic(), settings.KEEP_ALIVE_SECONDS
+        most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(self._silent))
+        silent = takewhile(lambda item: item[1] <= now - period, self._silent.items())
+        for subscription, _ in list(islice(silent, most)):
+            del self._silent[subscription]
+            self._silent[subscription] = now
+            subscription.put(None)
 
 
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()

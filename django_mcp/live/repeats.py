@@ -4,12 +4,16 @@ import datetime
 import hashlib
 import json
 import secrets
+import threading
+import time
 from typing import Any
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core.concurrency import shared_pool
+from django_mcp.live.patience import PATIENCE_SECONDS
 from django_mcp.models import Step
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.jsonrpc import encode
@@ -72,9 +76,19 @@ class StepRepeat:
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.repeats.Repeat``."""
+        """See ``core.repeats.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
         if connection.vendor != "unknown":
+            self._forget(time.monotonic() + PATIENCE_SECONDS)
+
+    def _forget(self, until: float) -> None:
+        try:
             self._own().delete()
+        except (OperationalError, InterfaceError):
+            if time.monotonic() < until:
+                # Nobody waits for it, and no thread is held meanwhile. The pool sees to its connections.
+                again = threading.Timer(settings.POLL_SECONDS, shared_pool().begin, [lambda: self._forget(until)])
+                again.daemon = True
+                again.start()
 
     def task(self) -> str | None:
         """See ``core.repeats.Repeat``."""

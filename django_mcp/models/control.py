@@ -115,7 +115,12 @@ class StandingApproval(models.Model):
     class Meta:
         verbose_name = _("standing approval")
         verbose_name_plural = _("standing approvals")
-        indexes = (models.Index(fields=["principal_id", "principal_kind", "tool"], name="django_mcp_standing_caller"),)
+        # With the time, for those that are over stay as long as the log of approvals.
+        indexes = (
+            models.Index(
+                fields=["principal_id", "principal_kind", "tool", "expires"], name="django_mcp_standing_caller"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.tool}: {self.principal_kind} {self.principal_id}"
@@ -181,7 +186,10 @@ class Approval(models.Model):
         indexes = (
             models.Index(fields=["digest", "state"], name="django_mcp_approval_call"),
             models.Index(fields=["state", "expires"], name="django_mcp_approval_state"),
-            models.Index(fields=["principal_id", "principal_kind"], name="django_mcp_approval_caller"),
+            # To the time, or SQLite would rather go through what waits of all callers.
+            models.Index(
+                fields=["principal_id", "principal_kind", "state", "expires"], name="django_mcp_approval_caller"
+            ),
         )
 
     def __str__(self) -> str:
@@ -225,13 +233,19 @@ class Notice(models.Model):
     kind = models.CharField(_("kind"), max_length=16, choices=[("email", _("e-mail")), ("webhook", _("webhook"))])
     target = models.CharField(_("to"), max_length=500)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    next_attempt = models.DateTimeField(_("next attempt"), null=True, db_index=True)
+    next_attempt = models.DateTimeField(_("next attempt"), null=True)
     delivered = models.DateTimeField(_("delivered"), null=True, default=None)
     error = models.TextField(_("error"), blank=True)
 
     class Meta:
         verbose_name = _("notice")
         verbose_name_plural = _("notices")
+        # Of those alone that are still to be tried. SQLite looks for no "IS NOT NULL" in an index of all.
+        indexes = (
+            models.Index(
+                fields=["next_attempt"], condition=Q(next_attempt__isnull=False), name="django_mcp_notice_due"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"

@@ -54,7 +54,9 @@ class Task(models.Model):
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
         indexes = (
-            models.Index(fields=["principal_id", "principal_kind", "server"], name="django_mcp_task_caller"),
+            # A page of a caller's tasks, and how many are under way: neither reads all they ever had.
+            models.Index(fields=["principal_id", "principal_kind", "server", "id"], name="django_mcp_task_caller"),
+            models.Index(fields=["principal_id", "principal_kind", "server", "status"], name="django_mcp_task_status"),
             models.Index(fields=["status", "lease"], name="django_mcp_task_lease"),
         )
 

@@ -3,6 +3,7 @@
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal, NotRequired
 
 from django.core.exceptions import ImproperlyConfigured
@@ -51,10 +52,17 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "titled choices": {**_ARRAY, **_SIZES, "items": _TITLED_ITEMS},
 }
 _WORDS = {"title": NotRequired[str], "description": NotRequired[str]}
-_SHAPES: Mapping[str, tuple[TypeAdapter[Any], Sequence[str]]] = {
-    shape: (TypeAdapter(typed_dict(shape, {**_WORDS, **fields})), tuple(fields | _WORDS))
-    for shape, fields in _FIELDS.items()
-}
+
+
+@cache
+def _adapter(shape: str) -> TypeAdapter[Any]:
+    """Made when the first form asks for it: few sites have forms, and each of these takes a millisecond."""
+    return TypeAdapter(typed_dict(shape, {**_WORDS, **_FIELDS[shape]}))
+
+
+def _keys(shape: str) -> Sequence[str]:
+    return tuple(_FIELDS[shape] | _WORDS)
+
 
 _SECRET = re.compile(
     r"(^|_)(password|passwd|passphrase|passcode|secret|api_?key|private_?key|(access|auth|bearer|refresh|api)_?token"
@@ -65,7 +73,7 @@ _SECRET = re.compile(
 def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
     """The keys its kind of question may have; none where no form can ask it."""
     shape = _shape(schema)
-    return () if shape is None else _SHAPES[shape][1]
+    return () if shape is None else _keys(shape)
 
 
 def options_of(schema: Mapping[str, Any]) -> list[str] | None:
@@ -83,7 +91,7 @@ def check_property(name: str, schema: Any, label: str) -> None:
     if shape is None:
         msg = f"{label}: {name!r} is nothing a form can ask for. {ALLOWED}"
         raise ImproperlyConfigured(msg)
-    adapter, keys = _SHAPES[shape]
+    adapter, keys = _adapter(shape), _keys(shape)
     try:
         adapter.validate_python(schema, strict=True)
     except ValidationError as error:

@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,8 +30,15 @@ MEDIA_TYPES = {
     ".ts": "text/x-typescript",
 }
 """What Python does not know in all its versions, or takes for something else."""
-PUBLISHED = mimetypes.MimeTypes()
-"""What Python knows, and no file of this machine, so that a skill is the same on all."""
+
+
+@cache
+def published() -> mimetypes.MimeTypes:
+    """What Python knows, and no file of this machine, so that a skill is the same on all.
+
+    Made when a skill needs it: it has Python read what this machine knows, too.
+    """
+    return mimetypes.MimeTypes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class File:
     @property
     def media_type(self) -> str:
         """By its name; where that tells nothing, by what is in it."""
-        known, encoding = PUBLISHED.guess_type(self.name)
+        known, encoding = published().guess_type(self.name)
         if encoding is not None:
             return f"application/{encoding}" if encoding == "gzip" else "application/octet-stream"
         by_content = "text/plain" if isinstance(self.content, str) else "application/octet-stream"

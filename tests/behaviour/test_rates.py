@@ -1,5 +1,6 @@
 """Row 43: agents call fifty times in a breath, and are told when to call again."""
 
+import contextvars
 import datetime
 import threading
 import time
@@ -162,6 +163,14 @@ def test_while_the_cache_is_away_everybody_is_let_through_and_the_log_says_so(
     assert {record.levelname for record in caplog.records} == {"WARNING"}
     assert "calls of 'ping' are not counted, for the cache fails: ConnectionError" in caplog.text
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
+
+
+def test_a_thread_has_one_cache_however_many_requests_it_serves() -> None:
+    """Django has one for each context, and each request has its own: Redis would be connected to anew each time."""
+    one, other = (contextvars.Context().run(rates._cache) for _ in range(2))
+    assert one is other
+    with override_settings(CACHES={"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}):
+        assert rates._cache() is not one
 
 
 @pytest.mark.parametrize("rate", ["", "60", "60/", "0/m", "-1/m", "1/w", "1 / m", "x/m"])

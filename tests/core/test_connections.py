@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import DatabaseError, OperationalError, connections, transaction
 
 from django_mcp.core import concurrency
-from django_mcp.core.concurrency import IDLE_SECONDS, KEEP_SECONDS, Pool, refresh_connections
+from django_mcp.core import connections as looked_after
+from django_mcp.core.concurrency import Pool
+from django_mcp.core.connections import IDLE_SECONDS, KEEP_SECONDS, refresh_connections
 
 ALIAS = "shelf"
 
@@ -31,6 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     fake = SimpleNamespace(monotonic=clock.monotonic)
     monkeypatch.setattr(concurrency, "time", fake)
+    monkeypatch.setattr(looked_after, "time", fake)
     monkeypatch.setattr("django.db.backends.base.base.time", fake)
     return clock
 
@@ -109,6 +113,32 @@ def test_a_worker_whose_connection_broke_has_a_new_one_for_the_next_job(
     lost, found = asyncio.run(main())
     pool.close()
     assert found is not lost
+
+
+def test_async_code_whose_connection_broke_has_a_new_one_after_its_first_error(
+    make_database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Django's async ORM works in a thread of asgiref's, after which nobody else looks at the ASGI edge."""
+    make_database()
+
+    def lose() -> None:
+        database = connections[ALIAS]
+        ask(database)
+        monkeypatch.setattr(database, "is_usable", lambda: False)
+        with database.cursor() as cursor:
+            cursor.execute("SELECT * FROM nowhere")
+
+    def look() -> Any:
+        found = connections[ALIAS].connection
+        connections[ALIAS].close()
+        return found
+
+    async def main() -> Any:
+        with pytest.raises(OperationalError):
+            await Pool(1).coroutine(sync_to_async(lose))
+        return await sync_to_async(look)()
+
+    assert asyncio.run(main()) is None
 
 
 def test_a_connection_with_max_age_zero_is_replaced_in_the_end(clock: Clock, make_database: Any) -> None:

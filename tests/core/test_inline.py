@@ -92,5 +92,5 @@ def test_an_error_takes_back_what_was_written_and_nothing_before_it() -> None:
 def test_a_site_without_a_database_has_no_transactions_and_functions_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(concurrency, "connection", SimpleNamespace(vendor="unknown"))
+    monkeypatch.setattr(concurrency, "connections", {"default": SimpleNamespace(vendor="unknown")})
     assert in_transaction(lambda: "value") == "value"

@@ -84,6 +84,7 @@ WRONG = [
     ("THREADS", "8"),
     ("THREADS", True),
     ("THREADS", 2.0),
+    ("QUEUE_LIMIT", 0),
     ("MAX_BODY_BYTES", 0),
     ("MAX_BODY_BYTES", "4 MB"),
     ("ALLOWED_ORIGINS", "https://a.example"),
@@ -118,7 +119,7 @@ def test_a_value_of_the_wrong_kind_is_found_by_check(key: str, value: Any) -> No
     assert key in findings["django_mcp.E003"].msg
 
 
-@pytest.mark.parametrize("key", ["TOOL_TIMEOUT", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT"])
+@pytest.mark.parametrize("key", ["TOOL_TIMEOUT", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT", "QUEUE_LIMIT"])
 def test_a_limit_can_be_none(key: str) -> None:
     with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: None}):
         assert "django_mcp.E003" not in found()

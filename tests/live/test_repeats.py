@@ -1,9 +1,10 @@
 """Tries of one call, as several processes see them."""
 
+import threading
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from django_mcp import ToolError
@@ -49,6 +50,22 @@ def test_a_result_is_not_forgotten() -> None:
     first.keep(FIELDS)
     first.forget()
     assert second.begin() == FIELDS
+
+
+def test_a_note_that_could_not_be_forgotten_is_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten = threading.Event()
+    away = iter([True, True, False])
+
+    class Own:
+        def delete(self) -> None:
+            if next(away):
+                raise OperationalError("the database system is shutting down")
+            forgotten.set()
+
+    (one,) = tries(1)
+    monkeypatch.setattr(one, "_own", Own)
+    one.forget()
+    assert forgotten.wait(20)
 
 
 def test_who_finds_its_note_gone_keeps_nothing() -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from django_mcp.eras.base import Event
+from django_mcp.eras.base import Event, EventStream
 
 logger = logging.getLogger("django_mcp")
 
@@ -18,7 +18,7 @@ class Joined:
         self._events: asyncio.Queue[Event | None] = asyncio.Queue(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, stream: AsyncGenerator[Event, None], *, ends: bool = False) -> None:
+    def add(self, stream: EventStream, *, ends: bool = False) -> None:
         """Add a stream.
 
         Args:
@@ -41,7 +41,7 @@ class Joined:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _take(self, stream: AsyncGenerator[Event, None], *, ends: bool) -> None:
+    async def _take(self, stream: EventStream, *, ends: bool) -> None:
         try:
             async with aclosing(stream):
                 async for event in stream:

@@ -95,15 +95,15 @@ def end_session(session: Session) -> None:
     session.delete()
 
 
-def subscriptions_of(session: Session) -> list[str]:
-    """The URIs it is subscribed to by now; none where it has ended."""
-    return Session.objects.filter(pk=session.pk).values_list("subscriptions", flat=True).first() or []
+def subscriptions_of(pk: int) -> list[str]:
+    """The URIs that a session is subscribed to by now; none where it has ended."""
+    return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
 
 
-def forget_subscriptions(session: Session, uris: Collection[str]) -> None:
-    """Take *uris* out of those it is subscribed to."""
+def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
+    """Take *uris* out of those that a session is subscribed to."""
     with transaction.atomic():
-        locked = Session.objects.select_for_update().filter(pk=session.pk).first()
+        locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
             locked.subscriptions = [each for each in locked.subscriptions if each not in uris]
             locked.save(update_fields=["subscriptions"])

@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from functools import partial
 from itertools import takewhile
@@ -12,10 +13,11 @@ from django.utils import timezone
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
-from django_mcp.eras.hearing import Hearing
+from django_mcp.eras.hearing import NONE, Hearing
 from django_mcp.eras.legacy import calls, outcomes, sessions
 from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.eras.legacy.tasks import RESULT
+from django_mcp.eras.parked import ParkedStream
 from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
 from django_mcp.live.patience import patiently
@@ -24,6 +26,7 @@ from django_mcp.protocol.errors import InvalidRequest
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
+_LISTS = frozenset(changes.list_changed_method(kind) for kind in changes.KINDS)
 
 
 async def tail(call: Call, position: int, principal: Principal | None = None) -> AsyncGenerator[Event, None]:
@@ -67,60 +70,70 @@ async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
     return Answer(200)
 
 
-async def changes_for(session: Session, inbound: Inbound, position: int | None) -> AsyncGenerator[Event, None]:
+def changes_for(session: Session, inbound: Inbound, position: int | None) -> "SessionStream":
     """The changes a session's client is told about: of lists, and of resources it subscribed to.
+
+    Args:
+        session: whose client it is.
+        inbound: the request that opens the stream.
+        position: after which entry of the log it goes on; None for a new one.
+    """
+    return SessionStream(session, inbound, position)
+
+
+class SessionStream(ParkedStream):
+    """What a session's client hears; between the changes, the log says what is subscribed to.
 
     A message goes to one stream of a session only, so a second one ends the first.
     """
-    topics = [changes.topic(inbound.server), sessions.topic(session)]
-    subscription = await follow(*topics, principal=inbound.principal)
-    hearing = SessionHearing(session, inbound)
-    subscription.wants = hearing.wants
-    run = partial(patiently, shared_pool())
-    token = secrets.token_urlsafe(8)
-    try:
-        if position is None:
-            position = await run(log.newest)
-            backlog = []
+
+    __slots__ = (
+        "_begun",
+        "_hearing",
+        "_position",
+        "_primes",
+        "_principal",
+        "_read",
+        "_server",
+        "_session",
+        "_token",
+        "_topic",
+        "_unsubscribed",
+    )
+
+    def __init__(self, session: Session, inbound: Inbound, position: int | None) -> None:
+        super().__init__()
+        self._session: int = session.pk  # not the row itself, which is larger than all the rest
+        self._topic = sessions.topic(session)
+        self._primes = session.version >= PRIMING_SINCE
+        self._server, self._principal = inbound.server, inbound.principal
+        self._hearing = Hearing(inbound, _LISTS)
+        self._position = position
+        self._read: Collection[int] = ()
+        self._token = secrets.token_urlsafe(8)
+        self._begun = False
+        self._unsubscribed: AbstractSet[str] = NONE
+
+    async def begin(self) -> AsyncGenerator[Event, None]:
+        """The id from which the client can come back, and what it missed."""
+        topics = [changes.topic(self._server), self._topic]
+        self.subscription = await follow(*topics, principal=self._principal)
+        self.subscription.wants = self.wants
+        run = partial(patiently, shared_pool())
+        backlog: list[log.Entry] = []
+        if self._position is None:
+            self._position = await run(log.newest)
         else:
-            backlog = await run(partial(log.after, position, topics))
-        last_words = await hearing.begin(backlog)
-        await run(partial(log.append, [(sessions.topic(session), json.dumps({"opened": token}))]))
-        if session.version >= PRIMING_SINCE:
-            yield Event(id=f"{CHANGES}.{position}", retry=RETRY_MS)
+            backlog = await run(partial(log.after, self._position, topics))
+            self._read = frozenset(entry.id for entry in backlog)
+        last_words = await self._catch_up(backlog)
+        await run(partial(log.append, [(self._topic, json.dumps({"opened": self._token}))]))
+        if self._primes:
+            yield Event(id=f"{CHANGES}.{self._position}", retry=RETRY_MS)
         else:
             yield KEEP_ALIVE  # the headers go out with the first event
         for event in last_words:
             yield event
-        read = {entry.id for entry in backlog}
-        async with aclosing(subscription.batches()) as batches:
-            async for entries in batches:
-                if not entries:
-                    yield KEEP_ALIVE
-                later = [entry for entry in entries if entry.id > position and entry.id not in read]
-                current = list(takewhile(lambda entry: not _ends(entry, token), later))
-                for event in await hearing.events(current):
-                    yield event
-                if len(current) < len(later):
-                    return
-    finally:
-        subscription.close()
-
-
-class SessionHearing:
-    """What a session's stream hears; between the changes, the log says what is subscribed to.
-
-    Args:
-        session: whose subscriptions count.
-        inbound: the request that opened the stream.
-    """
-
-    def __init__(self, session: Session, inbound: Inbound) -> None:
-        self._session = session
-        self._topic = sessions.topic(session)
-        self._hearing = Hearing(inbound, [changes.list_changed_method(kind) for kind in changes.KINDS])
-        self._begun = False
-        self._unsubscribed: set[str] = set()
 
     def wants(self, entry: log.Entry) -> bool:
         """Whether an entry is worth keeping. What is subscribed to counts from the moment it comes."""
@@ -128,37 +141,46 @@ class SessionHearing:
             return not self._begun or self._hearing.wants(entry)
         change = changes.read(entry.data)
         if "subscribed" in change:
-            self._hearing.uris.add(change["subscribed"])
-            self._unsubscribed.discard(change["subscribed"])
+            self._hearing.uris |= {change["subscribed"]}
+            self._unsubscribed -= {change["subscribed"]}
         elif "unsubscribed" in change:
-            self._hearing.uris.discard(change["unsubscribed"])
-            self._unsubscribed.add(change["unsubscribed"])
+            self._hearing.uris -= {change["unsubscribed"]}
+            self._unsubscribed |= {change["unsubscribed"]}
         return True
 
-    async def begin(self, backlog: Sequence[log.Entry]) -> list[Event]:
+    async def tell(self, entries: Sequence[log.Entry]) -> Sequence[Event]:
+        """Changes, until the session ends or its client opens another stream."""
+        position = self._position or 0
+        later = [entry for entry in entries if entry.id > position and entry.id not in self._read]
+        current = list(takewhile(lambda entry: not _ends(entry, self._token), later))
+        self.is_over = len(current) < len(later)
+        return await self._events_for(current)
+
+    async def _catch_up(self, backlog: Sequence[log.Entry]) -> list[Event]:
         """Take over what the session is subscribed to, and tell of what happened to it meanwhile.
 
         What exists no longer for the caller has its last word there, and is no longer subscribed to.
         """
         stored = await patiently(shared_pool(), partial(sessions.subscriptions_of, self._session))
         known = await self._hearing.known(stored)
-        self._hearing.uris.update(uri for uri in stored if uri not in self._unsubscribed)
-        events = await self.events(backlog)
+        if stored:
+            self._hearing.uris |= {uri for uri in stored if uri not in self._unsubscribed}
+        events = await self._events_for(backlog)
         if known is not None:
             await self._forget({uri for uri in stored if uri not in known})
         self._begun = True
         return events
 
-    async def events(self, entries: Iterable[log.Entry]) -> list[Event]:
+    async def _events_for(self, entries: Iterable[log.Entry]) -> list[Event]:
         """Those for entries that came together."""
         told = await self._hearing.told(entry for entry in entries if entry.topic != self._topic)
-        await self._forget(self._hearing.lost)
-        self._hearing.lost = set()
+        lost, self._hearing.lost = self._hearing.lost, NONE
+        await self._forget(lost)
         return [Event(notification(each.method, each.params), id=f"{CHANGES}.{each.id}") for each in told]
 
-    async def _forget(self, uris: Collection[str]) -> None:
-        self._hearing.uris.difference_update(uris)
+    async def _forget(self, uris: AbstractSet[str]) -> None:
         if uris:
+            self._hearing.uris -= uris
             await patiently(shared_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 
 

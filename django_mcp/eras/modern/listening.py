@@ -1,14 +1,15 @@
 """``subscriptions/listen``: one stream of the changes a client asked for (2026-07-28, Subscriptions)."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from django_mcp.core.channel import Channel
 from django_mcp.core.known import known_resources
-from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, capabilities, context_for, notification
+from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
 from django_mcp.eras.modern.task_hearing import METHOD, TaskHearing
+from django_mcp.eras.parked import ParkedStream
 from django_mcp.live import changes
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
@@ -59,42 +60,74 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
     if "taskIds" in asked and NAME in inbound.server.extensions:
         tasks = TaskHearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
-    return Answer(200, stream=_stream(request.id, honoured, tasks, inbound))
+    return Answer(200, stream=Listening(request.id, honoured, tasks, inbound))
 
 
-async def _stream(
-    request_id: RequestId, honoured: Mapping[str, Any], tasks: TaskHearing | None, inbound: Inbound
-) -> AsyncGenerator[Event, None]:
-    server = inbound.server
-    meta = {envelope.SUBSCRIPTION: request_id}
-    methods = {changes.list_changed_method(kind) for name, kind in KINDS.items() if name in honoured}
-    hearing = Hearing(inbound, methods, honoured.get("resourceSubscriptions", ()))
-    began = await position()
-    topics = [changes.topic(server), *(() if tasks is None else tasks.topics)]
-    subscription = await follow(*topics, principal=inbound.principal)
+class Listening(ParkedStream):
+    """The stream.
 
-    def wants(entry: Entry) -> bool:
-        if tasks is not None and entry.topic in tasks.topics:
-            return tasks.wants(entry)
-        # What changed before anybody listened is none of its business.
-        return entry.id > began and hearing.wants(entry)
+    Args:
+        request_id: of the request that opened it.
+        honoured: what of its filter is listened to.
+        tasks: what it hears of tasks, where it asked for any.
+        inbound: the POST the request came in.
+    """
 
-    subscription.wants = wants
-    try:
-        acknowledged = {"_meta": meta, "notifications": honoured}
+    __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
+
+    def __init__(
+        self, request_id: RequestId, honoured: Mapping[str, Any], tasks: TaskHearing | None, inbound: Inbound
+    ) -> None:
+        super().__init__()
+        self._request_id = request_id
+        self._honoured: Mapping[str, Any] | None = honoured
+        self._tasks = tasks
+        self._server, self._principal = inbound.server, inbound.principal
+        self._hearing = Hearing(inbound, _methods(frozenset(honoured)), honoured.get("resourceSubscriptions", ()))
+        self._began = 0
+
+    async def begin(self) -> AsyncGenerator[Event, None]:
+        """The acknowledgement, and how the tasks are."""
+        self._began = await position()
+        topics = [changes.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
+        self.subscription = await follow(*topics, principal=self._principal)
+        self.subscription.wants = self.wants
+        acknowledged = {"_meta": self._meta, "notifications": self._honoured}
+        self._honoured = None
         yield Event(notification("notifications/subscriptions/acknowledged", acknowledged))
-        for state in await tasks.now() if tasks is not None else ():
-            yield Event(notification(METHOD, {**state, "_meta": meta}))
-        async with aclosing(subscription.batches()) as batches:
-            async for entries in batches:
-                if not entries:
-                    yield KEEP_ALIVE
-                changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
-                for told in await hearing.told(changed):
-                    yield Event(notification(told.method, {**told.params, "_meta": meta}))
-                for state in await tasks.told(entries) if tasks is not None else ():
-                    yield Event(notification(METHOD, {**state, "_meta": meta}))
-        own = {**meta, envelope.SERVER_INFO: server.implementation}
-        yield Event(encode_result(request_id, {"resultType": "complete", "_meta": own}))
-    finally:
-        subscription.close()
+        if self._tasks is not None:
+            for event in self._states(await self._tasks.now()):
+                yield event
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether an entry of the log may be told."""
+        if self._tasks is not None and entry.topic in self._tasks.topics:
+            return self._tasks.wants(entry)
+        # What changed before anybody listened is none of its business.
+        return entry.id > self._began and self._hearing.wants(entry)
+
+    async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
+        """Changes, and what happened to tasks."""
+        tasks, meta = self._tasks, self._meta
+        changed = [entry for entry in entries if tasks is None or entry.topic not in tasks.topics]
+        told = await self._hearing.told(changed)
+        said = [Event(notification(each.method, {**each.params, "_meta": meta})) for each in told]
+        return said if tasks is None else [*said, *self._states(await tasks.told(entries))]
+
+    def part(self) -> Sequence[Event]:
+        """The response to the request that opened it."""
+        own = {**self._meta, envelope.SERVER_INFO: self._server.implementation}
+        return [Event(encode_result(self._request_id, {"resultType": "complete", "_meta": own}))]
+
+    @property
+    def _meta(self) -> dict[str, Any]:
+        return {envelope.SUBSCRIPTION: self._request_id}
+
+    def _states(self, states: Iterable[Mapping[str, Any]]) -> list[Event]:
+        return [Event(notification(METHOD, {**state, "_meta": self._meta})) for state in states]
+
+
+@cache
+def _methods(names: frozenset[str]) -> frozenset[str]:
+    """The notifications of lists, of names in a filter; one set for all streams that asked for the same."""
+    return frozenset(changes.list_changed_method(kind) for name, kind in KINDS.items() if name in names)

@@ -108,6 +108,35 @@ async def wait_async(ctx: Context, label: str) -> str:
     return "nobody went away"
 
 
+WORK = 1.0
+"""Seconds that a tool works that nothing interrupts."""
+
+
+@tool(read_only=True)
+def work_sync(label: str) -> str:
+    """Work for a moment, without looking whether anybody waits."""
+    journal(f"began {label}")
+    time.sleep(WORK)
+    journal(f"worked {label}")
+    return f"worked {label}"
+
+
+@tool(read_only=True)
+async def work_async(label: str) -> str:
+    """The same, on the event loop."""
+    journal(f"began {label}")
+    await asyncio.sleep(WORK)
+    journal(f"worked {label}")
+    return f"worked {label}"
+
+
+@tool(read_only=True)
+def work_and_tell(ctx: Context, label: str) -> str:
+    """The same, with word of it before: the answer is a stream for those who want to know."""
+    ctx.report_progress(1, 2)
+    return work_sync(label)
+
+
 def act(label: str, *, deadly: bool = False) -> int:
     Note.objects.create(text=label)
     journal(f"acted {label}")

@@ -1,0 +1,75 @@
+"""Streams that are silent for most of their life.
+
+There may be ten thousand of them in a process. So while one has nothing to say, nothing runs for it and nothing waits:
+it is an object, of which the follower tells the edge that holds its connection when there is something to say.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from django_mcp.eras.base import KEEP_ALIVE, Event
+from django_mcp.live.follower import Subscription
+from django_mcp.live.log import Entry
+
+
+class ParkedStream(ABC):
+    """One of them. An edge that does not care reads it like any asynchronous generator.
+
+    Attributes:
+        subscription: to what it tells of, once it has begun.
+        is_over: it has said its last word.
+    """
+
+    __slots__ = ("_reading", "is_over", "subscription")
+
+    def __init__(self) -> None:
+        self.subscription: Subscription | None = None
+        self.is_over = False
+        self._reading: AsyncGenerator[Event, None] | None = None
+
+    @abstractmethod
+    def begin(self) -> AsyncGenerator[Event, None]:
+        """Subscribe, and say what comes first."""
+
+    @abstractmethod
+    async def tell(self, entries: Sequence[Entry]) -> Sequence[Event]:
+        """What it says of entries that came together."""
+
+    def part(self) -> Sequence[Event]:
+        """What it says when the server ends it."""
+        return ()
+
+    def close(self) -> None:
+        """It is wanted no more."""
+        if self.subscription is not None:
+            self.subscription.close()
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        """Its events as they come."""
+        self._reading = self._events()
+        return self._reading
+
+    async def aclose(self) -> None:
+        """See ``close``."""
+        if self._reading is not None:
+            await self._reading.aclose()
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        try:
+            async with aclosing(self.begin()) as first:
+                async for event in first:
+                    yield event
+            assert self.subscription is not None  # noqa: S101
+            async with aclosing(self.subscription.batches()) as batches:
+                async for entries in batches:
+                    if not entries:
+                        yield KEEP_ALIVE
+                    for event in await self.tell(entries):
+                        yield event
+                    if self.is_over:
+                        return
+            for event in self.part():
+                yield event
+        finally:
+            self.close()

@@ -1,0 +1,112 @@
+"""Where more wait than may wait, further requests are refused at once, and those who wait are served."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import override_settings
+
+from django_mcp import MCPServer, tool
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import shared_pool
+from django_mcp.endpoint import gate
+from tests.conversation import Conversation
+from tests.exchange import WITHIN, Exchange, eventually
+
+LIMIT = 3
+
+pytestmark = pytest.mark.parametrize("edge", ["asgi"])
+
+
+@pytest.fixture
+def limit() -> Iterator[None]:
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "QUEUE_LIMIT": LIMIT}):
+        yield
+
+
+class Gate:
+    """A tool that holds its thread."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self.open = threading.Event()
+        self.inside = threading.Semaphore(0)
+
+        @tool(server=server, read_only=True)
+        def work() -> str:
+            self.inside.release()
+            assert self.open.wait(WITHIN)
+            return "done"
+
+    def fill(self, talk: Conversation, waiting: int) -> list[Exchange]:
+        """Have every thread at work, and *waiting* calls without one."""
+        calls = [call(talk) for _ in range(shared_pool().size)]
+        for _ in calls:
+            assert self.inside.acquire(timeout=WITHIN)
+        calls += [call(talk) for _ in range(waiting)]
+        eventually(lambda: shared_pool()._jobs.qsize() == waiting)
+        return calls
+
+
+@pytest.fixture
+def door(server: MCPServer) -> Iterator[Gate]:
+    gate = Gate(server)
+    yield gate
+    gate.open.set()
+
+
+def call(talk: Conversation) -> Exchange:
+    body, headers = talk.client.compose("tools/call", {"name": "work", "arguments": {}})
+    return talk.post(body, headers)
+
+
+def error_of(exchange: Exchange) -> Any:
+    return exchange.json["error"]
+
+
+@pytest.mark.usefixtures("limit")
+def test_one_too_many_is_refused_at_once_with_when_to_come_back_and_the_others_are_served(
+    modern_talk: Conversation, door: Gate
+) -> None:
+    calls = door.fill(modern_talk, LIMIT + 1)
+    refused = call(modern_talk).done()  # while nothing moves
+    assert refused.status == 503
+    assert refused.headers["retry-after"] == "1"
+    assert error_of(refused)["message"] == "The server has too much to do at the moment. Try again."
+    door.open.set()
+    assert [each.json["result"]["content"][0]["text"] for each in calls] == ["done"] * len(calls)
+    assert call(modern_talk).done().status == 200
+
+
+@pytest.mark.usefixtures("limit")
+def test_as_many_as_may_wait_do(modern_talk: Conversation, door: Gate) -> None:
+    calls = door.fill(modern_talk, LIMIT)
+    calls.append(call(modern_talk))
+    eventually(lambda: shared_pool()._jobs.qsize() == LIMIT + 1)
+    door.open.set()
+    assert {each.done().status for each in calls} == {200}
+
+
+@pytest.mark.usefixtures("limit")
+def test_the_log_has_one_warning_for_all_of_them(
+    modern_talk: Conversation, door: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "_warned", float("-inf"))
+    door.fill(modern_talk, LIMIT + 1)
+    with caplog.at_level(logging.WARNING, "django_mcp"):
+        assert {call(modern_talk).done().status for _ in range(3)} == {503}
+    (record,) = [each for each in caplog.records if "QUEUE_LIMIT" in each.getMessage()]
+    assert record.levelno == logging.WARNING
+    assert str(LIMIT) in record.getMessage()
+    door.open.set()
+
+
+def test_without_a_limit_nobody_is_refused(modern_talk: Conversation, door: Gate) -> None:
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "QUEUE_LIMIT": None}):
+        assert settings.QUEUE_LIMIT is None
+        calls = [*door.fill(modern_talk, LIMIT + 1), call(modern_talk)]
+        eventually(lambda: shared_pool()._jobs.qsize() == LIMIT + 2)
+        door.open.set()
+        assert {each.done().status for each in calls} == {200}

@@ -1,0 +1,152 @@
+"""The follower with very many streams: they are told in turns, kept alive in turns, and all read with one query."""
+
+import asyncio
+import datetime
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from django_mcp.core.principal import Principal
+from django_mcp.live import follower, log
+from django_mcp.live.follower import Follower, Subscription
+
+PERIOD = 15.0
+MANY = 1000
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds, which pass as a test says."""
+    now = [1000.0]
+    monkeypatch.setattr(follower.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def nothing_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def newest(_: Follower) -> int:
+        return 0
+
+    async def run(_: Follower) -> None:
+        """Reads nothing."""
+
+    monkeypatch.setattr(Follower, "newest", newest)
+    monkeypatch.setattr(Follower, "_run", run)
+
+
+def play(act: Callable[[Follower], Coroutine[Any, Any, None]]) -> None:
+    async def begin() -> None:
+        await act(Follower(asyncio.get_running_loop()))
+
+    asyncio.run(begin())
+
+
+async def joined(reader: Follower, count: int, topic: str = "topic") -> list[Subscription]:
+    return [await reader.join([topic], None) for _ in range(count)]
+
+
+def kept_alive(every: list[Subscription]) -> int:
+    """How many were told to say something since this was last asked."""
+    return sum(each.take() == [None] for each in every)
+
+
+@pytest.mark.usefixtures("nothing_is_logged")
+@override_settings(DJANGO_MCP={"KEEP_ALIVE_SECONDS": PERIOD})
+def test_streams_that_were_opened_together_are_kept_alive_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(reader: Follower) -> None:
+        every = await joined(reader, MANY)
+        now = follower.time.monotonic()
+        monkeypatch.setattr(follower.time, "monotonic", lambda: now)
+        reader._keep_alive()
+        assert kept_alive(every) == 0, "none was silent for long"
+        now += PERIOD
+        counts = []
+        for _ in range(int(PERIOD)):
+            reader._keep_alive()
+            counts.append(kept_alive(every))
+            now += 1
+        assert sum(counts) == MANY, "each was, within the period"
+        assert max(counts) <= MANY / 2
+
+    play(act)
+
+
+@pytest.mark.usefixtures("nothing_is_logged")
+def test_others_on_the_event_loop_have_their_turn_while_all_are_told() -> None:
+    async def act(reader: Follower) -> None:
+        every = await joined(reader, MANY)
+        told = asyncio.create_task(reader._hand_out(log.Entry(1, "topic", "{}")))
+        await asyncio.sleep(0)
+        assert 0 < sum(each.waits for each in every) < MANY
+        await told
+        assert all(each.waits for each in every)
+
+    play(act)
+
+
+@pytest.mark.usefixtures("nothing_is_logged")
+def test_a_stream_ends_with_its_credential_though_others_do_not() -> None:
+    async def act(reader: Follower) -> None:
+        soon, late = (timezone.now() + datetime.timedelta(seconds=each) for each in (-1, 3600))
+        first = await reader.join(["topic"], Principal("test", "first", None, expires=soon))
+        other = await reader.join(["topic"], Principal("test", "other", None, expires=late))
+        never = await reader.join(["topic"], None)
+        reader._look_after()
+        assert [each.ended for each in (first, other, never)] == [True, False, False]
+        other.until = 0.0
+        reader._expiry = 0.0
+        reader._look_after()
+        assert [each.ended for each in (first, other, never)] == [True, True, False]
+
+    play(act)
+
+
+@pytest.mark.usefixtures("nothing_is_logged")
+def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> None:
+    async def act(reader: Follower) -> None:
+        one, other = await joined(reader, 2)
+        one.put(log.Entry(1, "topic", "{}"))
+        one.close()
+        one.put(log.Entry(2, "topic", "{}"))
+        assert one.take() is None
+        await reader._hand_out(log.Entry(3, "topic", "{}"))
+        assert one.take() is None
+        assert [each.id for each in other.take() or ()] == [3]
+
+    play(act)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("topics", [["a"], ["a", "b"], None])
+def test_what_is_read_is_of_the_topics_or_all(topics: list[str] | None) -> None:
+    before = log.newest()
+    log.append([("a", "1"), ("b", "2"), ("c", "3")])
+    wanted = {"a", "b", "c"} if topics is None else set(topics)
+    assert {entry.topic for entry in log.since(before, topics)} >= wanted
+    assert {entry.topic for entry in log.since(before, topics) if entry.id > before} == wanted
+
+
+def test_with_very_many_topics_each_stream_still_hears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def since(position: int, topics: Any) -> list[log.Entry]:
+        asked.append(topics)
+        return [log.Entry(1, "topic 7", "{}"), log.Entry(2, "somebody else's", "{}")]
+
+    monkeypatch.setattr(follower.log, "since", since)
+    monkeypatch.setattr(follower.log, "newest", lambda: 0)
+
+    async def act(reader: Follower) -> None:
+        monkeypatch.setattr(Follower, "_run", lambda _: asyncio.sleep(0))
+        every = [await reader.join([f"topic {number}"], None) for number in range(follower.MANY_TOPICS + 1)]
+        await reader._read()
+        assert asked == [None]
+        assert [number for number, each in enumerate(every) if each.waits] == [7]
+        every[0].close()
+        await reader._read()
+        assert len(asked[-1]) == follower.MANY_TOPICS
+
+    play(act)
