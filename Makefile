@@ -6,15 +6,17 @@ PYTHON ?= python3
 VENV   := .venv
 PORT   ?= 8000
 ARGS   ?=
+MINUTES ?= 10
 
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance auth-check format bench bench-rows bench-pages clean require-python environment-dev
+.PHONY: help demo test lint types migrations pytest conformance auth-check format clean require-python environment-dev \
+  bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # On SQLite whatever DATABASE_URL says: sample data and public passwords belong in no other database.
 demo: require-python ## Start the demo site with sample data (PORT=8000)
@@ -57,6 +59,21 @@ bench-rows: environment-dev ## Measure calls on a table of a million rows (ARGS=
 
 bench-pages: environment-dev ## Measure the admin's pages on a log of a million calls (ARGS="--help")
 	$(BIN)/python -m benchmarks.pages $(ARGS)
+
+bench-streams: environment-dev ## Measure ten thousand open streams (ARGS="--help")
+	$(BIN)/python -m benchmarks.streams $(ARGS)
+
+bench-scale: environment-dev ## Measure several workers behind nginx (ARGS="--help")
+	$(BIN)/python -m benchmarks.scale $(ARGS)
+
+bench-growth: environment-dev ## Measure queries on tables that grow (ARGS="--help")
+	$(BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-startup: environment-dev ## Measure the start of a site (ARGS="--help")
+	$(BIN)/python -m benchmarks.startup $(ARGS)
+
+soak: environment-dev ## Keep a site busy while its services die and come back (MINUTES=10)
+	$(BIN)/python -m benchmarks.soak --minutes '$(MINUTES)' $(ARGS)
 
 clean: ## Remove the virtual environment, the demo's database and every cache
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,5 +15,7 @@ random order, and what is reported is the ratio within a round, which the mood o
 ``process.py``         starting, pinning and ending processes
 ``runner.py``          the rounds
 ``report.py``          ratios, medians, tables
+``plots.py``           ratios as SVG
+``saved.py``           a run as JSON, to make tables and plots anew
 =====================  ======================================================================
 """

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import plots, report
 from benchmarks.process import cores
 from benchmarks.runner import Bench, Plan
+from benchmarks.saved import Run
 from benchmarks.targets import selected
 
 FULL = Plan()
@@ -24,6 +25,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=FULL.connections, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=FULL.seed, help="of the order and the arguments")
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="write the report there as well")
+    parser.add_argument("--plots", metavar="DIRECTORY", type=Path, help="draw the ratios there, as SVG")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="keep the run there")
+    parser.add_argument("--from", dest="kept", metavar="FILE", type=Path, help="report a run that was kept; no other")
     parser.add_argument("--check", action="store_true", help="fail where a ratio is under the one promised")
     return parser.parse_args(argv)
 
@@ -43,26 +47,34 @@ def _say(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, report, and return the exit status: 1 for a failed target, 2 for a promise not kept."""
-    options = _options(argv)
+def _measured(options: argparse.Namespace) -> Run | None:
     plan = _plan(options)
     targets = selected(options.k)
     if not targets:
         _say(f"no target has {options.k!r} in its name")
-        return 1
+        return None
     pinned = cores() is not None
     if not pinned:
         _say("WARNING: only one core to pin to. Server and load generator share it, and the figures mean little.")
     # A terminated run ends its servers, as an interrupted one does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    return Run(plan, Bench(targets, plan, _say).measure(), report.facts(pinned), options.k)
 
-    results = Bench(targets, plan, _say).measure()
 
-    table = report.rows(targets, results.rounds)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, report, and return the exit status: 1 for a failed target, 2 for a promise not kept."""
+    options = _options(argv)
+    run = Run.load(options.kept) if options.kept else _measured(options)
+    if run is None:
+        return 1
+    if options.json:
+        run.save(options.json)
+    plan, results = run.plan, run.results
+
+    table = report.rows(selected(run.words), results.rounds)
     how = report.legend(plan.rounds, plan.seconds, plan.connections, plan.seed)
     print(f"\n{report.text_table(table)}\n\n{how}\n")
-    for name, value in report.facts(pinned):
+    for name, value in run.about:
         print(f"{name + ':':<11}{value}")
     disturbed = sum(row.disturbed for row in table)
     if disturbed > len(table) / 2:
@@ -71,7 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "is running here, and it need not slow all servers alike: measure again without it."
         )
     if options.markdown:
-        options.markdown.write_text(report.markdown(table, how, pinned))
+        options.markdown.write_text(report.markdown(table, how, run.about))
+    if options.plots:
+        plots.write(table, options.plots)
     for name, message in results.failures.items():
         print(f"\nFAILED {name}: {message}")
     if results.failures:

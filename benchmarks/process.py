@@ -134,6 +134,11 @@ class RunningServer:
         """The process's id, which is also that of its group."""
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
     def wait_until_ready(self) -> None:
         """Return when the server accepts connections."""
         deadline = time.monotonic() + _READY_WITHIN

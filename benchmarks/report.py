@@ -208,7 +208,7 @@ def _processor() -> str:
     return next(names, platform.processor() or "unknown")
 
 
-def markdown(table: Sequence[Row], how: str, pinned: bool) -> str:
+def markdown(table: Sequence[Row], how: str, about: Iterable[tuple[str, str]]) -> str:
     """Return the whole report as Markdown."""
-    about = "\n".join(f"* {name}: {value}" for name, value in facts(pinned))
-    return f"{markdown_table(table)}\n\n{how}\n\n{about}\n"
+    listed = "\n".join(f"* {name}: {value}" for name, value in about)
+    return f"{markdown_table(table)}\n\n{how}\n\n{listed}\n"

@@ -16,6 +16,7 @@ WSGI_APP = "benchmarks.peers.wsgi:application"
 
 _ENVIRONMENTS = ROOT / ".benchmarks"
 _INSTALLED_WITHIN = 600.0
+_MARKER = "complete.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,26 @@ def python_of(peer: Peer) -> Path:
     """
     home = _ENVIRONMENTS / peer.name
     python = home / "bin" / "python"
-    marker = home / "complete.txt"
-    # A list that changed makes the environment anew, and so does another Python.
-    made_from = "\n".join([f"Python {sys.version}", *peer.requirements])
-    if marker.exists() and marker.read_text() == made_from and python.exists():
+    if is_installed(peer):
         return python
     _run(peer, sys.executable, "-m", "venv", "--clear", str(home))
     # Isolated, so that nothing on PYTHONPATH passes for installed; twice quiet, because pip's warnings would
     # push the error out of the message.
     pip = (str(python), "-I", "-m", "pip", "--quiet", "--quiet", "--disable-pip-version-check")
     _run(peer, *pip, "install", *peer.requirements)
-    marker.write_text(made_from)
+    (home / _MARKER).write_text(_made_from(peer))
     return python
+
+
+def is_installed(peer: Peer) -> bool:
+    """Whether its environment is there, made from this list of packages and for this Python."""
+    home = _ENVIRONMENTS / peer.name
+    marker = home / _MARKER
+    return marker.exists() and marker.read_text() == _made_from(peer) and (home / "bin" / "python").exists()
+
+
+def _made_from(peer: Peer) -> str:
+    return "\n".join([f"Python {sys.version}", *peer.requirements])
 
 
 def _run(peer: Peer, *command: str) -> None:

@@ -257,7 +257,7 @@ class TestReport:
         target = Target("ours", Server("", ""), "modern-add", at_least=5.0)
         [row] = report.rows([target], [{}, {}])
         assert row.too_slow
-        assert "failed" in report.markdown([row], "", pinned=True)
+        assert "failed" in report.markdown([row], "", report.facts(pinned=True))
 
     def test_quantiles(self):
         assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0

@@ -1,0 +1,1 @@
+"""The benchmarked site, with tools whose effects can be counted."""

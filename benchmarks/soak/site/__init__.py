@@ -1,0 +1,1 @@
+"""A site whose tools leave a row for each time they ran."""
