@@ -90,10 +90,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"\nFAILED {name}: {message}")
     if results.failures:
         return 1
+    missed = _missed(table)
+    return 2 if options.check and missed else 0
+
+
+def _missed(table: Sequence[report.Row]) -> bool:
+    """Say which promises are not kept; whether there are any."""
     slow = [row.target.name for row in table if row.too_slow]
+    late = [row.target.name for row in table if row.too_late]
     if slow:
         print(f"\nunder the ratio promised: {'; '.join(slow)}")
-    return 2 if options.check and slow else 0
+    if late:
+        print(f"\nwith a p99 over the one promised: {'; '.join(late)}")
+    return bool(slow or late)
 
 
 if __name__ == "__main__":

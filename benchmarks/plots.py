@@ -62,6 +62,7 @@ class Group:
 
 
 GROUPS: tuple[Group, ...] = (
+    Group("beside", "The Django view beside the fastest package", lambda row: " beside " in row.target.name),
     Group("lists", "tools/list of fifty tools", lambda row: row.target.relative_to != SDK_ADD),
     Group("full", "A call with a key, a policy and the log", lambda row: row.target.name.startswith("full ")),
     Group(

@@ -1,4 +1,4 @@
-"""Makes the database of the benchmarked site: its tables, a caller with a key, a session, and a decision about a tool.
+"""Makes the database of the benchmarked site: its tables, a caller with keys, a session, and a decision about a tool.
 
 Runs as a process of its own, with the site's settings: ``python -m benchmarks.prepare``.
 """
@@ -9,7 +9,7 @@ import hashlib
 import django
 from django.core.management import call_command
 
-from benchmarks.credentials import KEY, SESSION
+from benchmarks.credentials import KEYS, SESSION
 from benchmarks.shapes import LEGACY
 
 
@@ -25,9 +25,12 @@ def prepare() -> None:
 
     tomorrow = timezone.now() + dt.timedelta(days=1)
     user = User.objects.create_user("load")
-    key = APIKey.objects.create(
-        key_hash=hash_of(KEY), prefix=KEY[:12], name="load", user=user, endpoints=["full"], expires=tomorrow
-    )
+    key, *_ = [
+        APIKey.objects.create(
+            key_hash=hash_of(each), prefix=each[:12], name="load", user=user, endpoints=["full"], expires=tomorrow
+        )
+        for each in KEYS
+    ]
     Session.objects.create(
         key=hashlib.sha256(SESSION.encode()).hexdigest(),
         server="full",

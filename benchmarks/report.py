@@ -46,6 +46,14 @@ class Row:
     cpu_ratio: Ratio | None = None
     cpu_us: float | None = None
     server_busy: float | None = None
+    p99_ratio: Ratio | None = None
+
+    @property
+    def too_late(self) -> bool:
+        """Whether the slowest answers take longer than promised, or nobody knows."""
+        if self.target.p99_at_most is None:
+            return False
+        return self.p99_ratio is None or self.p99_ratio.median > self.target.p99_at_most
 
     @property
     def too_slow(self) -> bool:
@@ -99,6 +107,7 @@ def _row(target: Target, rounds: Sequence[Round]) -> Row:
         cpu_ratio=ratio(rounds, target.name, target.relative_to, _per_cpu),
         cpu_us=_median_of_known(m.cpu_per_answer and m.cpu_per_answer * 1e6 for m in found),
         server_busy=_median_of_known(m.server_busy for m in found),
+        p99_ratio=ratio(rounds, target.name, target.relative_to, attrgetter("p99_ms")),
     )
 
 
@@ -118,6 +127,7 @@ HEADINGS = (
     "CPU us",
     "p50 ms",
     "p99 ms",
+    "p99 ratio",
     "server",
     "load",
 )
@@ -141,6 +151,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.cpu_us:,.0f}" if row.cpu_us else "",
         f"{row.p50_ms:.2f}",
         f"{row.p99_ms:.2f}",
+        (f"{row.p99_ratio.median:.2f}" if row.p99_ratio else "") + (" MISSED" if row.too_late else ""),
         "" if row.server_busy is None else f"{row.server_busy:.0%}" + ("?" if row.disturbed else ""),
         f"{row.load_busy:.0%}" + ("!" if row.load_busy > _BUSY else ""),
     )
@@ -172,6 +183,7 @@ def legend(count: int, seconds: float, connections: int, seed: int) -> str:
         f"Medians of {count} rounds of {seconds:g} s for each target, {connections} connections, seed {seed}. "
         'A ratio is taken within a round. "per CPU" is the same ratio for answers per second of the '
         "server's own processor time, which other load on the machine changes less. "
+        '"p99 ratio" is that of the 99th percentiles of the time to an answer, where less is better. '
         '"server" and "load" are the shares of the time that they were computing: a server with ? did not '
         "have its core for itself or was waiting; a load generator with ! was the bottleneck."
     )

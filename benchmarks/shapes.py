@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.catalogue import TOOLS
-from benchmarks.credentials import KEY, SESSION
+from benchmarks.credentials import KEYS, SESSION
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -39,6 +39,7 @@ class Shape:
     Attributes:
         path: of the endpoint. At the one that wants to know who calls, requests carry an API key.
         in_session: they name a session as well.
+        keys: how many API keys the requests have, in turn.
         structured: the answer's structured content is looked at; not every package sends one for a number.
     """
 
@@ -47,6 +48,7 @@ class Shape:
     tool: str | None = None
     path: str = "/mcp"
     in_session: bool = False
+    keys: int = 1
     structured: bool = True
 
     def requests(self, count: int, host: str, seed: int = 0) -> list[Request]:
@@ -66,7 +68,7 @@ class Shape:
             f"MCP-Protocol-Version: {self.version}",
         ]
         if self.path == FULL:
-            headers.append(f"Authorization: Bearer {KEY}")
+            headers.append(f"Authorization: Bearer {KEYS[request_id % self.keys]}")
         if self.in_session:
             headers.append(f"Mcp-Session-Id: {SESSION}")
         if self.tool:
@@ -155,6 +157,7 @@ SHAPES: dict[str, Shape] = {
     "modern-add-slash": Shape(MODERN, "tools/call", "add", "/mcp/"),
     "modern-add-slash-text": Shape(MODERN, "tools/call", "add", "/mcp/", structured=False),
     "full-modern-add": Shape(MODERN, "tools/call", "add", FULL),
+    "full-modern-add-keys": Shape(MODERN, "tools/call", "add", FULL, keys=len(KEYS)),
     "full-modern-aadd": Shape(MODERN, "tools/call", "aadd", FULL),
     "full-legacy-add": Shape(LEGACY, "tools/call", "add", FULL, in_session=True),
 }

@@ -253,10 +253,19 @@ class TestReport:
         assert row.too_slow is missed
         assert ("MISSED" in report.text_table([row])) is missed
 
+    @pytest.mark.parametrize(("p99_ms", "missed"), [(26.0, True), (25.0, False)])
+    def test_a_promise_about_the_slowest_answers_is_kept_or_missed(self, p99_ms, missed):
+        target = Target("ours", Server("", ""), "modern-add", relative_to="sdk", p99_at_most=0.25)
+        ours = dataclasses.replace(measured(100), p99_ms=p99_ms)
+        [row] = report.rows([target], [{"ours": ours, "sdk": dataclasses.replace(measured(100), p99_ms=100.0)}])
+        assert row.too_late is missed
+        assert ("0.26 MISSED" if missed else "0.25") in report.text_table([row])
+
     def test_a_target_that_failed_keeps_no_promise(self):
-        target = Target("ours", Server("", ""), "modern-add", at_least=5.0)
+        target = Target("ours", Server("", ""), "modern-add", at_least=5.0, p99_at_most=0.25)
         [row] = report.rows([target], [{}, {}])
         assert row.too_slow
+        assert row.too_late
         assert "failed" in report.markdown([row], "", report.facts(pinned=True))
 
     def test_quantiles(self):

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.eras.legacy.shapes import question
+from django_mcp.eras.legacy.tasks import RESULT
 from django_mcp.live import log
 from django_mcp.models import Call, PendingRequest, Session
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode
@@ -72,14 +73,17 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
 def receive(session: Session, response: Response) -> PendingRequest | None:
     """Save an answer. The question it is to, with its call.
 
-    An answer that comes twice, late, or to a question never asked changes nothing.
+    An answer that comes twice, late, or to a question never asked changes nothing. It is given again as long as its
+    call waits: whoever took it first may have died before the call went on.
     """
     answer = {"error": response.error} if response.error is not None else {"result": response.result}
     # No id of ours has a NUL, and PostgreSQL would refuse to look for one.
     pending = PendingRequest.objects.filter(request_id=str(response.id).replace("\0", " "), call__session=session)
     answered = pending.filter(answer__isnull=True).update(answer=answer)
-    # None too where the call was withdrawn at this very moment.
-    return pending.select_related("call").first() if answered else None
+    found = pending.select_related("call").first()  # None where the call was withdrawn at this very moment
+    if answered or found is None:
+        return found
+    return found if found.call.status == Call.Status.ASKING and found.call.request["method"] != RESULT else None
 
 
 def completed(pending: PendingRequest) -> Call | None:
