@@ -42,12 +42,17 @@ class Gate:
 
     def fill(self, talk: Conversation, waiting: int) -> list[Exchange]:
         """Have every thread at work, and *waiting* calls without one."""
-        calls = [call(talk) for _ in range(shared_pool().size)]
-        for _ in calls:
+        calls = []
+        for _ in range(shared_pool().size):  # one by one, for on its way a call may be more jobs than this
+            calls.append(call(talk))
             assert self.inside.acquire(timeout=WITHIN)
-        calls += [call(talk) for _ in range(waiting)]
-        eventually(lambda: shared_pool()._jobs.qsize() == waiting)
-        return calls
+        return calls + [self.queue(talk, number) for number in range(1, waiting + 1)]
+
+    def queue(self, talk: Conversation, number: int) -> Exchange:
+        """Have one more wait, which is the one with this number."""
+        exchange = call(talk)
+        eventually(lambda: shared_pool()._jobs.qsize() == number)
+        return exchange
 
 
 @pytest.fixture
@@ -83,8 +88,7 @@ def test_one_too_many_is_refused_at_once_with_when_to_come_back_and_the_others_a
 @pytest.mark.usefixtures("limit")
 def test_as_many_as_may_wait_do(modern_talk: Conversation, door: Gate) -> None:
     calls = door.fill(modern_talk, LIMIT)
-    calls.append(call(modern_talk))
-    eventually(lambda: shared_pool()._jobs.qsize() == LIMIT + 1)
+    calls.append(door.queue(modern_talk, LIMIT + 1))
     door.open.set()
     assert {each.done().status for each in calls} == {200}
 
@@ -106,7 +110,6 @@ def test_the_log_has_one_warning_for_all_of_them(
 def test_without_a_limit_nobody_is_refused(modern_talk: Conversation, door: Gate) -> None:
     with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "QUEUE_LIMIT": None}):
         assert settings.QUEUE_LIMIT is None
-        calls = [*door.fill(modern_talk, LIMIT + 1), call(modern_talk)]
-        eventually(lambda: shared_pool()._jobs.qsize() == LIMIT + 2)
+        calls = door.fill(modern_talk, LIMIT + 2)
         door.open.set()
         assert {each.done().status for each in calls} == {200}
