@@ -19,7 +19,7 @@ from django_mcp import MCPServer, Public
 from django_mcp.audit import queries
 from django_mcp.audit.writing import log_pool
 from django_mcp.core import registry
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import free_pool, shared_pool
 from django_mcp.core.observing import watching
 from django_mcp.core.policies import NONE, book
 from django_mcp.models import (
@@ -102,6 +102,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
         made = setup_databases(verbosity=0, interactive=False)
     yield
     shared_pool().close()
+    free_pool().close()
     log_pool().close()
     task_pool().close()
     with django_db_blocker.unblock():
@@ -212,6 +213,7 @@ def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def call_log(open_database: None) -> Iterator[Callable[[], list[ToolCall]]]:
     """The log of calls is on; gives what is in it, the oldest first."""
     ToolCall.objects.all().delete()
+    free_pool().close()
     shared_pool().close()  # connections of threads that began in a test without it count no queries
     queries.install()
     yield lambda: list(ToolCall.objects.order_by("pk"))

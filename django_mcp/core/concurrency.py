@@ -292,6 +292,12 @@ def shared_pool() -> Pool:
     return Pool(settings.THREADS)
 
 
+@cache
+def free_pool() -> Pool:
+    """One thread for what every call may have to wait for. No code of a site runs in it: it waits for no tool."""
+    return Pool(1)
+
+
 def on_event_loop() -> bool:
     """Whether the calling thread runs an event loop, so that nothing may block it."""
     try:

@@ -265,7 +265,7 @@ async def dispatch(
     if context.server.refresh is not None:
         await context.runner.sync(context.server.refresh)
     if book.due <= monotonic():  # looked at by every call, so without a call
-        await context.runner.sync(book.bring_up_to_date)
+        await book.refresh(context.runner)
     method = METHODS.get(context.method)
     if method is not None and method.capability in context.server.capabilities:
         handler = method.handler

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_mcp.core.concurrency import free_pool
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
@@ -172,7 +173,7 @@ class Book:
     async def refresh(self, runner: "Runner") -> None:
         """Bring them up to date, where that is due."""
         if self.is_due:
-            await runner.sync(self.bring_up_to_date)
+            await (runner if runner.is_inline else free_pool()).sync(self.bring_up_to_date)
 
     def bring_up_to_date(self) -> None:
         """Look at what was decided. Blocks; of threads that come together, one looks for all of them.

@@ -109,7 +109,7 @@ async def require_scopes(
                 for primitive in named(server, method, params):
                     right = await find_right(context, primitive)
                     if right is Right.KNOW and book.is_due:  # what was blocked meanwhile asks for no scopes
-                        await runner.sync(book.bring_up_to_date)
+                        await book.refresh(runner)
                         right = await find_right(context, primitive)
                     if right is Right.USE:
                         break

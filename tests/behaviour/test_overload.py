@@ -113,3 +113,17 @@ def test_without_a_limit_nobody_is_refused(modern_talk: Conversation, door: Gate
         calls = door.fill(modern_talk, LIMIT + 2)
         door.open.set()
         assert {each.done().status for each in calls} == {200}
+
+
+@pytest.mark.usefixtures("policies")
+def test_an_async_tool_waits_for_no_thread_though_what_was_decided_has_to_be_looked_up(
+    server: MCPServer, modern_talk: Conversation, door: Gate
+) -> None:
+    @tool(server=server)
+    async def quick() -> str:
+        return "quick"
+
+    calls = door.fill(modern_talk, 0)
+    assert modern_talk.call("quick").text == "quick"
+    assert not any(each.ended for each in calls)
+    door.open.set()
