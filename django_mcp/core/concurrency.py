@@ -1,8 +1,8 @@
 """The one place where sync meets async.
 
 Everything between the edges and a tool is written once, as coroutines that wait only through a ``Runner``. The
-ASGI edge brings a ``Pool``: synchronous code goes to a worker thread. The Django view brings ``INLINE``: nothing
-waits, so the coroutine runs from start to end in one ``send`` (``run_inline``) and needs no event loop.
+ASGI edge brings a ``Pool`` of worker threads. The Django view brings ``INLINE``: nothing waits, so that the coroutine
+runs from start to end in one ``send`` (``run_inline``).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from queue import SimpleQueue
 from types import TracebackType
@@ -214,8 +214,7 @@ class Pool:
         try:
             return await function(**keywords)
         except Error:
-            # Django's async ORM works in a thread of asgiref's. Django closes what broke there when a request begins or
-            # ends, and at this edge none does: without this the thread would fail for ever once its connection is dead.
+            # Django's async ORM has a thread of asgiref's, whose dead connection only Django's requests would close.
             await sync_to_async(refresh_connections)(0.0)
             raise
 
@@ -294,17 +293,15 @@ def shared_pool() -> Pool:
 
 @cache
 def free_pool() -> Pool:
-    """One thread for what every call may have to wait for. No code of a site runs in it: it waits for no tool."""
+    """One thread for what every call may wait for: no code of a site runs in it."""
     return Pool(1)
 
 
 def on_event_loop() -> bool:
     """Whether the calling thread runs an event loop, so that nothing may block it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    with suppress(RuntimeError):
+        return bool(asyncio.get_running_loop())
+    return False
 
 
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:
@@ -319,7 +316,7 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
     if own.vendor == "unknown":
         return function()
-    late = own.execute_wrapper(_LateBegin()) if own.vendor == "sqlite" else nullcontext()
+    late = _LateBegin().on(own) if own.vendor == "sqlite" else nullcontext()
     begun: Any = transaction.atomic()
     if context is not None:
         begun = context.transaction = Transaction()
@@ -348,6 +345,15 @@ class _LateBegin:
     """
 
     _begin: str | None = None
+
+    @contextmanager
+    def on(self, database: BaseDatabaseWrapper) -> Iterator[None]:
+        """``execute_wrapper``, but that takes away the last: a site may add one when the connection is made."""
+        database.execute_wrappers.append(self)
+        try:
+            yield
+        finally:
+            database.execute_wrappers.remove(self)
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith("BEGIN"):

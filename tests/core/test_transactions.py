@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connections, transaction
+from django.db.backends.signals import connection_created
 from django.db.backends.sqlite3.base import DatabaseWrapper
 
-from django_mcp.core.concurrency import Transaction, in_transaction
+from django_mcp.core.concurrency import Transaction, _LateBegin, in_transaction
 
 
 class Holder:
@@ -138,3 +139,27 @@ def test_a_transaction_is_begun_once(files: tuple[Any, Any]) -> None:
     in_transaction(lambda: "nothing")
 
     assert [each.partition(" ")[0] for each in seen] == ["BEGIN", "INSERT", "INSERT", "COMMIT"]
+
+
+def test_what_a_site_puts_around_statements_when_a_connection_is_made_stays_and_ours_goes(
+    files: tuple[Any, Any],
+) -> None:
+    ours, other = files
+    ours.close()  # so that it is made anew when the tool's transaction begins
+
+    def site(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        return execute(sql, params, many, context)
+
+    def put(connection: Any, **_: Any) -> None:
+        connection.execute_wrappers.append(site)
+
+    connection_created.connect(put)
+    try:
+        in_transaction(lambda: write(ours, "in it"))
+    finally:
+        connection_created.disconnect(put)
+    assert ours.execute_wrappers[-1] is site
+    assert not any(isinstance(each, _LateBegin) for each in ours.execute_wrappers)
+    write(ours, "after it")
+    write(other, "by another")
+    assert notes(other) == ["in it", "after it", "by another"]
