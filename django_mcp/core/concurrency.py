@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from queue import SimpleQueue
 from types import TracebackType
@@ -316,12 +316,14 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
     if own.vendor == "unknown":
         return function()
-    late = _LateBegin().on(own) if own.vendor == "sqlite" else nullcontext()
+    late = _LateBegin() if own.vendor == "sqlite" else None
+    if late is not None:
+        own.execute_wrappers.append(late)
     begun: Any = transaction.atomic()
     if context is not None:
         begun = context.transaction = Transaction()
     try:
-        with late, begun:
+        with begun:
             before = own.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
             value = function()
             caught = own.rollback_exc  # type: ignore[attr-defined]
@@ -333,6 +335,8 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
                 )
             return value
     finally:
+        if late is not None:  # by name: a site may have added its own when the connection was made
+            own.execute_wrappers.remove(late)
         if context is not None:
             context.transaction = None
 
@@ -345,15 +349,6 @@ class _LateBegin:
     """
 
     _begin: str | None = None
-
-    @contextmanager
-    def on(self, database: BaseDatabaseWrapper) -> Iterator[None]:
-        """``execute_wrapper``, but that takes away the last: a site may add one when the connection is made."""
-        database.execute_wrappers.append(self)
-        try:
-            yield
-        finally:
-            database.execute_wrappers.remove(self)
 
     def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
         if sql.startswith("BEGIN"):
