@@ -61,6 +61,9 @@ class Gate:
         await asyncio.gather(*through, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it was shut while somebody was on the doorstep
+            writer.close()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._through.add(task)
