@@ -39,7 +39,8 @@ _current: ContextVar[Count | None] = ContextVar("django_mcp_queries", default=No
 def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
     """For ``execute_wrappers``."""
     count = _current.get()
-    if count is not None:
+    # SQLite's way to begin a transaction passes here; other drivers begin theirs by themselves, unseen.
+    if count is not None and not (isinstance(sql, str) and sql.startswith("BEGIN")):
         count.value += 1
     return execute(sql, params, many, context)
 

@@ -13,20 +13,22 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
+from operator import attrgetter
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import Atomic
 
 from django_mcp.conf import settings
 from django_mcp.core.connections import refresh_connections
+from django_mcp.core.transactions import Transaction
 
 T = TypeVar("T")
 
@@ -240,13 +242,13 @@ class Pool:
                 thread.start()
 
     def _work(self) -> None:
-        idle_since = looked_at = time.monotonic()
+        idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
         while (job := self._jobs.get()) is not None:
             function, context, future, mailbox = job
             started = time.monotonic()
             try:
-                if not known or started - looked_at > LOOK_SECONDS or any(each.errors_occurred for each in known):
+                if not known or started - looked_at > LOOK_SECONDS or any(map(had_error, known)):
                     known = refresh_connections(started - idle_since)
                     looked_at = started
                 value = context.run(function)
@@ -273,18 +275,6 @@ def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     return task
 
 
-async def surely(runner: Runner, function: Callable[[], T]) -> T:
-    """Call it off the event loop, to its end even if the calling task is cancelled meanwhile."""
-    if runner.is_inline:
-        return await runner.sync(function)
-    calling = detached(runner.sync(function))
-    try:
-        return await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        await asyncio.wait([calling])
-        raise
-
-
 @cache
 def shared_pool() -> Pool:
     """The pool of this process, ``DJANGO_MCP["THREADS"]`` wide."""
@@ -299,9 +289,11 @@ def free_pool() -> Pool:
 
 def on_event_loop() -> bool:
     """Whether the calling thread runs an event loop, so that nothing may block it."""
-    with suppress(RuntimeError):
-        return bool(asyncio.get_running_loop())
-    return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:
@@ -316,12 +308,9 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
     if own.vendor == "unknown":
         return function()
-    late = _LateBegin() if own.vendor == "sqlite" else None
-    if late is not None:
-        own.execute_wrappers.append(late)
-    begun: Any = transaction.atomic()
+    begun: Any = LateAtomic(own) if own.vendor == "sqlite" else transaction.atomic()
     if context is not None:
-        begun = context.transaction = Transaction()
+        begun = context.transaction = Transaction(begun)
     try:
         with begun:
             before = own.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
@@ -335,61 +324,66 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
                 )
             return value
     finally:
-        if late is not None:  # by name: a site may have added its own when the connection was made
-            own.execute_wrappers.remove(late)
         if context is not None:
             context.transaction = None
 
 
-class _LateBegin:
-    """Keeps ``BEGIN`` back until something else is executed.
+class LateAtomic(Atomic):
+    """``atomic()`` on SQLite, which asks nothing of the database until somebody does.
 
     SQLite has one lock for all who write, which is taken when a transaction begins, and so for nothing by a tool that
-    asks the database for nothing. PostgreSQL's driver waits by itself.
+    asks the database for nothing; and to begin and end one in vain costs more than such a tool. To all code within, it
+    is a block like any other. Other databases begin late by themselves.
     """
 
-    _begin: str | None = None
-
-    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        if sql.startswith("BEGIN"):
-            self._begin = sql
-            return None
-        if self._begin is not None:
-            database = context["connection"]
-            # It stays due where it fails: without a transaction nothing may be executed that could not be rolled back.
-            with database.wrap_database_errors:
-                database.connection.execute(self._begin)
-            self._begin = None
-        return execute(sql, params, many, context)
-
-
-class Transaction:
-    """``atomic()`` that can be committed in between and begun anew."""
+    def __init__(self, database: Any) -> None:
+        super().__init__(database.alias, savepoint=True, durable=False)
+        self._database = database
+        self._is_due = False
 
     def __enter__(self) -> None:
-        """Begin."""
-        self._atomic = transaction.atomic()
-        self._atomic.__enter__()
-        self._depth = len(connection.savepoint_ids)
+        """Be a block that is to begin; a savepoint inside of another one."""
+        database = self._database
+        if database.connection is None:
+            database.ensure_connection()
+        if database.in_atomic_block or not database.autocommit:
+            super().__enter__()
+            return
+        # As Atomic does, but for the statement.
+        database.commit_on_exit, database.needs_rollback = True, False
+        database.autocommit, database.in_atomic_block = False, True
+        database.atomic_blocks.append(self)
+        database.execute_wrappers.append(self._begin)
+        self._is_due = True
+
+    def _begin(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        """For ``execute_wrappers``."""
+        wrappers = self._database.execute_wrappers
+        place = wrappers.index(self._begin)  # a site may have added its own
+        del wrappers[place]
+        try:
+            self._database._start_transaction_under_autocommit()  # noqa: SLF001 - what Atomic would have called
+        except BaseException:
+            wrappers.insert(place, self._begin)  # still due: nothing is to be written that could not be taken back
+            raise
+        self._is_due = False
+        return execute(sql, params, many, context)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Commit, or roll back where there was an error."""
-        self._atomic.__exit__(kind, error, traceback)
-
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        """Commit what was done so far, and begin a new transaction afterwards.
-
-        Raises:
-            RuntimeError: a transaction that is not ours is open inside.
-        """
-        if len(connection.savepoint_ids) != self._depth:
-            msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
-            raise RuntimeError(msg)
-        self._atomic.__exit__(None, None, None)
-        try:
-            yield
-        finally:
-            self.__enter__()
+        """Commit, or roll back where there was an error; where nothing was begun, there is nothing to end."""
+        database = self._database
+        if self._is_due:
+            self._is_due = False
+            database.execute_wrappers.remove(self._begin)
+            if not database.closed_in_transaction:
+                database.atomic_blocks.pop()
+                database.autocommit, database.in_atomic_block = True, False
+                failed, database.needs_rollback = kind is not None or database.needs_rollback, False
+                if failed:
+                    database.run_on_commit = []
+                elif database.run_on_commit:
+                    database.run_and_clear_commit_hooks()
+                return
+        super().__exit__(kind, error, traceback)

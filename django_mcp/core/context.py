@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from django.utils.translation import get_language_from_request
 
 from django_mcp.core.channel import LEVELS, Cancelled, Channel, is_wanted
-from django_mcp.core.concurrency import INLINE, Runner, Transaction, aside, on_event_loop
+from django_mcp.core.concurrency import INLINE, Runner, aside, on_event_loop
 from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.principal import Principal
 from django_mcp.core.questions import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from django_mcp.core.policies import Admission
     from django_mcp.core.registry import MCPServer
     from django_mcp.core.running import Conduct
+    from django_mcp.core.transactions import Transaction
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -218,8 +219,7 @@ class Context:
         ):
             return
         dialogue.progress = progress
-        optional = {"total": total, "message": message}
-        given = {key: value for key, value in optional.items() if value is not None}
+        given = {key: value for key, value in (("total", total), ("message", message)) if value is not None}
         self.channel.notify("notifications/progress", {"progressToken": token, "progress": progress, **given})
 
     def log(self, level: str, data: Any, *, logger: str | None = None) -> None:

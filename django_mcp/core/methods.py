@@ -11,7 +11,7 @@ from django_mcp.conf import settings
 from django_mcp.core import discovery, rates
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.completion import complete
-from django_mcp.core.concurrency import in_transaction, surely
+from django_mcp.core.concurrency import in_transaction
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
@@ -23,7 +23,7 @@ from django_mcp.core.permissions import find_rule, look_for, may_use
 from django_mcp.core.policies import Admission, Decision, book
 from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
-from django_mcp.core.running import conducted
+from django_mcp.core.running import conducted, surely
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.prompt import strings_only
 from django_mcp.primitives.schema import ArgumentError

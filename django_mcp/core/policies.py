@@ -158,6 +158,7 @@ class Book:
         self.due = NEVER
         self.is_read = False
         self._expired = 0
+        self._retry = self._say_again = 0.0
         self._lock = threading.Lock()
 
     @property
@@ -168,6 +169,7 @@ class Book:
     def expire(self) -> None:
         """Look again before the next call, even where somebody looks just now."""
         self._expired += 1
+        self._retry = 0.0
         self.due = NEVER if self.renew is None else 0.0
 
     async def refresh(self, runner: "Runner") -> None:
@@ -183,6 +185,8 @@ class Book:
         """
         with self._lock:
             if self.renew is not None and self.due <= monotonic():
+                if self._retry > monotonic():  # nobody is let through meanwhile, but not everybody has to try
+                    raise unknown()
                 self._look(self.renew)
 
     def _look(self, renew: Callable[[], float]) -> None:
@@ -191,8 +195,11 @@ class Book:
             due = monotonic() + renew()
         except Exception as error:
             if not self.is_read:
-                logger.exception("the policies of tools cannot be read; were all migrations run?")
-                raise InternalError("Something went wrong on the server.") from None
+                if self._say_again <= monotonic():
+                    self._say_again = monotonic() + SAY_SECONDS
+                    logger.exception("the policies of tools cannot be read; were all migrations run?")
+                self._retry = monotonic() + RETRY_SECONDS
+                raise unknown() from None
             logger.warning("the policies of tools cannot be read, so those known before count: %s", error)
             self.due = monotonic() + RETRY_SECONDS
         else:
@@ -200,8 +207,15 @@ class Book:
             self.due = due if self._expired == expired else 0.0
 
 
+def unknown() -> InternalError:
+    """Nobody knows what was decided, so nothing is run."""
+    return InternalError("Something went wrong on the server.")
+
+
 NEVER = float("inf")
 RETRY_SECONDS = 0.5
 """After how long the database is asked again that could not be read."""
+SAY_SECONDS = 10.0
+"""How often the log says so."""
 
 book = Book()

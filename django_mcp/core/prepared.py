@@ -43,7 +43,7 @@ class _Hole(NamedTuple):
 
 
 class Prepared:
-    """Finds one row, with rows that it points to.
+    """Finds rows, with rows that they point to.
 
     Args:
         build: a queryset, from the values by name that vary. It is called once for each connection, with stand-ins.
@@ -68,6 +68,11 @@ class Prepared:
         Raises:
             DatabaseError, InterfaceError: the database could not tell.
         """
+        found = self.all(**values)
+        return found[0] if found else None
+
+    def all(self, **values: Any) -> list[Any]:
+        """All rows. One query; see ``first``."""
         statement = self._statement()
         ops = statement.connection.ops
         given = {
@@ -77,11 +82,10 @@ class Prepared:
         parameters = [given[each.name] if type(each) is _Hole else each for each in statement.parameters]
         with statement.connection.cursor() as cursor:
             cursor.execute(statement.sql, parameters)
-            row = cursor.fetchone()
-        if row is None:
-            return None
-        (row,) = statement.compiler.apply_converters([row], statement.converters)
-        return _instance(row, statement)
+            rows = cursor.fetchall()
+        if rows:
+            rows = statement.compiler.apply_converters(rows, statement.converters)
+        return [_instance(row, statement) for row in rows]
 
     def _statement(self) -> _Statement:
         """That of this thread's connection: other threads have connections of their own."""

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import surely
+from django_mcp.core.concurrency import Runner, detached
 from django_mcp.core.deadlines import Deadline, DeadlineExceeded, answered_in_time, cancelled_in_time
 from django_mcp.core.limits import busy, took_too_long
 from django_mcp.core.repeats import repeat_of
@@ -180,6 +180,18 @@ class Conduct:
     def _give_back_slot(self) -> None:
         if self._slots is not None:
             self._slots.give_back()
+
+
+async def surely(runner: Runner, function: Callable[[], T]) -> T:
+    """Call it off the event loop, to its end even if the calling task is cancelled meanwhile."""
+    if runner.is_inline:
+        return await runner.sync(function)
+    calling = detached(runner.sync(function))
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        await asyncio.wait([calling])
+        raise
 
 
 _slots: WeakKeyDictionary[Tool, Slots] = WeakKeyDictionary()

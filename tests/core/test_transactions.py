@@ -9,7 +9,8 @@ from django.db import OperationalError, connections, transaction
 from django.db.backends.signals import connection_created
 from django.db.backends.sqlite3.base import DatabaseWrapper
 
-from django_mcp.core.concurrency import Transaction, _LateBegin, in_transaction
+from django_mcp.core.concurrency import in_transaction
+from django_mcp.core.transactions import Transaction
 
 
 class Holder:
@@ -113,6 +114,27 @@ def test_without_the_lock_nothing_is_written_that_could_not_be_taken_back(files:
     assert notes(ours) == []
 
 
+def test_a_site_s_own_wrapper_around_what_failed_to_begin_goes_and_ours_stays(files: tuple[Any, Any]) -> None:
+    ours, other = files
+
+    def site(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        return execute(sql, params, many, context)
+
+    def insist() -> None:
+        with ours.execute_wrapper(site), pytest.raises(OperationalError, match="locked"):
+            write(ours, "too early")
+        assert site not in ours.execute_wrappers
+        other.connection.rollback()
+        write(ours, "in time")
+        raise ValueError
+
+    other.connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+        in_transaction(insist)
+    assert notes(ours) == []
+    assert ours.execute_wrappers == []
+
+
 def test_what_was_committed_in_between_stays(files: tuple[Any, Any]) -> None:
     ours, other = files
     holder = Holder()
@@ -159,7 +181,113 @@ def test_what_a_site_puts_around_statements_when_a_connection_is_made_stays_and_
     finally:
         connection_created.disconnect(put)
     assert ours.execute_wrappers[-1] is site
-    assert not any(isinstance(each, _LateBegin) for each in ours.execute_wrappers)
+    assert "_begin" not in {each.__name__ for each in ours.execute_wrappers}
     write(ours, "after it")
     write(other, "by another")
     assert notes(other) == ["in it", "after it", "by another"]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_waits_for_its_commit_is_done_after_it(files: tuple[Any, Any], writes: bool) -> None:
+    ours, _ = files
+    seen: list[Any] = []
+
+    def work() -> None:
+        if writes:
+            write(ours, "it")
+        transaction.on_commit(lambda: seen.append((ours.in_atomic_block, ours.get_autocommit(), notes(ours))))
+        assert seen == []
+
+    in_transaction(work)
+    assert seen == [(False, True, ["it"] if writes else [])]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+@pytest.mark.parametrize("marked", [True, False])
+def test_what_waits_for_a_commit_that_does_not_come_is_not_done(
+    files: tuple[Any, Any], writes: bool, marked: bool
+) -> None:
+    ours, _ = files
+    seen: list[str] = []
+
+    def fail() -> None:
+        if writes:
+            write(ours, "it")
+        transaction.on_commit(lambda: seen.append("of the first"))
+        if not marked:
+            raise ValueError
+        transaction.set_rollback(True)
+
+    if marked:
+        in_transaction(fail)
+    else:
+        with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+            in_transaction(fail)
+    in_transaction(lambda: transaction.on_commit(lambda: seen.append("of the second")))
+    assert seen == ["of the second"]
+    assert notes(ours) == []
+    write(ours, "on its own")
+    assert notes(files[1]) == ["on its own"]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_connection_that_a_tool_closes_is_made_anew(files: tuple[Any, Any], writes: bool) -> None:
+    ours, _ = files
+
+    def close() -> None:
+        if writes:
+            write(ours, "lost with it")
+        ours.close()
+
+    in_transaction(close)
+    in_transaction(lambda: write(ours, "on a new one"))
+    assert notes(ours) == ["on a new one"]
+    assert ours.execute_wrappers == []
+
+
+def test_inside_of_another_block_it_is_a_savepoint(files: tuple[Any, Any]) -> None:
+    ours, _ = files
+
+    def fail() -> None:
+        write(ours, "inner")
+        raise ValueError
+
+    with transaction.atomic():
+        write(ours, "outer")
+        with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+            in_transaction(fail)
+    assert notes(ours) == ["outer"]
+
+
+def test_whoever_begins_transactions_by_hand_goes_on_doing_so(files: tuple[Any, Any]) -> None:
+    ours, other = files
+    ours.set_autocommit(False)
+    ours.cursor().execute("BEGIN")
+    in_transaction(lambda: write(ours, "by hand"))
+    assert not ours.get_autocommit()
+    assert notes(other) == []
+    ours.commit()
+    ours.set_autocommit(True)
+    assert notes(other) == ["by hand"]
+
+
+def test_only_one_block_that_must_be_the_outermost_is_refused_inside(files: tuple[Any, Any]) -> None:
+    def durable() -> None:
+        with pytest.raises(RuntimeError, match="durable"), transaction.atomic(durable=True):
+            raise AssertionError
+
+    in_transaction(durable)
+
+
+def test_to_all_code_within_it_is_a_block_like_any_other(files: tuple[Any, Any]) -> None:
+    ours, _ = files
+    state = ("in_atomic_block", "autocommit", "commit_on_exit", "needs_rollback", "savepoint_ids")
+
+    def looked() -> list[Any]:
+        return [getattr(ours, name) for name in state] + [len(ours.atomic_blocks)]
+
+    with transaction.atomic():
+        inside = looked()
+    outside = looked()
+    assert in_transaction(looked) == inside
+    assert looked() == outside

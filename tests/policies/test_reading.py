@@ -15,6 +15,7 @@ from django_mcp.core.policies import Book, book
 from django_mcp.models import Event, ToolPolicy
 from django_mcp.policies import reading
 from django_mcp.policies.deciding import decide
+from django_mcp.protocol.errors import InternalError
 from tests.clients import MODERN, Client
 from tests.policies.conftest import tool_of
 
@@ -152,6 +153,35 @@ def test_where_decisions_cannot_be_read_those_known_before_count(
     caplog.clear()
     assert caller.call("look").text == "looked"
     assert not caplog.records, "it is not tried again with every call"
+
+
+def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    book, looks = Book(), []
+
+    def renew() -> float:
+        looks.append(clock.now)
+        if len(looks) < 4:
+            raise OperationalError("the database is away")
+        return 100.0
+
+    def refused() -> int:
+        with pytest.raises(InternalError):
+            book.bring_up_to_date()
+        return len([each for each in caplog.records if "cannot be read" in each.getMessage()])
+
+    book.renew = renew
+    book.expire()
+    assert [refused() for _ in range(50)] == [1] * 50
+    assert len(looks) == 1
+    clock.now += core.RETRY_SECONDS
+    assert refused() == 1
+    clock.now += core.SAY_SECONDS + 0.1
+    assert refused() == 2
+    clock.now += core.RETRY_SECONDS
+    book.bring_up_to_date()
+    assert len(looks) == 4
 
 
 def test_before_decisions_were_read_no_call_is_let_through(caller: Client, away: Any, monkeypatch: Any) -> None:
