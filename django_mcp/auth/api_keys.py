@@ -1,8 +1,10 @@
 """``APIKeys``: callers who send an API key. One query, and every few minutes one more."""
 
 import logging
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 PARAMETER = "api_key"
 """Its name in a URL's query."""
+MOST_TOGETHER = 32
+"""Keys in one query."""
 USED_EVERY = timedelta(minutes=5)
 """How exact ``last_used`` is."""
 
@@ -37,6 +41,8 @@ class APIKeys(Authenticator):
     looked at.
     """
 
+    most_together = MOST_TOGETHER
+
     @sensitive_variables()
     def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
         """The user of a key that opens this endpoint.
@@ -44,12 +50,22 @@ class APIKeys(Authenticator):
         Raises:
             InvalidToken: whatever is wrong with it, or there are several.
         """
-        keys = keys_in(head)
-        if not keys:
-            return None
-        row = find_key(keys[0]) if len(keys) == 1 and is_well_formed(keys[0]) else None
+        (found,) = self.authenticate_together([head], server)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    @sensitive_variables()
+    def authenticate_together(self, heads: Sequence[Head], server: MCPServer) -> Sequence[Principal | Exception | None]:
+        """The users of keys that open this endpoint. One query for all."""
+        sent = [keys_in(head) for head in heads]
+        wanted = {keys[0] for keys in sent if len(keys) == 1 and is_well_formed(keys[0])}
+        rows = find_keys(wanted)
+        return [self._caller(rows.get(keys[0]) if len(keys) == 1 else None, server) if keys else None for keys in sent]
+
+    def _caller(self, row: "APIKey | None", server: MCPServer) -> Principal | InvalidToken:
         if row is None or not row.user.is_active or server.name not in row.endpoints:
-            raise InvalidToken
+            return InvalidToken()
         note_use(row)
         return Principal(
             kind="api_key",
@@ -87,17 +103,31 @@ def keys_in_query(query: str) -> list[str]:
 @sensitive_variables("key")
 def find_key(key: str) -> "APIKey | None":
     """The row of a key that is neither revoked nor expired, and its user. One query."""
-    found: APIKey | None = _LIVE.first(key_hash=hash_of(key), now=timezone.now())
-    return found
+    return find_keys([key]).get(key)
 
 
-def _live(key_hash: str, now: datetime) -> "QuerySet[APIKey]":
+@sensitive_variables()
+def find_keys(keys: Collection[str]) -> "dict[str, APIKey]":
+    """The rows of those that are neither revoked nor expired, and their users, by key. One query, or none for none."""
+    if not keys:
+        return {}
+    hashes = {hash_of(key): key for key in keys}
+    given = list(hashes)
+    size = 1 << (len(given) - 1).bit_length()  # few sizes, so that few statements have to be put together
+    given += given[-1:] * (size - len(given))
+    named = {f"hash_{place}": each for place, each in enumerate(given)}
+    return {hashes[row.key_hash]: row for row in _prepared(size).all(now=timezone.now(), **named)}
+
+
+def _live(now: datetime, **hashes: str) -> "QuerySet[APIKey]":
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
-    return APIKey.objects.filter(key_hash=key_hash, revoked=None, expires__gt=now)
+    return APIKey.objects.filter(key_hash__in=list(hashes.values()), revoked=None, expires__gt=now)
 
 
-_LIVE = Prepared(_live, related=["user"], key_hash=str, now=datetime)
+@cache
+def _prepared(size: int) -> Prepared:
+    return Prepared(_live, related=["user"], now=datetime, **{f"hash_{place}": str for place in range(size)})
 
 
 def note_use(row: "APIKey") -> None:

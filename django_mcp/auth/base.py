@@ -67,9 +67,19 @@ class Authenticator:
     Attributes:
         blocking: whether ``authenticate`` may touch the database or the network. The ASGI edge calls it in a
             worker thread then.
+        most_together: how many requests with different credentials ``authenticate_together`` takes.
     """
 
     blocking: bool = True
+    most_together: int = 1
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """What a class says of its ``authenticate`` need not be true of one that a subclass puts in its place."""
+        super().__init_subclass__(**keywords)
+        if _place(cls, "shown") > _place(cls, "authenticate"):
+            cls.shown = Authenticator.shown  # type: ignore[method-assign]
+        if _place(cls, "authenticate_together") > _place(cls, "authenticate"):
+            cls.most_together = 1
 
     def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
         """The caller; None where the request holds nothing for this authenticator, so that the next one is asked.
@@ -83,16 +93,30 @@ class Authenticator:
     def shown(self, head: Head) -> Hashable | None:  # noqa: ARG002
         """All that ``authenticate`` looks at in a request, so that one lookup does for requests that come together.
 
-        None, as by default, for what cannot be told: then each request is looked at for itself.
+        Empty, as ``""`` and ``()`` are, where it holds nothing for this authenticator, which is not asked then. None,
+        as by default, for what cannot be told: then each request is looked at for itself.
 
         Raises:
             InvalidToken: what it holds is not good.
         """
         return None
 
+    def authenticate_together(self, heads: Sequence[Head], server: MCPServer) -> Sequence[Principal | Exception | None]:
+        """Callers of requests that come together, of which no two have the same ``shown``.
+
+        For each what ``authenticate`` gives, or the exception that it raises. It should take hardly longer than one of
+        them, for all wait for it; only called where ``most_together`` is more than 1.
+        """
+        raise NotImplementedError
+
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """Issuers whose tokens it takes, for the protected resource metadata (RFC 9728, section 2)."""
         return ()
+
+
+def _place(kind: type, name: str) -> int:
+    """How far up among its bases a class has a method from."""
+    return next(place for place, each in enumerate(kind.__mro__) if name in vars(each))
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

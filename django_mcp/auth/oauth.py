@@ -63,7 +63,9 @@ class OAuth(Authenticator):
     def shown(self, head: Head) -> str | None:
         """The token, where nothing else decides."""
         token = bearer(head.headers)
-        return "" if token is None else token if _decides_alone() else None
+        if token is None or is_key(token):
+            return ""
+        return token if _decides_alone() else None
 
     def authorization_servers(self, server: MCPServer) -> Sequence[str]:  # noqa: ARG002
         """This site; without an address it is none, which a system check says (``django_mcp.E010``)."""

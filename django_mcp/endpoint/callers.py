@@ -5,18 +5,18 @@ client needs to do better (2026-07-28, Authorization, Error Handling).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import InterfaceError, OperationalError
 
 from django_mcp.auth import challenges
 from django_mcp.auth.api_keys import keys_in_query
-from django_mcp.auth.base import AuthorizationServerAway, Head, InvalidToken, authenticators, bearer
+from django_mcp.auth.base import Authenticator, AuthorizationServerAway, Head, InvalidToken, authenticators, bearer
 from django_mcp.conf import settings
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import Runner
+from django_mcp.core.concurrency import Pool, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.methods import named
 from django_mcp.core.permissions import Right, find_right
@@ -24,7 +24,7 @@ from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
-from django_mcp.endpoint.lookups import look_up
+from django_mcp.endpoint.lookups import Outcome, lookups
 from django_mcp.endpoint.messages import Refusal
 
 logger = logging.getLogger("django_mcp")
@@ -45,9 +45,7 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
             raise Refusal(400, "Send one credential: either Authorization or an API key, not both.")
         for authenticator in authenticators(server):
             if authenticator.blocking or server.user_passes_test is not None:
-                shown = authenticator.shown(head)
-                key = None if shown is None else (authenticator, server, head.host, shown)
-                principal = await look_up(runner, key, partial(_recognise, authenticator, head, server))
+                principal = await _look_up(authenticator, head, server, runner)
             else:
                 principal = authenticator.authenticate(head, server)
             if principal is not None:
@@ -75,9 +73,42 @@ def _away(error: Exception) -> Refusal:
     return Refusal(503, "It cannot be told just now who is calling. Try again later.", headers)
 
 
-def _recognise(authenticator: Any, head: Head, server: MCPServer) -> Principal | None:
+class _Asked(NamedTuple):
+    """What an authenticator looks at in a request."""
+
+    host: str
+    shown: Hashable
+
+    def __repr__(self) -> str:
+        """Without the credential: error reports show what variables are called."""
+        return f"_Asked({self.host})"
+
+
+async def _look_up(authenticator: Authenticator, head: Head, server: MCPServer, runner: Runner) -> Principal | None:
+    shown = authenticator.shown(head)
+    if shown is not None and not shown:  # it holds nothing for this one, and a thread need not say so
+        return None
+    if shown is None or not isinstance(runner, Pool):
+        return await runner.sync(partial(_recognise, authenticator, head, server))
+    asked = _Asked(head.host, shown)
+    most = 1 if server.user_passes_test is not None else authenticator.most_together
+    group = (authenticator, server) if most > 1 else (authenticator, server, asked)
+    return await lookups.find(runner, group, asked, head, partial(_recognise_all, authenticator, server), most)
+
+
+def _recognise_all(authenticator: Authenticator, server: MCPServer, heads: Sequence[Head]) -> Sequence[Outcome]:
+    """``_recognise`` for requests that come together."""
+    if len(heads) > 1:
+        return authenticator.authenticate_together(heads, server)
+    try:
+        return [_recognise(authenticator, heads[0], server)]
+    except Exception as error:  # noqa: BLE001 - it belongs to who asked
+        return [error]
+
+
+def _recognise(authenticator: Authenticator, head: Head, server: MCPServer) -> Principal | None:
     """In one hop: who it is, and whether the endpoint is for them."""
-    principal: Principal | None = authenticator.authenticate(head, server)
+    principal = authenticator.authenticate(head, server)
     if principal is not None and server.user_passes_test is not None and not server.user_passes_test(principal.user):
         raise InvalidToken
     return principal

@@ -5,6 +5,7 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -79,7 +80,8 @@ class Endpoint:
             if head.method != "POST":
                 return Admission(self, head, principal, cors, Accepts(json=True, events=True), runner)
             check_size(head.headers.get("content-length", ""))
-            return Admission(self, head, principal, cors, accepts(head.headers), runner)
+            kinds = accepts(head.headers.get("content-type", ""), head.headers.get("accept", "*/*"))
+            return Admission(self, head, principal, cors, kinds, runner)
         except Refusal as refusal:
             if refusal.is_of_caller:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
@@ -194,7 +196,8 @@ def _too_large() -> Refusal:
     return Refusal(413, f"The body is larger than {settings.MAX_BODY_BYTES} bytes.", [("Connection", "close")])
 
 
-def accepts(headers: Mapping[str, str]) -> Accepts:
+@lru_cache(maxsize=64)
+def accepts(content_type: str, accept: str) -> Accepts:
     """Check the media types of a POST; tell what the client takes.
 
     Real clients send ``Accept: */*``, only JSON, or nothing; the specification's pair is not insisted on, but a
@@ -203,11 +206,10 @@ def accepts(headers: Mapping[str, str]) -> Accepts:
     Raises:
         Refusal: 415 or 406.
     """
-    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = content_type.partition(";")[0].strip().lower()
     if content_type != JSON:
         given = content_type[:100] or "none"
         raise Refusal(415, f"Content-Type must be application/json, not {given}.")
-    accept = headers.get("accept", "*/*")
     json, events = JSON in accept or "*/*" in accept, EVENTS in accept
     if json:
         return Accepts(json=True, events=events)

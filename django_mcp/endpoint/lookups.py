@@ -1,4 +1,5 @@
-"""Looking up callers, once for requests that come together with the same credential.
+"""Looking up callers, once for requests that come together: with the same credential, or where an authenticator can,
+with different ones.
 
 Nobody is given what was looked up before they came: a request that comes while a lookup is under way waits for the
 next, which it shares with all who wait as well. So a credential that was revoked opens nothing from then on.
@@ -7,100 +8,108 @@ next, which it shares with all who wait as well. So a credential that was revoke
 import asyncio
 import contextvars
 import copy
-import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from django_mcp.core.concurrency import Pool, Runner
+from django_mcp.auth.base import Head
+from django_mcp.core.concurrency import Pool
 from django_mcp.core.principal import Principal
 
-Find = Callable[[], Principal | None]
-_Found = asyncio.Future[Principal | None]
+Outcome = Principal | Exception | None
+"""What came of one request: its caller, what to raise, or that it holds nothing."""
+Find = Callable[[Sequence[Head]], Sequence[Outcome]]
 
 
 class _Request(NamedTuple):
-    """One that waits for the next lookup."""
+    """One that waits for its caller to be found."""
 
+    asked: Hashable
+    head: Head
     find: Find
-    found: _Found
+    found: asyncio.Future[Principal | None]
     context: contextvars.Context
 
 
 class Lookups:
-    """Those of one event loop, on which all of this runs but ``find`` functions."""
+    """Those of each event loop for itself; all of this runs on the loop but ``find`` functions."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, list[_Request]] = {}
 
-    async def find(self, pool: Pool, key: Hashable, find: Find) -> Principal | None:
-        """What *find* gives.
+    async def find(
+        self, pool: Pool, group: Hashable, asked: Hashable, head: Head, find: Find, most: int = 1
+    ) -> Principal | None:
+        """The caller of a request.
 
         Args:
-            pool: of worker threads, the same for all who use a key.
-            key: stands for all that *find* looks at: where two are equal, their results are.
-            find: may block.
+            pool: of worker threads, the same for all of a group.
+            group: requests of which one lookup is under way at a time.
+            asked: stands for all that *find* looks at in *head*: where two are equal, their outcomes are.
+            head: of the request.
+            find: may block; takes heads of which no two ask the same, and gives their outcomes.
+            most: how many of them.
 
         Raises:
-            Exception: what *find* raises.
+            Exception: what came of it.
         """
-        waiting = self._waiting.get(key)
+        loop = asyncio.get_running_loop()
+        group = loop, group
+        request = _Request(asked, head, find, loop.create_future(), contextvars.copy_context())
+        waiting = self._waiting.get(group)
         if waiting is None:
-            self._waiting[key] = []
-            return await self._look(pool, key, find, ())
-        request = _Request(find, asyncio.get_running_loop().create_future(), contextvars.copy_context())
-        waiting.append(request)
+            self._waiting[group] = []
+            self._look(pool, group, most, [request])
+        else:
+            waiting.append(request)
         return await request.found
 
-    def _look(self, pool: Pool, key: Hashable, find: Find, sharing: Sequence[_Request]) -> _Found:
-        looking = pool.submit(find)
-        looking.add_done_callback(partial(self._done, pool, key, sharing))
-        return looking
+    def _look(self, pool: Pool, group: Hashable, most: int, requests: Sequence[_Request]) -> None:
+        heads = {each.asked: each.head for each in requests}
+        looking = pool.submit(partial(requests[0].find, list(heads.values())))
+        looking.add_done_callback(partial(self._done, pool, group, most, requests, list(heads)))
 
-    def _done(self, pool: Pool, key: Hashable, sharing: Sequence[_Request], looking: _Found) -> None:
+    def _done(
+        self,
+        pool: Pool,
+        group: Hashable,
+        most: int,
+        requests: Sequence[_Request],
+        asked: Sequence[Hashable],
+        looking: "asyncio.Future[Sequence[Outcome]]",
+    ) -> None:
         """Hand over what was found, and look again for those who came meanwhile."""
-        if sharing:
-            _hand_over(looking, [each.found for each in sharing if not each.found.done()])
-        waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
+        _hand_over(requests, asked, looking)
+        waiting = [each for each in self._waiting.pop(group) if not each.found.done()]
         if waiting:
-            self._waiting[key] = []
-            first = waiting[0]
-            first.context.run(self._look, pool, key, first.find, waiting)
+            first = {each.asked for each in waiting[:most]}
+            taken = [each for each in waiting if each.asked in first]
+            self._waiting[group] = [each for each in waiting if each.asked not in first]
+            waiting[0].context.run(self._look, pool, group, most, taken)
 
 
-def _hand_over(looking: _Found, waiting: Sequence[_Found]) -> None:
-    if (error := looking.exception()) is not None:
-        for each in waiting:
-            each.set_exception(error)
-        return
-    principal = looking.result()
-    for place, each in enumerate(waiting):
+def _hand_over(
+    requests: Sequence[_Request], asked: Sequence[Hashable], looking: "asyncio.Future[Sequence[Outcome]]"
+) -> None:
+    error = looking.exception()
+    outcomes = dict(zip(asked, [error] * len(asked) if error is not None else looking.result(), strict=True))
+    given: set[Hashable] = set()
+    for each in requests:
+        outcome = outcomes[each.asked]
+        if each.found.done():  # whoever asked has left
+            continue
+        if isinstance(outcome, BaseException):
+            each.found.set_exception(outcome)
+            continue
         # Rights are kept with the user, and a tool may change it: each call has one of its own.
-        each.set_result(principal if place == 0 else _with_own_user(principal))
+        each.found.set_result(_with_own_user(outcome) if each.asked in given else outcome)
+        given.add(each.asked)
 
 
 def _with_own_user(principal: Principal | None) -> Principal | None:
     return None if principal is None else replace(principal, user=copy.copy(principal.user))
 
 
-_last: tuple[Callable[[], object], Lookups] = (lambda: None, Lookups())
-_of_loops: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lookups]" = weakref.WeakKeyDictionary()
-
-
-async def look_up(runner: Runner, key: Hashable | None, find: Find) -> Principal | None:
-    """What *find* gives, shared with others where *key* is not None."""
-    if key is None or not isinstance(runner, Pool):
-        return await runner.sync(find)
-    return await _here().find(runner, key, find)
-
-
-def _here() -> Lookups:
-    """Those of the loop that runs."""
-    global _last  # noqa: PLW0603 - most processes have one loop, and need not look for it
-    loop = asyncio.get_running_loop()
-    last, lookups = _last
-    if last() is not loop:
-        lookups = _of_loops.setdefault(loop, Lookups())
-        _last = weakref.ref(loop), lookups
-    return lookups
+lookups = Lookups()
+"""Of this process."""

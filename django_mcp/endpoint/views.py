@@ -4,13 +4,16 @@ It is synchronous: under WSGI no event loop is needed, and under ASGI Django giv
 """
 
 from collections.abc import Callable, Coroutine
+from functools import lru_cache
 from typing import Any, TypeVar
 
+from django.conf import settings as django_settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.request import HttpHeaders
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
@@ -56,7 +59,7 @@ def _exempt(view: View) -> View:
 
 
 async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
-    headers = {name.lower(): value for name, value in request.headers.items()}
+    headers = {name: value for key, value in request.META.items() if (name := _header(key))}
     query = request.META.get("QUERY_STRING", "")
     head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
@@ -76,18 +79,31 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     return _response(reply)
 
 
+@lru_cache(maxsize=256)
+def _header(key: str) -> str:
+    """The header, in lower case, that a key of ``request.META`` stands for; empty for none (RFC 3875, section 4.1)."""
+    return (HttpHeaders.parse_header_name(key) or "").lower()
+
+
 def _host(request: HttpRequest) -> str:
+    """Where it was sent to, by the rules of ``get_host``. It is the endpoint that refuses a foreign one."""
+    meta = request.META
+    if django_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
+        return str(forwarded)
+    if (host := meta.get("HTTP_HOST")) is not None:
+        return str(host)
     try:
         return request.get_host()
-    except DisallowedHost:  # the endpoint refuses it too, in words a client understands
-        return str(request.META.get("HTTP_HOST", ""))
+    except DisallowedHost:
+        return ""
 
 
 def _response(reply: Reply) -> HttpResponse:
-    response = HttpResponse(reply.body, status=reply.status, headers={"Content-Length": str(len(reply.body))})
+    # Connection is hop-by-hop: not an application's to send under WSGI (PEP 3333).
+    headers = {name: value for name, value in reply.headers if name != "Connection"}
+    response = HttpResponse(
+        reply.body, status=reply.status, headers={**headers, "Content-Length": str(len(reply.body))}
+    )
     if not reply.body:
         del response["Content-Type"]
-    for name, value in reply.headers:
-        if name != "Connection":  # hop-by-hop: not an application's to send under WSGI (PEP 3333)
-            response[name] = value
     return response

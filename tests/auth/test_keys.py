@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp import APIKeys, Context, Head, InvalidToken, MCPServer, Public, tool
+from django_mcp import APIKeys, Context, Head, InvalidToken, MCPServer, Principal, Public, tool
 from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.keys import create_key, is_well_formed, make_key, revoke_key
 from django_mcp.live.revocation import REVOKED, topic
@@ -370,6 +370,26 @@ def test_requests_that_come_together_write_once(made: tuple[APIKey, str], guarde
     noted = APIKey.objects.get().last_used
     note_use(second)
     assert APIKey.objects.get().last_used == noted
+
+
+def test_keys_that_come_together_are_found_with_one_query(ada: User, guarded: MCPServer) -> None:
+    keys = [create_key(ada, name, endpoints=["guarded"]) for name in "abc"]
+    revoke_key(keys[1][0])
+    APIKey.objects.update(last_used=timezone.now())
+    sent = [keys[0][1], keys[1][1], "", "mcp_key_mistyped", keys[2][1], make_key()]
+    heads = [head({"x-api-key": key} if key else {}) for key in sent]
+    with CaptureQueriesContext(connection) as queries:
+        found = APIKeys().authenticate_together(heads, guarded)
+    assert len(queries) == 1
+    assert [each.id for each in found if isinstance(each, Principal)] == [str(keys[0][0].pk), str(keys[2][0].pk)]
+    assert [type(each) for each in found] == [
+        Principal,
+        InvalidToken,
+        type(None),
+        InvalidToken,
+        Principal,
+        InvalidToken,
+    ]
 
 
 def refuse_writes(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

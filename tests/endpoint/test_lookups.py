@@ -4,16 +4,21 @@ their request.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
-from django_mcp.auth.base import InvalidToken
+from django_mcp.auth.api_keys import APIKeys
+from django_mcp.auth.base import Authenticator, Head, InvalidToken
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
-from django_mcp.endpoint.lookups import Lookups, look_up
+from django_mcp.core.registry import MCPServer
+from django_mcp.endpoint.callers import find_caller
+from django_mcp.endpoint.lookups import Lookups
 
 WITHIN = 10
 """Seconds that nothing here takes."""
@@ -25,20 +30,29 @@ class Lookup:
     def __init__(self) -> None:
         self.begun = 0
         self.found: Any = None
+        self.asked: list[list[str]] = []
         self.starts = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
 
-    def __call__(self) -> Any:
+    def __call__(self, heads: Sequence[Head]) -> list[Any]:
         self.begun += 1
+        self.asked.append([head.host for head in heads])
         seen = self.found  # as a query sees what is there when it begins
         self.starts.release()
         assert self.may_end.acquire(timeout=WITHIN)
-        if isinstance(seen, Exception):
-            raise seen
-        return seen
+        return [seen(head.host) if callable(seen) else seen for head in heads]
 
     async def has_started(self) -> None:
         assert await asyncio.to_thread(self.starts.acquire, timeout=WITHIN)
+
+
+def head_of(host: str) -> Head:
+    return Head("POST", {}, host, lambda: True, lambda: None)
+
+
+async def asks(lookups: Lookups, find: Any, asked: str = "key", group: str = "group", most: int = 1) -> Any:
+    async with asyncio.timeout(WITHIN):
+        return await lookups.find(shared_pool(), group, asked, head_of(asked), find, most)
 
 
 def caller(name: str) -> Principal:
@@ -57,7 +71,7 @@ def run(test: Callable[[Lookups, Lookup], Coroutine[Any, Any, None]]) -> Lookup:
 
 
 async def begun(lookups: Lookups, find: Lookup, count: int) -> list[asyncio.Task[Any]]:
-    tasks = [asyncio.create_task(lookups.find(shared_pool(), "key", find)) for _ in range(count)]
+    tasks = [asyncio.create_task(asks(lookups, find)) for _ in range(count)]
     await asyncio.sleep(0)  # each runs until it waits
     return tasks
 
@@ -109,9 +123,9 @@ def test_each_has_a_user_of_its_own() -> None:
 
 def test_other_keys_wait_for_nobody() -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
-        slow = asyncio.create_task(lookups.find(shared_pool(), "slow", find))
+        slow = asyncio.create_task(asks(lookups, find, group="slow"))
         await find.has_started()
-        assert (await lookups.find(shared_pool(), "other", lambda: caller("other"))).id == "other"  # type: ignore[union-attr]
+        assert (await asks(lookups, lambda _: [caller("other")], group="other")).id == "other"
         find.may_end.release()
         await slow
 
@@ -127,7 +141,6 @@ def test_whoever_leaves_takes_nobody_along() -> None:
         leaving.cancel()
         first.cancel()
         await asyncio.wait([first, leaving])
-        await find.has_started()  # for the one who stayed, at once: nobody waits for the first any more
         find.may_end.release(2)
         assert (await staying).id == "it"
         assert first.cancelled()
@@ -144,17 +157,141 @@ def test_nobody_is_looked_for_when_all_have_left() -> None:
         leaving.cancel()
         find.may_end.release()
         await first
-        assert (await lookups.find(shared_pool(), "key", lambda: caller("new"))).id == "new"  # type: ignore[union-attr]
+        assert (await asks(lookups, lambda _: [caller("new")])).id == "new"
 
     assert run(test).begun == 1
 
 
-def test_a_lookup_that_cannot_be_shared_is_made_for_each() -> None:
-    made: list[int] = []
+def test_different_ones_are_looked_up_together_where_that_can_be_done() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller
+        names = ["a", "b", "c", "b", "d"]
+        first = asyncio.create_task(asks(lookups, find, "first", most=3))
+        await find.has_started()
+        others = [asyncio.create_task(asks(lookups, find, name, most=3)) for name in names]
+        await asyncio.sleep(0)
+        find.may_end.release(3)
+        assert (await first).id == "first"
+        found = await asyncio.gather(*others)
+        assert [each.id for each in found] == names
+        assert found[1].user is not found[3].user
+        assert find.asked == [["first"], ["a", "b", "c"], ["d"]]
+
+    assert run(test).begun == 3
+
+
+def test_what_is_bad_about_one_is_told_to_nobody_else() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = lambda name: InvalidToken() if name == "bad" else caller(name)
+        first = asyncio.create_task(asks(lookups, find, "first", most=9))
+        await find.has_started()
+        others = [asyncio.create_task(asks(lookups, find, name, most=9)) for name in ("good", "bad")]
+        await asyncio.sleep(0)
+        find.may_end.release(2)
+        await first
+        good, bad = await asyncio.gather(*others, return_exceptions=True)
+        assert good.id == "good"  # type: ignore[union-attr]
+        assert isinstance(bad, InvalidToken)
+
+    run(test)
+
+
+def test_all_are_told_where_nobody_could_be_looked_up() -> None:
+    def away(heads: Sequence[Head]) -> Any:
+        raise OperationalError(len(heads))
 
     async def test() -> None:
-        finds = [look_up(shared_pool(), None, lambda: made.append(1)) for _ in range(4)]  # type: ignore[func-returns-value]
-        await asyncio.gather(*finds)
+        lookups = Lookups()
+        asking = [asks(lookups, away, name, most=9) for name in "abc"]
+        for found in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(found, OperationalError)
 
     asyncio.run(test())
-    assert len(made) == 4
+
+
+def test_a_loop_shares_with_no_other_one() -> None:
+    find, lookups = Lookup(), Lookups()
+    find.found = caller("first")
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(asyncio.run, asks(lookups, find))
+        assert find.starts.acquire(timeout=WITHIN)
+        found = asyncio.run(asks(lookups, lambda _: [caller("meanwhile")]))
+        find.may_end.release()
+        assert [found.id, waiting.result().id] == ["meanwhile", "first"]
+
+
+class Recognises(Authenticator):
+    """Who calls is what a header says."""
+
+    def __init__(self, header: str, *, tells: bool) -> None:
+        self.header, self.tells, self.asked = header, tells, 0
+
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        self.asked += 1
+        name = head.headers.get(self.header)
+        return caller(name) if name else None
+
+    def shown(self, head: Head) -> str | None:
+        return head.headers.get(self.header, "") if self.tells else None
+
+
+def test_one_that_says_that_a_request_holds_nothing_for_it_is_not_asked() -> None:
+    empty, untold, right = Recognises("x-a", tells=True), Recognises("x-b", tells=False), Recognises("x-c", tells=True)
+    server = MCPServer(f"looked-up-{id(right)}", authentication=[empty, untold, right])
+    head = Head("POST", {"x-c": "ann"}, "testserver", lambda: True, lambda: None)
+    assert asyncio.run(find_caller(head, server, shared_pool())).id == "ann"
+    assert [empty.asked, untold.asked, right.asked] == [0, 1, 1]
+
+
+def test_requests_of_one_that_tells_nothing_are_looked_up_each_for_itself() -> None:
+    untold = Recognises("x-a", tells=False)
+    server = MCPServer(f"looked-up-{id(untold)}", authentication=[untold])
+    head = Head("POST", {"x-a": "ann"}, "testserver", lambda: True, lambda: None)
+
+    async def test() -> None:
+        await asyncio.gather(*(find_caller(head, server, shared_pool()) for _ in range(4)))
+
+    asyncio.run(test())
+    assert untold.asked == 4
+
+
+class OnlyFromInside(APIKeys):
+    """A site's own, which looks at more than the key."""
+
+    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        return super().authenticate(head, server) if head.headers.get("x-inside") else None
+
+
+class Looks:
+    """The same, mixed in."""
+
+    authenticate = OnlyFromInside.authenticate
+
+
+class MixedIn(Looks, APIKeys):
+    pass
+
+
+class Further(OnlyFromInside):
+    pass
+
+
+class Tells(OnlyFromInside):
+    def shown(self, head: Head) -> tuple[str, ...]:
+        return (*APIKeys().shown(head), head.headers.get("x-inside", ""))
+
+
+@pytest.mark.parametrize("kind", [OnlyFromInside, MixedIn, Further])
+def test_of_one_that_looks_at_more_each_request_is_looked_up_for_itself(kind: type[Authenticator]) -> None:
+    head = Head("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
+    assert kind().shown(head) is None
+    assert kind.most_together == 1
+
+
+def test_one_that_says_what_it_looks_at_shares_lookups_of_just_that() -> None:
+    head = Head("POST", {"x-api-key": "k", "x-inside": "1"}, "testserver", lambda: True, lambda: None)
+    assert Tells().shown(head) == ("k", "1")
+    assert Tells.most_together == 1
+    assert APIKeys.most_together > 1
+    assert APIKeys().shown(head) == ("k",)
