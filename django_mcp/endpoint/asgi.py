@@ -81,7 +81,7 @@ class MCPApplication:
         try:
             reply = await admitted.answer(body, wire)
         finally:
-            if wire.timer is not None:
+            if wire.overdue is not None:
                 wire.unwatch()
         if wire.opened or reply.stream is not None:
             held = await wire.finish(reply)

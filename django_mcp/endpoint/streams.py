@@ -1,10 +1,12 @@
 """Event streams on their way out: framing, and the connection of a POST while its call runs."""
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from django_mcp.endpoint.frames import frame as frame  # noqa: PLC0414 - for those who write a single event
 from django_mcp.endpoint.held import HeldStream
@@ -14,8 +16,9 @@ from django_mcp.eras import Event, EventStream, ParkedStream
 if TYPE_CHECKING:
     from django_mcp.endpoint.gate import Admission
 
-PATIENCE_SECONDS = 0.05
-"""How long a call runs before somebody watches whether its client is still there; most are done by then."""
+ROUND_SECONDS = 0.05
+"""A call is overdue after one to two of these, and then somebody watches whether its client is still there; most are
+done by then."""
 MOST_WAITING = 1000
 MOST_BYTES = 1024 * 1024
 """Events, and bytes of them, kept for a client that does not read. Then notifications are dropped, a stream that can be
@@ -84,8 +87,8 @@ class LiveWire:
         "_watching",
         "_writing",
         "opened",
+        "overdue",
         "takes_events",
-        "timer",
     )
 
     def __init__(
@@ -104,7 +107,7 @@ class LiveWire:
         self._frames: list[bytes] = []
         self._bytes = 0
         self._gone = self._started = False
-        self.timer: asyncio.TimerHandle | None = None
+        self.overdue: Overdue | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
 
@@ -123,13 +126,13 @@ class LiveWire:
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
-        self.timer = self._loop.call_later(PATIENCE_SECONDS, start)
+        self.overdue = when_overdue(start)
 
     def unwatch(self) -> None:
         """The call is done; what happens to the connection from now on does not concern it."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        if self.overdue is not None:
+            self.overdue.cancel()
+            self.overdue = None
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -235,3 +238,72 @@ class LiveWire:
             self._frames.clear()
         finally:
             self._writing = None
+
+
+class Overdue:
+    """What is to be done about a call that takes longer than most, if it is not cancelled before.
+
+    Attributes:
+        act: called on the event loop; None once it was, or is cancelled.
+    """
+
+    __slots__ = ("act",)
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act: Callable[[], object] | None = act
+
+    def cancel(self) -> None:
+        """The call is done."""
+        self.act = None
+
+
+_NO_CONTEXT = contextvars.Context()
+"""Or that of the call which started the clock would be kept, and be that of all."""
+
+
+class _Clock:
+    """Goes round while there are calls that may become overdue, one for all of an event loop.
+
+    A timer for each, pushed into the loop's heap, cancelled and sifted out again, costs more than many a call.
+    """
+
+    __slots__ = ("is_running", "new", "older")
+
+    def __init__(self) -> None:
+        self.new: list[Overdue] = []
+        self.older: list[Overdue] = []
+        self.is_running = False
+
+    def start(self) -> None:
+        self.is_running = True
+        asyncio.get_running_loop().call_later(ROUND_SECONDS, self.tick, context=_NO_CONTEXT)
+
+    def tick(self) -> None:
+        overdue, self.older, self.new = self.older, self.new, []
+        self.is_running = False
+        if self.older:
+            self.start()
+        for each in overdue:
+            if (act := each.act) is not None:
+                each.act = None
+                act()
+
+
+_clocks: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clock] = WeakKeyDictionary()
+
+
+def when_overdue(act: Callable[[], object]) -> Overdue:
+    """Have *act* called on the running event loop, unless what is returned is cancelled before.
+
+    Args:
+        act: finds no context variables set.
+    """
+    loop = asyncio.get_running_loop()
+    clock = _clocks.get(loop)
+    if clock is None:
+        clock = _clocks[loop] = _Clock()
+    if not clock.is_running:
+        clock.start()
+    overdue = Overdue(act)
+    clock.new.append(overdue)
+    return overdue
