@@ -2,7 +2,9 @@
 
 import datetime
 from collections.abc import Mapping
+from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
@@ -10,7 +12,7 @@ from django_mcp.models import Approval, Call, Event, Session, StandingApproval, 
 
 MODELS = (Session, Call, Event, Step, Task)
 CHUNK = 900
-"""Calls of the log that are deleted in one transaction."""
+"""Rows that are deleted in one transaction, with those that depend on them."""
 
 
 def clear(most: int | None = None) -> Mapping[str, int]:
@@ -19,13 +21,11 @@ def clear(most: int | None = None) -> Mapping[str, int]:
     Args:
         most: rows of each kind, the longest expired first; None for all.
     """
+    now = timezone.now()
     deleted: dict[str, int] = {}
     for model in MODELS:
-        expired = model.objects.filter(expires__lt=timezone.now())
-        if most is not None:
-            expired = model.objects.filter(pk__in=list(expired.order_by("expires").values_list("pk", flat=True)[:most]))
-        deleted[str(model._meta.verbose_name_plural)] = expired.count()  # noqa: SLF001 - Django's documented API
-        expired.delete()
+        expired = _delete(model.objects.filter(expires__lt=now), "expires", most)
+        deleted[str(model._meta.verbose_name_plural)] = expired  # noqa: SLF001 - Django's documented API
     deleted["logged calls"] = clear_log(most)
     deleted["approvals"] = clear_approvals(most)
     return deleted
@@ -34,19 +34,13 @@ def clear(most: int | None = None) -> Mapping[str, int]:
 def clear_log(most: int | None = None) -> int:
     """Delete calls from the log that are older than ``DJANGO_MCP["CALL_LOG_DAYS"]``; how many.
 
-    Some at a time: what is logged meanwhile does not wait for all of them.
-
     Args:
         most: the oldest ones that are deleted; None for all.
     """
     if settings.CALL_LOG_DAYS is None:
         return 0
-    old = ToolCall.objects.filter(called__lt=timezone.now() - datetime.timedelta(days=settings.CALL_LOG_DAYS))
-    count = 0
-    while keys := list(old.order_by("called").values_list("pk", flat=True)[: _room(most, count)]):
-        ToolCall.objects.filter(pk__in=keys).delete()
-        count += len(keys)
-    return count
+    end = timezone.now() - datetime.timedelta(days=settings.CALL_LOG_DAYS)
+    return _delete(ToolCall.objects.filter(called__lt=end), "called", most)
 
 
 def clear_approvals(most: int | None = None) -> int:
@@ -59,12 +53,23 @@ def clear_approvals(most: int | None = None) -> int:
         return 0
     end = timezone.now() - datetime.timedelta(days=settings.APPROVAL_LOG_DAYS)
     over = [Approval.State.DENIED, Approval.State.EXPIRED, Approval.State.CONSUMED]
-    old = Approval.objects.filter(state__in=over, expires__lt=end)
-    count = 0
-    while keys := list(old.order_by("expires").values_list("pk", flat=True)[: _room(most, count)]):
-        Approval.objects.filter(pk__in=keys).delete()
-        count += len(keys)
+    count = _delete(Approval.objects.filter(state__in=over, expires__lt=end), "expires", most)
     StandingApproval.objects.filter(expires__lt=end, approvals=None).delete()
+    return count
+
+
+def _delete(old: QuerySet[Any], order: str, most: int | None) -> int:
+    """Delete rows, some at a time: what is written meanwhile does not wait for all of them, and few are in memory.
+
+    Args:
+        old: which ones. What is not one of them any more when its turn comes stays.
+        order: the field by which the oldest are the first.
+        most: of them; None for all.
+    """
+    count = 0
+    while keys := list(old.order_by(order).values_list("pk", flat=True)[: _room(most, count)]):
+        old.filter(pk__in=keys).delete()
+        count += len(keys)
     return count
 
 

@@ -2,11 +2,15 @@
 
 import datetime
 import io
+from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.db.models.signals import post_delete
 from django.utils import timezone
 
+from django_mcp.live import clearing
 from django_mcp.models import Call, Event, Session, Step
 
 pytestmark = pytest.mark.django_db
@@ -32,3 +36,38 @@ def test_the_command_deletes_what_has_expired_and_says_how_much() -> None:
     assert Call.objects.get().key == "young"
     assert Event.objects.get().topic == "young"
     assert Step.objects.get().call == "young"
+
+
+def test_few_rows_are_held_and_locked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clearing, "CHUNK", 2)
+    now = timezone.now()
+    for number in range(5):
+        fill(now - datetime.timedelta(seconds=9 - number), str(number))
+    fill(now + datetime.timedelta(hours=1), "young")
+    at_once: list[int] = []
+
+    def note(sender: Any, using: str, **_: Any) -> None:
+        at_once[-1] += 1
+
+    def begin(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith("SELECT"):
+            at_once.append(0)
+        return execute(sql, params, many, context)
+
+    post_delete.connect(note, sender=Session)
+    try:
+        with connection.execute_wrapper(begin):
+            deleted = clearing.clear()
+    finally:
+        post_delete.disconnect(note, sender=Session)
+    assert [deleted[kind] for kind in ("sessions", "events", "steps")] == [5, 5, 5]
+    assert [each for each in at_once if each] == [2, 2, 1]
+    assert [each.key for each in Session.objects.all()] == ["young"]
+
+
+def test_the_longest_expired_go_first_where_not_all_may() -> None:
+    now = timezone.now()
+    for number in range(3):
+        fill(now - datetime.timedelta(seconds=9 - number), str(number))
+    assert clearing.clear(2)["sessions"] == 2
+    assert [each.key for each in Session.objects.all()] == ["2"]
