@@ -2,6 +2,8 @@
 
 import os
 
+from benchmarks.middleware import chosen
+
 DEBUG = False
 SECRET_KEY = "of-no-use-outside-the-benchmark"
 ALLOWED_HOSTS = ["127.0.0.1"]
@@ -15,15 +17,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
 ]
 
-MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-]
+MIDDLEWARE = chosen()
 
 ROOT_URLCONF = "benchmarks.startup.urls"
 
