@@ -5,13 +5,13 @@ A model instance for each would cost more than the database does.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connections, router, transaction
 
 from django_mcp.models import ToolCall
-from django_mcp.protocol.jsonrpc import encode
+from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 
 Facts = dict[str, Any]
 """What is known of a call, by the names of the model's columns."""
@@ -57,7 +57,7 @@ def save(calls: Sequence[Facts]) -> None:
 
 def is_there() -> bool:
     """Whether there is a database to write to."""
-    return connections[router.db_for_write(ToolCall)].vendor != "unknown"
+    return _vendor(router.db_for_write(ToolCall)) != "unknown"
 
 
 def reach() -> None:
@@ -103,6 +103,11 @@ def _values(call: Facts, statement: Statement) -> list[Any]:
 
 
 @cache
+def _vendor(alias: str) -> str:
+    return connections[alias].vendor  # on an event loop each task would make a connection of its own for the question
+
+
+@cache
 def _statement(alias: str) -> Statement:
     connection = connections[alias]
     quote = connection.ops.quote_name
@@ -125,9 +130,16 @@ def _statement(alias: str) -> Statement:
 def _prepare(connection: Any) -> dict[str, Callable[[Any], Any]]:
     """What the fields of these columns do, as far as values of ours need it."""
     ops = connection.ops
-    arguments: Any = ToolCall._meta.get_field("arguments")  # noqa: SLF001 - documented API
     return {
         "called": ops.adapt_datetimefield_value,
-        "arguments": partial(arguments.get_db_prep_save, connection=connection),
+        "arguments": _text_of,
         "address": ops.adapt_ipaddressfield_value,
     }
+
+
+def _text_of(arguments: Any) -> str | None:
+    try:
+        return None if arguments is None else encode(arguments).decode()
+    except UnencodableResult:  # half of a surrogate pair, for which the field has a way
+        text: str | None = ToolCall._meta.get_field("arguments").get_prep_value(arguments)  # noqa: SLF001 - documented API
+        return text

@@ -80,6 +80,7 @@ class Writer:
         self._waiting: deque[_Entry] = deque()
         self._is_called = False  # the thread, which takes all that waits when it comes
         self._is_away = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # one that calls it at the end of its turn
 
     async def check(self, runner: Runner) -> None:
         """See that rows can be written, after they could not be: better no call than one whose result is withheld.
@@ -106,9 +107,17 @@ class Writer:
         await again_and_again(partial(self._attempt, facts))
 
     async def _attempt(self, facts: Facts) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._put(_Entry(facts, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(_Entry(facts, future))
+        if not self._is_called and self._loop is not loop:
+            self._loop = loop
+            loop.call_soon(self._call_after)  # all that end in this turn are written together
         await future
+
+    def _call_after(self) -> None:
+        self._loop = None
+        self._call()
 
     def post(self, facts: Facts) -> None:
         """Write a row for which nobody waits. From any thread."""

@@ -11,7 +11,10 @@ import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from django.db.models import Model
+from django.db.models.base import ModelState
 
 from django_mcp.auth.base import Head
 from django_mcp.core.concurrency import Pool
@@ -55,25 +58,31 @@ class Lookups:
             Exception: what came of it.
         """
         loop = asyncio.get_running_loop()
-        group = loop, group
+        key = loop, group
         request = _Request(asked, head, find, loop.create_future(), contextvars.copy_context())
-        waiting = self._waiting.get(group)
+        waiting = self._waiting.get(key)
         if waiting is None:
-            self._waiting[group] = []
-            self._look(pool, group, most, [request])
+            self._waiting[key] = [request]
+            loop.call_soon(self._look, pool, key, most)  # after all who come in this turn of the loop
         else:
             waiting.append(request)
         return await request.found
 
-    def _look(self, pool: Pool, group: Hashable, most: int, requests: Sequence[_Request]) -> None:
-        heads = {each.asked: each.head for each in requests}
-        looking = pool.submit(partial(requests[0].find, list(heads.values())))
-        looking.add_done_callback(partial(self._done, pool, group, most, requests, list(heads)))
+    def _look(self, pool: Pool, key: Hashable, most: int) -> None:
+        """Look for those who wait, as many as can be looked for at once."""
+        waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
+        if not waiting:
+            return
+        first = {each.asked: each.head for each in waiting[:most]}
+        taken = [each for each in waiting if each.asked in first]
+        self._waiting[key] = [each for each in waiting if each.asked not in first]
+        looking = waiting[0].context.run(pool.submit, partial(waiting[0].find, list(first.values())))
+        looking.add_done_callback(partial(self._done, pool, key, most, taken, list(first)))
 
     def _done(
         self,
         pool: Pool,
-        group: Hashable,
+        key: Hashable,
         most: int,
         requests: Sequence[_Request],
         asked: Sequence[Hashable],
@@ -81,12 +90,7 @@ class Lookups:
     ) -> None:
         """Hand over what was found, and look again for those who came meanwhile."""
         _hand_over(requests, asked, looking)
-        waiting = [each for each in self._waiting.pop(group) if not each.found.done()]
-        if waiting:
-            first = {each.asked for each in waiting[:most]}
-            taken = [each for each in waiting if each.asked in first]
-            self._waiting[group] = [each for each in waiting if each.asked not in first]
-            waiting[0].context.run(self._look, pool, group, most, taken)
+        self._look(pool, key, most)
 
 
 def _hand_over(
@@ -108,7 +112,17 @@ def _hand_over(
 
 
 def _with_own_user(principal: Principal | None) -> Principal | None:
-    return None if principal is None else replace(principal, user=copy.copy(principal.user))
+    return None if principal is None else replace(principal, user=_copied(principal.user))
+
+
+def _copied(user: Any) -> Any:
+    """As ``copy.copy``, which for a model's instance takes a detour that costs as much as all else here."""
+    if not isinstance(user, Model):
+        return copy.copy(user)
+    own, state = type(user).__new__(type(user)), ModelState()
+    vars(own).update(vars(user), _state=state)
+    vars(state).update(vars(user._state), fields_cache=user._state.fields_cache.copy())  # noqa: SLF001 - documented
+    return own
 
 
 lookups = Lookups()

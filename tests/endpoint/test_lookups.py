@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError
 
 from django_mcp.auth.api_keys import APIKeys
@@ -90,6 +91,16 @@ def test_those_who_come_during_a_lookup_share_the_next_one() -> None:
     assert run(test).begun == 2
 
 
+def test_those_who_come_in_one_turn_of_the_loop_share_the_first() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+        all_of_them = await begun(lookups, find, 4)
+        find.may_end.release()
+        assert {each.id for each in await asyncio.gather(*all_of_them)} == {"it"}
+
+    assert run(test).begun == 1
+
+
 def test_what_was_revoked_while_another_request_is_looked_up_opens_nothing() -> None:
     async def test(lookups: Lookups, find: Lookup) -> None:
         find.found = caller("it")
@@ -119,6 +130,31 @@ def test_each_has_a_user_of_its_own() -> None:
         assert [each.name for each in users] == ["changed by a tool", "it", "it"]
 
     run(test)
+
+
+def test_what_is_kept_with_one_copy_of_a_user_is_not_seen_by_another() -> None:
+    users: list[User] = []
+    user = User(pk=1, username="it")
+    user._state.db, user._state.adding = "default", False
+
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = Principal(kind="api_key", id="it", user=user)
+        asked = await begun(lookups, find, 3)
+        find.may_end.release()
+        users.extend(each.user for each in await asyncio.gather(*asked))
+
+    run(test)
+    users[1].username = "changed by a tool"
+    users[1]._state.fields_cache["manager"] = users[0]
+    users[1]._state.adding = True
+    assert [each.username for each in users] == ["it", "changed by a tool", "it"]
+    assert [dict(each._state.fields_cache) for each in users] == [{}, {"manager": users[0]}, {}]
+    assert [(each._state.db, each._state.adding) for each in users] == [
+        ("default", False),
+        ("default", True),
+        ("default", False),
+    ]
+    assert users[2] == users[0]
 
 
 def test_other_keys_wait_for_nobody() -> None:
