@@ -5,7 +5,8 @@ Include it at the root, for what OAuth looks for under ``/.well-known/`` has its
 
 import re
 
-from django.urls import URLPattern, URLResolver, include, path, re_path
+from django.urls import ResolverMatch, URLPattern, URLResolver, include, path, re_path
+from django.urls.resolvers import RoutePattern
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth
@@ -15,13 +16,51 @@ from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.resource_metadata import metadata_patterns
 from django_mcp.endpoint.views import event_loop_view, mcp_view
 
+APP_NAME = "django_mcp"
+
 
 def build_urlpatterns() -> list[URLPattern | URLResolver]:
     """The addresses of every endpoint there is now, and of the authorization server where one of them needs it."""
-    patterns: list[URLPattern | URLResolver] = [path("", include((_endpoint_patterns(), "django_mcp")))]
+    patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
     if any(isinstance(each, OAuth) for server in servers() for each in authenticators(server)):
         patterns += _oauth_patterns()
     return patterns
+
+
+class Endpoints(URLResolver):
+    """``include((patterns, "django_mcp"))`` of addresses that are few and the same at all times.
+
+    Each is looked for once, for that takes a tenth as long as a call.
+    """
+
+    def __init__(self, patterns: list[URLPattern]) -> None:
+        super().__init__(RoutePattern("", is_endpoint=False), patterns, app_name=APP_NAME, namespace=APP_NAME)
+        self._found: dict[str, ResolverMatch] = {}
+
+    def resolve(self, path: str) -> ResolverMatch:
+        """What Django found the first time. Each request has a match of its own, which code of the site may change.
+
+        Raises:
+            Resolver404: it is none of them.
+        """
+        found = self._found.get(path)
+        if found is None:
+            found = super().resolve(path)
+            if found.args or found.kwargs:
+                return found
+            self._found[path] = found
+        return ResolverMatch(
+            found.func,
+            (),
+            {},
+            found.url_name,
+            [*found.app_names],
+            [*found.namespaces],
+            found.route,
+            found.tried,
+            captured_kwargs={},
+            extra_kwargs={},
+        )
 
 
 def _endpoint_patterns() -> list[URLPattern]:

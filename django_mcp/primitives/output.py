@@ -20,6 +20,7 @@ from django_mcp.protocol.content import Content, TextContent
 T = TypeVar("T")
 
 LAZY = (QuerySet, Iterator)
+PLAIN = frozenset({str, int, float, bool, type(None), dict, list})
 
 
 class ToolResult(Generic[T]):
@@ -96,6 +97,8 @@ class Output:
             pydantic.ValidationError: the value is not what the function's annotation promises.
             ValueError: NaN or an infinity, which JSON does not have.
         """
+        if type(value) in PLAIN:  # as most are: to ask an abstract class takes longer than all else here
+            return self._fields(value, None, [], most_characters, most_bytes)
         if isinstance(value, LAZY) and not is_block(value):
             value = list(value)
         if isinstance(value, ToolResult):
@@ -153,6 +156,8 @@ def _block(item: Any) -> Content:
 
 
 def _json(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
     text = to_json(value, inf_nan_mode="constants", fallback=_refuse).decode()
     if "NaN" in text or "Infinity" in text:
         from_json(text, allow_inf_nan=False)  # refuses the number, and lets the word pass

@@ -86,9 +86,9 @@ class ModernEra:
         if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
             begin = partial(resume, context, inbound)
         try:
-            if may_speak(server, request.method, request.params):
-                channel.follow_client()
-            result = await dispatch(context, extended=True, begin=begin)
+            serving = dispatch(context, extended=True, begin=begin)
+            can_stop = may_speak(server, request.method, request.params)
+            result = await (channel.followed(serving) if can_stop else serving)
         except InputRequired as needed:
             state = seal(channel.dialogue, request, server, inbound.principal)
             fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}

@@ -1,8 +1,9 @@
 """How a call speaks to a client of the stateless protocol: on the stream that answers its request."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from types import coroutine
+from typing import Any, TypeVar
 
 from django_mcp.core.channel import LEVELS
 from django_mcp.eras.base import Event, Inbound, notification
@@ -14,6 +15,8 @@ from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.extension import is_declared, not_declared
 from django_mcp.tasks.wire import shown
+
+T = TypeVar("T")
 
 
 class ModernChannel(StepChannel):
@@ -35,8 +38,27 @@ class ModernChannel(StepChannel):
         if self.inbound.wire.takes_events:
             self.inbound.wire.send(Event(notification(method, params)))
 
-    def follow_client(self) -> None:
-        """Stop the call when the client closes its connection (Streamable HTTP, Cancellation)."""
+    @coroutine
+    def followed(self, serving: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Serve a call, which stops when the client closes its connection (Streamable HTTP, Cancellation).
+
+        One that comes to its end without having waited for anything is not looked after at all.
+        """
+        try:
+            awaited = serving.send(None)
+            self._follow_client()
+            while True:
+                try:
+                    given = yield awaited
+                except BaseException as error:  # noqa: BLE001 - it is for the call
+                    awaited = serving.throw(error)
+                else:
+                    awaited = serving.send(given)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _follow_client(self) -> None:
         if self.inbound.wire.is_live:
             self._task = asyncio.current_task()
             self.inbound.wire.watch(self.cancel)
