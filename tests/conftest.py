@@ -18,7 +18,7 @@ from django.test.utils import setup_databases, teardown_databases
 from django_mcp import MCPServer, Public
 from django_mcp.audit import queries
 from django_mcp.audit.writing import log_pool
-from django_mcp.core import registry
+from django_mcp.core import registry, seldom
 from django_mcp.core.concurrency import free_pool, shared_pool
 from django_mcp.core.observing import watching
 from django_mcp.core.policies import NONE, book
@@ -112,6 +112,12 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     if name := settings.DATABASES["default"].get("TEST", {}).get("NAME"):
         for beside in ("-wal", "-shm"):
             Path(f"{name}{beside}").unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def _unsaid() -> None:
+    """What is logged seldom was not yet logged."""
+    seldom.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
 
 from django_mcp.core.principal import Principal
+from django_mcp.core.seldom import log_seldom
 from django_mcp.primitives.rates import Rate, parse_rate
 from django_mcp.protocol.errors import TooManyRequests
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 CLAIM_SECONDS = 60
 """How long a number is claimed, where a cache cannot count: longer than two processes think of the same one."""
 
-logger = logging.getLogger("django_mcp")
 
 _of_thread = threading.local()
 
@@ -77,7 +77,7 @@ def _count(rate: Rate | None, what: str, calls: str) -> None:
     try:
         number = _number(key, rate)
     except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-        logger.warning("%s are not counted, for the cache fails: %r", calls, error)
+        log_seldom(logging.WARNING, "%s are not counted, for the cache fails: %r", calls, error)
         return
     if number > rate.most:
         seconds = int((window + 1) * rate.seconds - now) + 1

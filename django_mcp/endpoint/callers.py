@@ -24,10 +24,9 @@ from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
+from django_mcp.core.seldom import log_seldom
 from django_mcp.endpoint.lookups import Outcome, lookups
 from django_mcp.endpoint.messages import Refusal
-
-logger = logging.getLogger("django_mcp")
 
 
 async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principal:
@@ -67,7 +66,7 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
 
 def _away(error: Exception) -> Refusal:
     """503: a client that were told 401 would throw away a credential that may be good."""
-    logger.error("Nobody can be recognised: %s", error)
+    log_seldom(logging.ERROR, "Nobody can be recognised: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
     return Refusal(503, "It cannot be told just now who is calling. Try again later.", headers)

@@ -6,7 +6,6 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from time import monotonic
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -18,6 +17,7 @@ from django_mcp.core.concurrency import Runner
 from django_mcp.core.observing import watching
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
+from django_mcp.core.seldom import log_seldom
 from django_mcp.endpoint.callers import find_caller, require_scopes
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
@@ -26,11 +26,6 @@ from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, f
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import decode, encode_error, id_of
 
-logger = logging.getLogger("django_mcp")
-
-WARNING_SECONDS = 10.0
-"""How often the log says that there are too many requests."""
-_warned = float("-inf")
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
@@ -172,11 +167,8 @@ class Admission:
 
 def overloaded() -> Refusal:
     """503, before anything is done: whoever waits already is answered the sooner."""
-    global _warned  # noqa: PLW0603 - the log is that of the process
-    if (now := monotonic()) - _warned > WARNING_SECONDS:
-        _warned = now
-        jobs = "More than %s jobs wait for a worker thread (DJANGO_MCP: QUEUE_LIMIT, THREADS), so requests are refused."
-        logger.warning(jobs, settings.QUEUE_LIMIT)
+    jobs = "More than %s jobs wait for a worker thread (DJANGO_MCP: QUEUE_LIMIT, THREADS), so requests are refused."
+    log_seldom(logging.WARNING, jobs, settings.QUEUE_LIMIT)
     return Refusal(503, "The server has too much to do at the moment. Try again.", [("Retry-After", "1")])
 
 

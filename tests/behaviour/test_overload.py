@@ -12,7 +12,6 @@ from django.test import override_settings
 from django_mcp import MCPServer, tool
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.endpoint import gate
 from tests.conversation import Conversation
 from tests.exchange import WITHIN, Exchange, eventually
 
@@ -95,9 +94,8 @@ def test_as_many_as_may_wait_do(modern_talk: Conversation, door: Gate) -> None:
 
 @pytest.mark.usefixtures("limit")
 def test_the_log_has_one_warning_for_all_of_them(
-    modern_talk: Conversation, door: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    modern_talk: Conversation, door: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(gate, "_warned", float("-inf"))
     door.fill(modern_talk, LIMIT + 1)
     with caplog.at_level(logging.WARNING, "django_mcp"):
         assert {call(modern_talk).done().status for _ in range(3)} == {503}

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import Error as DatabaseError
 
 from django_mcp.core.policies import book
+from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, adopt_key, capabilities
 from django_mcp.eras.legacy import control, sessions
 from django_mcp.eras.legacy.channel import QuietChannel
@@ -25,7 +26,6 @@ from django_mcp.protocol.jsonrpc import Message, Notification, Request, Response
 
 __all__ = ["LegacyEra", "end_session", "open_stream"]
 
-logger = logging.getLogger("django_mcp")
 
 MOST_MESSAGES = 50
 """The longest batch."""
@@ -94,7 +94,7 @@ async def initialize(request: Request, inbound: Inbound) -> Answer:
         session_id = await inbound.runner.sync(opening)
     except DatabaseError as error:
         # All that needs no session works without; and what needs one says so.
-        logger.error("no session could be opened: %s", error)  # noqa: TRY400 - the traceback says nothing more
+        log_seldom(logging.ERROR, "no session could be opened: %s", error)
         session_id = None
     return Answer(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
 

@@ -5,6 +5,7 @@ from functools import partial
 
 from django.db import Error as DatabaseError
 
+from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import Answer, Inbound
 from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.sessions import SessionNotFound
@@ -13,8 +14,6 @@ from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError
 from django_mcp.protocol.jsonrpc import encode_error, id_of
-
-logger = logging.getLogger("django_mcp")
 
 
 class Unavailable(ProtocolError):
@@ -45,7 +44,7 @@ async def named_session(inbound: Inbound) -> Session:
     except SessionNotFound:
         raise SessionNotFound(id_of(inbound.body)) from None
     except DatabaseError as error:
-        logger.error("sessions cannot be read: %s", error)  # noqa: TRY400 - the traceback says nothing more
+        log_seldom(logging.ERROR, "sessions cannot be read: %s", error)
         raise Unavailable("Sessions cannot be looked up at the moment. Try again.") from None
 
 

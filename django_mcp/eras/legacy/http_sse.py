@@ -15,6 +15,7 @@ from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
 from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
 from django_mcp.eras.legacy import LegacyEra, greet, sessions
 from django_mcp.eras.legacy.connections import NotServed, Unavailable, named_session
@@ -30,8 +31,6 @@ from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
-
-logger = logging.getLogger("django_mcp")
 
 STREAM, MESSAGES = "/sse", "/messages"
 """URL paths below that of the endpoint."""
@@ -58,7 +57,7 @@ async def open_events(inbound: Inbound) -> Answer:
     try:
         session_id, session = await inbound.runner.sync(partial(_open, inbound))
     except DatabaseError as error:
-        logger.error("no session could be opened: %s", error)  # noqa: TRY400 - the traceback says nothing more
+        log_seldom(logging.ERROR, "no session could be opened: %s", error)
         raise Unavailable("No session can be opened at the moment. Try again.") from None
     path = str(inbound.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
