@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from importlib.metadata import packages_distributions
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import conf
+from django_mcp.core.checking import add
 from django_mcp.core.registry import servers
 from django_mcp.primitives.rates import parse_rate
 
 OURS = "django-mcp-toolkit"
 
 
-@register("django_mcp")
+@add
 def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Keys of ``DJANGO_MCP`` that nobody reads."""
     return [
@@ -28,7 +29,7 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
     ]
 
 
-@register("django_mcp")
+@add
 def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
     found: list[CheckMessage] = [Error(problem, id="django_mcp.E003") for problem in conf.problems()]
@@ -50,7 +51,7 @@ def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
     return found
 
 
-@register("django_mcp")
+@add
 def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Endpoints that nobody may call, because nobody said who may."""
     return [
@@ -66,7 +67,7 @@ def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[Ch
     ]
 
 
-@register("django_mcp")
+@add
 def check_descriptions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Tools that say nothing of themselves."""
     return [
@@ -82,7 +83,7 @@ def check_descriptions(app_configs: Sequence[Any] | None, **_: Any) -> list[Chec
     ]
 
 
-@register("django_mcp")
+@add
 def check_distributions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Other distributions that install a package of the same name over ours."""
     others = sorted(set(packages_distributions().get("django_mcp", ())) - {OURS})

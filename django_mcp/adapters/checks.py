@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error
 
 from django_mcp.adapters.view_tools import ViewTool
+from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 
 
-@register("django_mcp")
+@add
 def check_view_tools(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Tools of views that no URL leads to, or that do not take the method."""
     tools = [tool for server in every_server() for tool in server.tools.values() if isinstance(tool, ViewTool)]

@@ -5,14 +5,12 @@ import math
 import os
 import threading
 import time
-from typing import Any
 
-from django.core.signals import request_started
 from django.db import Error as DatabaseError
 from django.db import connections
 
 from django_mcp.approvals import sending
-from django_mcp.conf import settings
+from django_mcp.approvals.starting import is_wanted
 
 logger = logging.getLogger("django_mcp")
 
@@ -20,11 +18,6 @@ LOOK_SECONDS = 60.0
 """How often a process looks for notices that others left. Those it made itself it delivers at once."""
 RETRY_SECONDS = 5.0
 """After how long it looks again where the database was away."""
-
-
-def is_wanted() -> bool:
-    """Whether anybody is to be told of calls that wait."""
-    return bool(settings.APPROVAL_EMAILS or settings.APPROVAL_WEBHOOK)
 
 
 class Sender:
@@ -89,10 +82,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=sender.after_fork)
 
 
-def _serves(**_: Any) -> None:
-    """The first request: this process serves, and may find what was left when another one ended."""
-    request_started.disconnect(dispatch_uid="django_mcp.approvals")
+def look() -> None:
+    """See ``Sender.look``."""
     sender.look()
-
-
-request_started.connect(_serves, dispatch_uid="django_mcp.approvals")

@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from django_mcp import conf
-from django_mcp.approvals.background import is_wanted
 from django_mcp.approvals.mails import APPROVERS
+from django_mcp.approvals.starting import is_wanted
 from django_mcp.approvals.webhooks import key_of
 from django_mcp.auth.checks.base import check, is_loopback
 

@@ -6,12 +6,11 @@ from typing import Any, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
-from django.dispatch import receiver
 
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.registry import MCPServer, every_server
 from django_mcp.core.selection import Namespace
-from django_mcp.core.signals import primitive_added, server_made
+from django_mcp.exposure import starting
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.listing import list_rows, listed_models
@@ -23,13 +22,10 @@ from django_mcp.exposure.templates import resources
 from django_mcp.exposure.tools import read_tools
 from django_mcp.exposure.writing import writing_tools
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.tool import Tool
 
 logger = logging.getLogger("django_mcp")
 
 R = TypeVar("R", bound=type[ModelResource])
-
-_started = False
 
 
 @overload
@@ -69,7 +65,7 @@ def register(
         _require_fresh(model, declared, servers)
         for each in servers:
             each.exposed[model] = Exposed(declared(model, each))
-            if _started:
+            if starting.is_started:
                 _build_with_takers(each)
         return declared
 
@@ -84,28 +80,6 @@ def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[M
         if model in each.exposed:
             msg = f"{model._meta.label} is registered at {each!r} already, as {each.exposed[model].resource!r}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
-
-
-def start() -> None:
-    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once."""
-    global _started  # noqa: PLW0603 - once for each process
-    _started = True
-    for each in every_server():
-        build(each)
-
-
-@receiver(server_made, dispatch_uid="django_mcp.exposure.registration")
-def _build_late(sender: MCPServer, **_: Any) -> None:
-    """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
-    if _started and sender.source is not None:
-        build(sender)
-
-
-@receiver(primitive_added, dispatch_uid="django_mcp.exposure.registration")
-def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
-    """A tool that is registered after the start, when the models it takes or gives have to be known."""
-    if _started and isinstance(primitive, Tool):
-        settle(sender, primitive)
 
 
 def _build_with_takers(server: MCPServer) -> None:

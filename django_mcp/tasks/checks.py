@@ -5,15 +5,17 @@ from typing import Any
 
 import django
 from django.conf import settings as django_settings
-from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
+from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 from django_mcp.tasks import engines
+from django_mcp.tasks.starting import DEFAULT, PROCESS, has_default
 
 
-@register("django_mcp")
+@add
 def check_backend(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
     """A backend that there is not, or whose workers would not be used."""
     try:
@@ -23,7 +25,7 @@ def check_backend(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMess
 
 
 def _problems(alias: str | None) -> Iterator[CheckMessage]:
-    if alias == engines.PROCESS or (alias is None and not _is_default_used()):
+    if alias == PROCESS or (alias is None and not _is_default_used()):
         return
     if alias is not None and alias not in _aliases():
         hint = 'Write an alias of TASKS, "process" for the serving process, or leave it out.'
@@ -31,7 +33,7 @@ def _problems(alias: str | None) -> Iterator[CheckMessage]:
     elif engines.framework() is None:
         yield from _without_framework(alias)
     else:
-        yield from _of_backend(alias or engines.DEFAULT)
+        yield from _of_backend(alias or DEFAULT)
 
 
 def _aliases() -> dict[str, Any]:
@@ -40,9 +42,8 @@ def _aliases() -> dict[str, Any]:
 
 def _is_default_used() -> bool:
     """Whether there are tasks, and they would go to the default backend."""
-    given = _aliases().get(engines.DEFAULT, {}).get("BACKEND", "")
     has_tasks = any(tool.task is not None for server in every_server() for tool in server.tools.values())
-    return has_tasks and given != "" and given.rpartition(".")[2] not in engines.WITHOUT_WORKERS
+    return has_tasks and has_default()
 
 
 def _without_framework(alias: str | None) -> Iterator[CheckMessage]:

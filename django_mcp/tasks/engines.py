@@ -22,12 +22,10 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import rows
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.running import run
+from django_mcp.tasks.starting import DEFAULT, PROCESS, WITHOUT_WORKERS
 
 logger = logging.getLogger("django_mcp")
 
-PROCESS, DEFAULT = "process", "default"
-WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
-"""Backends that come with the framework, and hand nothing to anybody."""
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -119,12 +117,9 @@ def engine() -> Engine:
 
 
 def prepare() -> None:
-    """Have a worker's process know what it is to run: some run nothing that was not imported when they started."""
-    try:
-        if isinstance(engine(), Workers):
-            from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
-    except Exception as error:  # noqa: BLE001 - there is a system check for it
-        logger.debug("tasks have no workers: %s", error)
+    """See ``starting.prepare``."""
+    if isinstance(engine(), Workers):
+        from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
 
 
 def has_workers(found: Any) -> bool:

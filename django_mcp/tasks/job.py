@@ -1,8 +1,9 @@
 """What workers of Django's Tasks framework run. Imported where there is a backend for it, and by its workers."""
 
 from django_mcp.conf import settings
-from django_mcp.tasks.engines import DEFAULT, Workers, engine, framework
+from django_mcp.tasks.engines import Workers, engine, framework
 from django_mcp.tasks.running import run
+from django_mcp.tasks.starting import DEFAULT
 
 _engine = engine()
 

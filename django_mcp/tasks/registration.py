@@ -3,14 +3,12 @@
 from typing import Annotated, Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.dispatch import receiver
 from pydantic import Field
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.discovery import Finder
 from django_mcp.core.registry import MCPServer
-from django_mcp.core.signals import primitive_added
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.results import Result
@@ -57,15 +55,17 @@ def result_tool() -> Tool:
     return tool
 
 
-@receiver(primitive_added, dispatch_uid="django_mcp.tasks")
-def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
-    if not isinstance(primitive, Tool) or primitive.task is None:
-        return
-    _check(primitive)
-    primitive.extension = EXTENSION
-    primitive.answered_by = answer
-    if primitive.task == "optional":
-        _offer_results(sender, primitive)
+def bring(server: MCPServer, tool: Tool) -> None:
+    """Give an endpoint what it needs for a tool with tasks.
+
+    Raises:
+        ImproperlyConfigured: another tool has the name of ours; or ``before_task`` takes what the tool does not.
+    """
+    _check(tool)
+    tool.extension = EXTENSION
+    tool.answered_by = answer
+    if tool.task == "optional":
+        _offer_results(server, tool)
 
 
 def _offer_results(server: MCPServer, tool: Tool) -> None:

@@ -3,25 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models.signals import post_save
-from django.dispatch import receiver
 
-from django_mcp.core.signals import access_ended
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 
 
-@receiver(access_ended, dispatch_uid="django_mcp.tasks.revocation.access")
-def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
+def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
+    """Cancel what was asked for with a credential."""
     _cancel(Task.objects.filter(principal_kind=kind, principal_id=id))
 
 
-@receiver(post_save, sender=settings.AUTH_USER_MODEL, dispatch_uid="django_mcp.tasks.revocation.inactive")
-def _on_user_saved(instance: Any, **_: Any) -> None:
-    if not instance.is_active:
-        _cancel(Task.objects.filter(user_id=instance.pk))
+def cancel_of_user(user: Any) -> None:
+    """Cancel what was asked for in the name of a user."""
+    _cancel(Task.objects.filter(user_id=user.pk))
 
 
 def _cancel(tasks: Any) -> None:

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import MCPServer, tool
 from django_mcp.core.registry import server as default_server
-from django_mcp.exposure import registration
+from django_mcp.exposure import starting
 from tests.clients import Client
 
 
@@ -21,7 +21,7 @@ def desk(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, imported before the start; as its ``offer``, what puts one of its tools on the endpoint."""
     before = set(default_server.tools)
     with monkeypatch.context() as patch:
-        patch.setattr(registration, "_started", False)
+        patch.setattr(starting, "is_started", False)
         sys.modules.pop("tests.behaviour.desk", None)
         module = importlib.import_module("tests.behaviour.desk")
     tools = {name: each for name, each in default_server.tools.items() if name not in before}

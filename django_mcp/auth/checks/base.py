@@ -9,12 +9,13 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from django.core.checks import CheckMessage, register
+from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import conf
 from django_mcp.auth.base import Authenticator, authenticators
 from django_mcp.auth.oauth import OAuth
+from django_mcp.core.checking import ALWAYS, DEPLOY, add
 from django_mcp.core.registry import MCPServer, servers
 
 Find = Callable[[], Iterable[CheckMessage]]
@@ -31,7 +32,7 @@ def check(*, deploy: bool = False) -> Callable[[Find], Find]:
         def run(app_configs: Any, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
             return list(find()) if is_readable() else []
 
-        register(run, "django_mcp", deploy=deploy)
+        add(run, DEPLOY if deploy else ALWAYS)
         return find
 
     return decorate

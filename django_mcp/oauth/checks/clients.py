@@ -1,15 +1,17 @@
 """Where clients may have people sent, and what is fetched for them."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from django.apps import apps
-from django.core.checks import CheckMessage, Error, Tags, Warning, register  # noqa: A004
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import DatabaseError
 
 from django_mcp.auth.checks.base import check, is_loopback, is_readable, split, uses_oauth
 from django_mcp.conf import settings
+from django_mcp.core.checking import DATABASE, add
 
 NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
 """Schemes that run something in the browser instead of leading to a program."""
@@ -72,7 +74,7 @@ def check_grace() -> Iterator[CheckMessage]:
         )
 
 
-@register(Tags.database)
+@partial(add, when=DATABASE)
 def check_applications(
     app_configs: Any,  # noqa: ARG001
     databases: Sequence[str] | None = None,

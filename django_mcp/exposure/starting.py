@@ -1,0 +1,56 @@
+"""When models become resources. Where a site exposes none, the rest of this package is never imported."""
+
+from typing import Any
+
+from django_mcp.core.later import later
+from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.signals import primitive_added, server_made
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.tool import Tool
+
+is_started = False
+"""Every ``mcp.py`` was read, so that models are built, and tools settled, as soon as they are registered."""
+
+_build = later("django_mcp.exposure.registration.build")
+_settle = later("django_mcp.exposure.settling.settle")
+
+
+def connect() -> None:
+    """Hear of endpoints and tools that come after the start."""
+    server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
+    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
+
+
+def start() -> None:
+    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once."""
+    global is_started  # noqa: PLW0603 - once for each process
+    is_started = True
+    for each in every_server():
+        if _has_models(each):
+            _build(each)
+        else:
+            for tool in each.tools.values():
+                settle(each, tool)
+
+
+def settle(server: MCPServer, tool: Tool) -> None:
+    """Let *tool* take and give rows, where it may do that: see ``settling.settle``."""
+    tool.bind()
+    if tool.is_open or tool.read_preview is not None or server.exposed:
+        _settle(server, tool)
+
+
+def _has_models(server: MCPServer) -> bool:
+    return bool(server.exposed) or (server.source is not None and bool(server.source.exposed))
+
+
+def _build_late(sender: MCPServer, **_: Any) -> None:
+    """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
+    if is_started and _has_models(sender) and sender.source is not None:
+        _build(sender)
+
+
+def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
+    """A tool that is registered after the start, when the models it takes or gives have to be known."""
+    if is_started and isinstance(primitive, Tool):
+        settle(sender, primitive)

@@ -1,0 +1,62 @@
+"""What a start needs of tasks. Where no tool has any, what runs and keeps them is not imported for it."""
+
+import logging
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.db.models.signals import post_save
+
+from django_mcp.conf import settings
+from django_mcp.core.later import later
+from django_mcp.core.registry import MCPServer
+from django_mcp.core.signals import access_ended, primitive_added
+from django_mcp.primitives.tool import Tool
+
+logger = logging.getLogger("django_mcp")
+
+PROCESS, DEFAULT = "process", "default"
+WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
+"""Backends that come with Django's Tasks framework, and hand nothing to anybody."""
+
+_bring = later("django_mcp.tasks.registration.bring")
+_prepare = later("django_mcp.tasks.engines.prepare")
+_cancel_of_user = later("django_mcp.tasks.revocation.cancel_of_user")
+_cancel_of_caller = later("django_mcp.tasks.revocation.cancel_of_caller")
+
+
+def connect() -> None:
+    """Hear of tools that have tasks, and of those who may no longer have what they asked for."""
+    primitive_added.connect(_on_added, dispatch_uid="django_mcp.tasks")
+    access_ended.connect(_on_access_ended, dispatch_uid="django_mcp.tasks.revocation.access")
+    user = django_settings.AUTH_USER_MODEL
+    post_save.connect(_on_user_saved, sender=user, dispatch_uid="django_mcp.tasks.revocation.inactive")
+
+
+def prepare() -> None:
+    """Have a worker's process know what it is to run: some run nothing that was not imported when they started."""
+    try:
+        alias = settings.TASK_BACKEND
+        if alias != PROCESS and (alias is not None or has_default()):
+            _prepare()
+    except Exception as error:  # noqa: BLE001 - there is a system check for it
+        logger.debug("tasks have no workers: %s", error)
+
+
+def has_default() -> bool:
+    """Whether Django's default backend for tasks is one that may have workers."""
+    given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
+    return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
+
+
+def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
+    if isinstance(primitive, Tool) and primitive.task is not None:
+        _bring(sender, primitive)
+
+
+def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
+    _cancel_of_caller(kind, id)
+
+
+def _on_user_saved(instance: Any, **_: Any) -> None:
+    if not instance.is_active:
+        _cancel_of_user(instance)
