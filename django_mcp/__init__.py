@@ -1,51 +1,113 @@
 """A Model Context Protocol endpoint for any Django site.
 
-Everything public is exported here, except ``django_mcp.asgi.mcp_application`` and ``django_mcp.urls``.
+Everything public is exported here, except ``django_mcp.asgi.mcp_application`` and ``django_mcp.urls``. Modules behind
+the names are imported when a name is first asked for: few sites use all of them.
 """
 
-from django_mcp.adapters.forms import form_tool
-from django_mcp.adapters.templates import prompt_template
-from django_mcp.adapters.views import view_tool
-from django_mcp.auth.api_keys import APIKeys
-from django_mcp.auth.base import Authenticator, Head, InvalidToken
-from django_mcp.auth.external import ExternalTokens
-from django_mcp.auth.oauth import OAuth
-from django_mcp.auth.public import Public
-from django_mcp.auth.session import SiteSession
-from django_mcp.core.channel import Cancelled
-from django_mcp.core.context import Context
-from django_mcp.core.decorators import prompt, resource, tool
-from django_mcp.core.dialogue import InputRequired
-from django_mcp.core.permissions import notify_rights_changed
-from django_mcp.core.principal import Principal
-from django_mcp.core.questions import Elicitation, Elicited, Root, Roots, Sampled, Sampling, URLElicitation
-from django_mcp.core.registry import MCPServer, server
-from django_mcp.core.signals import call_logged
-from django_mcp.exposure.admin_sites import from_admin
-from django_mcp.exposure.declaration import ModelResource
-from django_mcp.exposure.instances import Rows
-from django_mcp.exposure.publishing import publish
-from django_mcp.exposure.registration import register
-from django_mcp.primitives.generators import Progress
-from django_mcp.primitives.mirrors import Header
-from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.secrets import Secret
-from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.uploads import Upload
-from django_mcp.protocol.content import (
-    Annotations,
-    AudioContent,
-    EmbeddedResource,
-    Icon,
-    ImageContent,
-    PromptMessage,
-    ResourceContents,
-    ResourceLink,
-    TextContent,
-)
-from django_mcp.protocol.sampling import ToolResultContent, ToolUseContent
-from django_mcp.skills.declaration import skill
-from django_mcp.version import __version__
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_mcp.adapters.forms import form_tool
+    from django_mcp.adapters.templates import prompt_template
+    from django_mcp.adapters.views import view_tool
+    from django_mcp.auth.api_keys import APIKeys
+    from django_mcp.auth.base import Authenticator, Head, InvalidToken
+    from django_mcp.auth.external import ExternalTokens
+    from django_mcp.auth.oauth import OAuth
+    from django_mcp.auth.public import Public
+    from django_mcp.auth.session import SiteSession
+    from django_mcp.core.channel import Cancelled
+    from django_mcp.core.context import Context
+    from django_mcp.core.decorators import prompt, resource, tool
+    from django_mcp.core.dialogue import InputRequired
+    from django_mcp.core.permissions import notify_rights_changed
+    from django_mcp.core.principal import Principal
+    from django_mcp.core.questions import Elicitation, Elicited, Root, Roots, Sampled, Sampling, URLElicitation
+    from django_mcp.core.registry import MCPServer, server
+    from django_mcp.core.signals import call_logged
+    from django_mcp.exposure.admin_sites import from_admin
+    from django_mcp.exposure.declaration import ModelResource
+    from django_mcp.exposure.instances import Rows
+    from django_mcp.exposure.publishing import publish
+    from django_mcp.exposure.registration import register
+    from django_mcp.primitives.generators import Progress
+    from django_mcp.primitives.mirrors import Header
+    from django_mcp.primitives.output import ToolResult
+    from django_mcp.primitives.secrets import Secret
+    from django_mcp.primitives.tool import ToolError
+    from django_mcp.primitives.uploads import Upload
+    from django_mcp.protocol.content import (
+        Annotations,
+        AudioContent,
+        EmbeddedResource,
+        Icon,
+        ImageContent,
+        PromptMessage,
+        ResourceContents,
+        ResourceLink,
+        TextContent,
+    )
+    from django_mcp.protocol.sampling import ToolResultContent, ToolUseContent
+    from django_mcp.skills.declaration import skill
+    from django_mcp.version import __version__
+else:
+    from importlib import import_module
+
+    _WHERE = {
+        name: module
+        for module, names in {
+            "django_mcp.adapters.forms": "form_tool",
+            "django_mcp.adapters.templates": "prompt_template",
+            "django_mcp.adapters.views": "view_tool",
+            "django_mcp.auth.api_keys": "APIKeys",
+            "django_mcp.auth.base": "Authenticator Head InvalidToken",
+            "django_mcp.auth.external": "ExternalTokens",
+            "django_mcp.auth.oauth": "OAuth",
+            "django_mcp.auth.public": "Public",
+            "django_mcp.auth.session": "SiteSession",
+            "django_mcp.core.channel": "Cancelled",
+            "django_mcp.core.context": "Context",
+            "django_mcp.core.decorators": "prompt resource tool",
+            "django_mcp.core.dialogue": "InputRequired",
+            "django_mcp.core.permissions": "notify_rights_changed",
+            "django_mcp.core.principal": "Principal",
+            "django_mcp.core.questions": "Elicitation Elicited Root Roots Sampled Sampling URLElicitation",
+            "django_mcp.core.registry": "MCPServer server",
+            "django_mcp.core.signals": "call_logged",
+            "django_mcp.exposure.admin_sites": "from_admin",
+            "django_mcp.exposure.declaration": "ModelResource",
+            "django_mcp.exposure.instances": "Rows",
+            "django_mcp.exposure.publishing": "publish",
+            "django_mcp.exposure.registration": "register",
+            "django_mcp.primitives.generators": "Progress",
+            "django_mcp.primitives.mirrors": "Header",
+            "django_mcp.primitives.output": "ToolResult",
+            "django_mcp.primitives.secrets": "Secret",
+            "django_mcp.primitives.tool": "ToolError",
+            "django_mcp.primitives.uploads": "Upload",
+            "django_mcp.protocol.content": (
+                "Annotations AudioContent EmbeddedResource Icon ImageContent PromptMessage "
+                "ResourceContents ResourceLink TextContent"
+            ),
+            "django_mcp.protocol.sampling": "ToolResultContent ToolUseContent",
+            "django_mcp.skills.declaration": "skill",
+            "django_mcp.version": "__version__",
+        }.items()
+        for name in names.split()
+    }
+
+    def __getattr__(name: str) -> Any:
+        try:
+            module = _WHERE[name]
+        except KeyError:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg) from None
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "APIKeys",

@@ -1,8 +1,3 @@
-"""The version of this package."""
+"""The version of this package, which the build reads here too."""
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    __version__ = version("django-mcp-toolkit")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0.0.0"
+__version__ = "0.1.0.dev0"
