@@ -38,7 +38,6 @@ IDS = ("trace_id", "task_id", "approval")
 WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
 
 
-@admin.register(ToolCall)
 class ToolCallAdmin(ReadOnlyAdmin):
     """Calls, the newest first."""
 

@@ -107,7 +107,6 @@ class StateFilter(admin.SimpleListFilter):
         return queryset
 
 
-@admin.register(APIKey)
 class APIKeyAdmin(StoppingAdmin):
     """A key is made here, shown once, and later at most renamed or revoked."""
 

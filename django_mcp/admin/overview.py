@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -20,7 +19,7 @@ from django_mcp.admin.figures import count, duration, figures, share
 from django_mcp.admin.read_only import ReadOnlyAdmin
 from django_mcp.admin.statistics import Activity, activity
 from django_mcp.core.registry import servers
-from django_mcp.models import Approval, Overview
+from django_mcp.models import Approval
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ PERIODS = (
 USUAL = PERIODS[1]
 
 
-@admin.register(Overview)
 class OverviewAdmin(ReadOnlyAdmin):
     """One page for whoever may see calls."""
 

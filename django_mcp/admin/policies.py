@@ -64,7 +64,6 @@ class PolicyForm(_ModelForm):
         return self.cleaned_data[name] or None
 
 
-@admin.register(ClientPolicy)
 class ClientPolicyAdmin(_ModelAdmin):
     """Blocks clients, and limits what they may do."""
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
-@admin.register(Session)
 class SessionAdmin(StoppableAdmin):
     """Sessions, the newest first. Clients of the newest protocol have none."""
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 
-@admin.register(Task)
 class TaskAdmin(StoppableAdmin):
     """Tasks, the newest first."""
 

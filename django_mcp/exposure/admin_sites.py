@@ -48,7 +48,7 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
     """
     from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
 
-    kind = admin if isinstance(admin, type) else type(admin)
+    kind = admin if isinstance(admin, type) else admin.__class__  # which sees through objects that stand for another
     if not issubclass(kind, ModelAdmin):
         msg = f"from_admin takes a ModelAdmin, not {admin!r}."
         raise ImproperlyConfigured(msg)
@@ -100,7 +100,7 @@ class AdminResource(ModelResource):
         from django.contrib import admin  # noqa: PLC0415 - sites may be without
 
         site = admin.site if apps.is_installed("django.contrib.admin") else admin.AdminSite()
-        if site.is_registered(self.model) and type(site.get_model_admin(self.model)) is self.admin:
+        if site.is_registered(self.model) and site.get_model_admin(self.model).__class__ is self.admin:
             return site.get_model_admin(self.model)
         return self.admin(self.model, site)
 

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -15,7 +14,7 @@ from django_mcp.admin.applications import facts
 from django_mcp.admin.applications.changing import Changing
 from django_mcp.admin.applications.lines import Choosing, Lines
 from django_mcp.admin.own_pages import OwnPagesAdmin, page_queries
-from django_mcp.models import Applications, ClientPolicy
+from django_mcp.models import ClientPolicy
 from django_mcp.oauth import consent
 from django_mcp.oauth.accesses import acts_for_itself, name_of, people
 from django_mcp.oauth.toolkit import get_application_model
@@ -23,7 +22,6 @@ from django_mcp.oauth.toolkit import get_application_model
 PER_PAGE = 100
 
 
-@admin.register(Applications)
 class ApplicationsAdmin(OwnPagesAdmin):
     """Whoever may see client policies sees applications, and whoever may change them takes access back."""
 

@@ -26,7 +26,6 @@ LIVE = "x-mcp-live"
 """The header of requests that the page's script makes: it wants no page."""
 
 
-@admin.register(Approval)
 class ApprovalAdmin(LookingAdmin):
     """Calls that wait, and what became of others."""
 

@@ -20,7 +20,6 @@ from django_mcp.approvals.standing import APPROVE
 from django_mcp.models import StandingApproval
 
 
-@admin.register(StandingApproval)
 class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
     """Standing approvals, the newest first. Whoever may approve calls may revoke them."""
 

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -20,14 +19,13 @@ from django_mcp.admin.tools.differences import differences
 from django_mcp.admin.tools.forms import OverrideForm, client_list
 from django_mcp.admin.tools.lines import DAYS, Line, decided_words, find, left_over, lines
 from django_mcp.conf import settings
-from django_mcp.models import ToolCall, ToolPolicy, Tools
+from django_mcp.models import ToolCall, ToolPolicy
 from django_mcp.policies import definitions
 
 PER_PAGE = 100
 LAST_CALLS = 20
 
 
-@admin.register(Tools)
 class ToolsAdmin(OwnPagesAdmin):
     """Whoever may see policies sees tools, and whoever may change policies decides about them."""
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db import connections, transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -20,7 +19,7 @@ from django_mcp.admin.trying.showing import Shown
 from django_mcp.admin.trying.subjects import METHODS, Subject, asks, endpoints, subject, subjects
 from django_mcp.admin.trying.trial import Trial
 from django_mcp.core.registry import MCPServer
-from django_mcp.models import Task, TryTool
+from django_mcp.models import Task
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.tasks import rows
 from django_mcp.tasks.calling import TaskFailed, take_answers
@@ -38,7 +37,6 @@ KINDS = (
 )
 
 
-@admin.register(TryTool)
 class TryToolAdmin(ReadOnlyAdmin):
     """Nothing here has rows: it is a place for pages."""
 
