@@ -15,7 +15,7 @@ from django.core.signals import setting_changed
 from django_mcp.version import __version__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)  # each method made takes time at every start
 class Settings:
     """Keys of ``DJANGO_MCP`` and what they are when not given."""
 

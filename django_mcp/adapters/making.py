@@ -6,9 +6,10 @@ from django_mcp.core.registry import every_server
 from django_mcp.core.selection import Where
 from django_mcp.exposure.field_types import json_type
 from django_mcp.primitives.functions import EMPTY, Parameter
-from django_mcp.primitives.schema import ArgumentError, Arguments, json_schema, typed_dict
+from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.sentences import abridged, missing_argument, sentences, written
 from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.typed import json_schema, typed_dict
 from django_mcp.primitives.words import shortened, with_article
 
 __all__ = [

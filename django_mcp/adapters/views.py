@@ -18,8 +18,8 @@ from django_mcp.core.decorators import servers_of
 from django_mcp.core.selection import Where
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.options import check_options
-from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.typed import json_schema
 
 
 def view_tool(

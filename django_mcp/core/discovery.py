@@ -8,66 +8,20 @@ is true of a call is true of it.
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from functools import cache
+from typing import Any
 
-from django.utils import translation
 from django.utils.text import camel_case_to_spaces
-from pydantic import Field
 
 from django_mcp.core.context import Context
-from django_mcp.core.permissions import Right, known_of, right
-from django_mcp.core.ranking import best
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.permissions import Right, right
+from django_mcp.core.registry import FINDERS, MCPServer
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import spoken
-from django_mcp.protocol.content import TextContent
 
-MOST_FOUND = 20
 MOST_TAGS = 30
 """Tags named in the description of ``search_tools``."""
 _CLOSE = 0.75
-SHOWN = ("name", "title", "description", "inputSchema", "annotations", "_meta")
-"""What of a definition is shown to whoever is to call the tool: nothing that is for display."""
-
-
-def search_tools(
-    ctx: Context,
-    query: Annotated[str, Field(max_length=500)],
-    limit: Annotated[int, Field(ge=1, le=MOST_FOUND)] = 5,
-) -> ToolResult[dict[str, Any]]:
-    """Find tools by what they do. This server has more than are listed; look here before you say that there is none.
-
-    The answer has the best ones with their input schemas. Call what you found with call_tool.
-
-    Args:
-        query: Words for what is to be done, such as "refund an invoice"; also names of tools, tags and arguments.
-        limit: The most tools to give.
-    """
-    tools = _tools(known_of(ctx, ctx.server.tools.values()))
-    language = ctx.language if ctx.server.is_translated else None
-    with translation.override(language):
-        found = best(tools, query)
-        shown = [{key: each.definition[key] for key in SHOWN if key in each.definition} for each in found[:limit]]
-    data: dict[str, Any] = {"tools": spoken(shown, language) if language else shown, "total": len(found)}
-    if found:
-        return ToolResult(data)
-    hint = f"No tool has any of these words. {_overview(tools)}"
-    return ToolResult({**data, "hint": hint}, text=hint)
-
-
-def call_tool(
-    name: Annotated[str, Field(max_length=200)],
-    arguments: dict[str, Any] = {},  # noqa: B006 - read by its signature alone
-) -> TextContent:
-    """Call a tool that search_tools found.
-
-    Args:
-        name: Of the tool, as search_tools gave it.
-        arguments: As the tool's input schema has them.
-    """
-    raise NotImplementedError  # methods.call_tool calls what it names
 
 
 class Finder(Tool):
@@ -76,31 +30,38 @@ class Finder(Tool):
     kind = "finder"
 
 
-SEARCH = Finder(
-    search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
-)
-SEARCH.speaks = False
-CALL = Finder(call_tool, context_type=Context, title="Call a tool")
-_FINDERS: Mapping[str, Tool] = {each.name: each for each in (SEARCH, CALL)}
+@cache
+def finders() -> tuple[Tool, Tool]:
+    """``search_tools`` and ``call_tool``."""
+    from django_mcp.core.finders import CALL, SEARCH  # noqa: PLC0415 - few sites have so many tools
+
+    return SEARCH, CALL
+
+
+def is_call(tool: Tool | None) -> bool:
+    """Whether it is ``call_tool``."""
+    return isinstance(tool, Finder) and tool is finders()[1]
 
 
 def find(server: MCPServer, name: Any) -> Tool | None:
     """``search_tools`` or ``call_tool``, by its name, where an endpoint has them; they are for everybody."""
-    return _FINDERS.get(name) if server.search_above and isinstance(name, str) else None
+    if not (server.search_above and isinstance(name, str) and name in FINDERS):
+        return None
+    return next(each for each in finders() if each.name == name)
 
 
 def behind(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
     """What a ``tools/call`` is about whose name is not registered: behind ``call_tool``, the tool that it names."""
     tool = find(server, params.get("name"))
     match params.get("arguments"):
-        case {"name": str(name)} if tool is CALL:
+        case {"name": str(name)} if is_call(tool):
             return server.tools.get(name, find(server, name))
     return tool
 
 
 def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
     """What to do with arguments that were given to ``call_tool`` and are those of the tool that it names."""
-    own = CALL.arguments.names
+    own = finders()[1].arguments.names
     if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
         yield "Put what the tool itself takes into 'arguments'."
 
@@ -139,15 +100,16 @@ def offered(
         definitions that stand first, and tools. They are for this caller as *known* is: the description of
         ``search_tools`` names the tags of those.
     """
-    listed = known if len(known) <= server.search_above else [each for each in _tools(known) if each.always_listed]
+    listed = known if len(known) <= server.search_above else [each for each in tools_in(known) if each.always_listed]
     behind_it = [each for each in listed if each.position > after]
     if listed is known or after >= 0:
         return (), behind_it
-    words = f"{SEARCH.description}\n\n{_overview(_tools(known))}"
-    return ({**SEARCH.definition, "description": words}, CALL.definition), behind_it
+    search, call = finders()
+    words = f"{search.description}\n\n{overview(tools_in(known))}"
+    return ({**search.definition, "description": words}, call.definition), behind_it
 
 
-def _overview(tools: Iterable[Tool]) -> str:
+def overview(tools: Iterable[Tool]) -> str:
     """How many there are, and of what kind."""
     tools = list(tools)
     counted = Counter(tag for each in tools for tag in each.tags)
@@ -156,5 +118,6 @@ def _overview(tools: Iterable[Tool]) -> str:
     return f"There are {len(tools)} tools" + (f", tagged: {named}." if named else ".")
 
 
-def _tools(primitives: Iterable[Primitive]) -> list[Tool]:
+def tools_in(primitives: Iterable[Primitive]) -> list[Tool]:
+    """The tools among them."""
     return [each for each in primitives if isinstance(each, Tool)]

@@ -43,8 +43,8 @@ async def list_tools(context: Context) -> Result:
 async def call_tool(context: Context) -> Result:
     """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
     name = _string(context.params, "name")
-    tool = context.server.tools.get(name) or discovery.find(context.server, name)
-    if tool is discovery.CALL:
+    tool = context.server.tools.get(name)
+    if tool is None and discovery.is_call(tool := discovery.find(context.server, name)):
         return await _call_named(context)
     if tool is None:
         await look_for(context, context.server.tools.values())
@@ -120,8 +120,8 @@ async def _call_named(context: Context) -> Result:
     """
     arguments = _arguments(context.params)
     try:
-        meant = discovery.CALL.arguments.validate(arguments)
-        if discovery.find(context.server, meant["name"]) is discovery.CALL:
+        meant = discovery.finders()[1].arguments.validate(arguments)
+        if discovery.is_call(discovery.find(context.server, meant["name"])):
             raise unknown("tool", meant["name"])
         context.params = {**context.params, **meant}
         context.is_relayed = True

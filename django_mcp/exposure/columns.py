@@ -13,7 +13,7 @@ from django_mcp.exposure.field_types import json_type, may_be_null, to_json_valu
 from django_mcp.exposure.files import FILE_SCHEMA, describe_file
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
-from django_mcp.primitives.schema import json_schema
+from django_mcp.primitives.typed import json_schema
 
 if TYPE_CHECKING:
     from django_mcp.exposure.exposed import Exposed

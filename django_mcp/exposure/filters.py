@@ -16,7 +16,7 @@ from django_mcp.exposure.guards import matching
 from django_mcp.exposure.paths import Path, PathError, read_path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import Parameter
-from django_mcp.primitives.schema import json_schema
+from django_mcp.primitives.typed import json_schema
 from django_mcp.primitives.words import with_article
 
 if TYPE_CHECKING:

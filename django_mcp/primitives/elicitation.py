@@ -1,7 +1,7 @@
 """Forms a person fills in at their client (2026-07-28, Elicitation, Form Mode)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NotRequired, Protocol, Required
 
@@ -9,18 +9,11 @@ from django import forms
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from django_mcp.primitives.errors import FormError as FormError  # noqa: PLC0414 - where it always was
 from django_mcp.primitives.form_fields import DjangoForm
 from django_mcp.primitives.form_models import ModelForm
 from django_mcp.primitives.form_shapes import answer_type, check_property, sentences
-from django_mcp.primitives.schema import typed_dict
-
-
-class FormError(Exception):
-    """What was filled in does not fit. Each of ``problems`` is a sentence from which a person can correct it."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__(" ".join(problems))
-        self.problems = list(problems)
+from django_mcp.primitives.typed import typed_dict
 
 
 class _Form(Protocol):

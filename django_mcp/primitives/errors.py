@@ -1,6 +1,6 @@
-"""What a tool raises to be read by the model."""
+"""What is raised to be read by the model, or by a person."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -14,3 +14,11 @@ class ToolError(Exception):
     """
 
     meta: Mapping[str, Any] | None = None
+
+
+class FormError(Exception):
+    """What was filled in does not fit. Each of ``problems`` is a sentence from which a person can correct it."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = list(problems)

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from django_mcp.primitives import words
-from django_mcp.primitives.schema import typed_dict
+from django_mcp.primitives.typed import typed_dict
 from django_mcp.protocol.content import check_uri
 
 FORMATS = ("email", "uri", "date", "date-time")

@@ -2,21 +2,26 @@
 
 import functools
 import inspect
+import re
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
-from docstring_parser import parse as parse_docstring
-from pydantic.fields import FieldInfo
 
 from django_mcp.primitives.annotations import is_rows, leaves, parts
 from django_mcp.primitives.methods import bound, is_in_class_body, is_there
 
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
 EMPTY = inspect.Parameter.empty
 HIDDEN_CONTEXT = "<context>"
 """The context's name where a function has no parameter for it, and what was put around it wants it all the same."""
+_ONLY_WORDS = re.compile(r"(?![@\s])[^:\n]*(?<!\s)")
+"""A docstring of one line, in which nothing can be a section or a field of any style."""
 _CONTEXTS = ("ctx", "context")
 """What the context is called by those who forget to annotate it."""
 
@@ -35,9 +40,9 @@ class Parameter:
     description: str | None
 
     @property
-    def fields(self) -> list[FieldInfo]:
+    def fields(self) -> "list[FieldInfo]":
         """What pydantic's ``Field`` says of it."""
-        return [item for item in getattr(self.annotation, "__metadata__", ()) if isinstance(item, FieldInfo)]
+        return [item for item in getattr(self.annotation, "__metadata__", ()) if is_field(item)]
 
     @property
     def required(self) -> bool:
@@ -69,6 +74,12 @@ class Function:
         return keywords if self.context else {name: each for name, each in keywords.items() if name != HIDDEN_CONTEXT}
 
 
+def is_field(value: Any) -> bool:
+    """Whether it is what pydantic's ``Field`` gives. Where pydantic was not imported, there is no such thing."""
+    module = sys.modules.get("pydantic.fields")
+    return module is not None and isinstance(value, module.FieldInfo)
+
+
 def read_function(call: Callable[..., Any], context_type: type) -> Function:
     """Read *call*'s signature, annotations and docstring (Google, NumPy or Sphinx style).
 
@@ -97,7 +108,7 @@ def read_function(call: Callable[..., Any], context_type: type) -> Function:
             context = parameter.name
             continue
         default = parameter.default
-        if isinstance(default, FieldInfo):
+        if is_field(default):
             annotation = typing.Annotated[annotation, default]
             default = EMPTY
         parameters.append(Parameter(parameter.name, annotation, default, described.get(parameter.name)))
@@ -135,7 +146,11 @@ def _signature(call: Any, context_type: type, label: str) -> tuple[inspect.Signa
 
 def read_docstring(text: str) -> tuple[str | None, Mapping[str, str | None]]:
     """The description in a docstring (Google, NumPy or Sphinx style), and those of the parameters by their names."""
-    docs = parse_docstring(text)
+    if _ONLY_WORDS.fullmatch(text):
+        return text or None, {}
+    from docstring_parser import parse  # noqa: PLC0415 - one line needs no parser
+
+    docs = parse(text)
     words = [part for part in (docs.short_description, docs.long_description) if part]
     return "\n\n".join(words) or None, {parameter.arg_name: parameter.description for parameter in docs.params}
 

@@ -5,15 +5,13 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
-from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import from_json, to_json
 
+from django_mcp.primitives import simple
 from django_mcp.primitives.annotations import leaves
 from django_mcp.primitives.blocks import block_of, is_block, promises_block
 from django_mcp.primitives.functions import EMPTY
-from django_mcp.primitives.schema import json_schema, typed_dict
 from django_mcp.primitives.sizes import check_size
 from django_mcp.protocol.content import Content, TextContent
 
@@ -70,20 +68,13 @@ class Output:
             (returns,) = typing.get_args(returns)
         elif _is_plain(returns):
             return
-        try:
-            adapter: TypeAdapter[Any] = TypeAdapter(returns)
-            schema = json_schema(adapter, "serialization")
-            if "$ref" in schema:  # a class that contains itself: clients want its type at the top
-                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
-            self._wrapped = schema.get("type") != "object"
-            if self._wrapped:
-                schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
-        except PydanticUserError as error:
-            msg = f"{label}: its return annotation has no JSON Schema. {error}"
-            raise ImproperlyConfigured(msg) from error
-        self.schema = schema
-        self._validate = adapter.validator.validate_python
-        self._dump = adapter.serializer.to_python
+        checked = simple.result(returns)
+        if checked is None:
+            from django_mcp.primitives import typed  # noqa: PLC0415 - it takes long to import, and not all sites need it
+
+            checked = typed.result(returns, label)
+        self.schema, self._wrapped = checked.schema, checked.is_wrapped
+        self._validate, self._dump = checked.validate, checked.dump
 
     def fields(self, value: Any, most_characters: int | None = None, most_bytes: int | None = None) -> dict[str, Any]:
         """The ``CallToolResult`` for what the function returned.

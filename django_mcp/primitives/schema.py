@@ -1,17 +1,13 @@
-"""From a signature to JSON Schema 2020-12, and from JSON to checked arguments: pydantic does both."""
+"""From the parameters of a function to JSON Schema 2020-12, and from JSON to checked arguments."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, Required, cast
+from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
-from pydantic import Field, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
+from pydantic_core import ValidationError
 
-from django_mcp.primitives.annotations import is_rows, leaves
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives import simple
+from django_mcp.primitives.functions import Parameter
 from django_mcp.primitives.sentences import sentences
-from django_mcp.primitives.uploads import with_uploads
 
 
 class ArgumentError(Exception):
@@ -22,34 +18,8 @@ class ArgumentError(Exception):
         self.problems = problems
 
 
-class _Schema(GenerateJsonSchema):
-    """Without titles repeated from names: they tell a model nothing and cost tokens in every list."""
-
-    # A default that JSON cannot show is left out of the schema; it works all the same.
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
-
-
-def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
-    """A ``TypedDict`` made at run time, that allows no other keys."""
-    made = cast("Any", TypedDict)(name, fields)
-    made.__pydantic_config__ = {"extra": "forbid", **config}
-    return made
-
-
-def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
-    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
-    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
-    schema.pop("title", None)
-    return schema
-
-
 class Arguments:
     """The named arguments of a tool, prompt or resource template.
-
-    They become a ``TypedDict``, so that a parameter may have any name.
 
     Args:
         parameters: of the function.
@@ -64,16 +34,13 @@ class Arguments:
 
     def __init__(self, parameters: Sequence[Parameter], label: str) -> None:
         self.names = tuple(parameter.name for parameter in parameters)
-        fields = {parameter.name: _field(parameter) for parameter in parameters}
-        try:
-            adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields, allow_inf_nan=False))
-            self.schema = {"type": "object", "properties": {}, **json_schema(adapter, "validation")}
-        except PydanticUserError as error:
-            rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
-            hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
-            msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
-            raise ImproperlyConfigured(msg) from error
-        self._validate = adapter.validator.validate_python
+        checked = simple.arguments(parameters)
+        if checked is None:
+            from django_mcp.primitives import typed  # noqa: PLC0415 - it takes long to import, and not all sites need it
+
+            checked = typed.arguments(parameters, label)
+        self.schema = {"type": "object", "properties": {}, **checked.schema}
+        self._validate = checked.validate
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments to call with.
@@ -82,16 +49,6 @@ class Arguments:
             ArgumentError: something is missing, unknown or of the wrong type.
         """
         try:
-            return self._validate(values)  # type: ignore[no-any-return]
+            return self._validate(values)
         except ValidationError as error:
             raise ArgumentError(sentences(error.errors(include_url=False), values, self.schema)) from None
-
-
-def _field(parameter: Parameter) -> Any:
-    annotation = with_uploads(parameter.annotation)
-    if parameter.description and not any(field.description for field in parameter.fields):
-        annotation = Annotated[annotation, Field(description=parameter.description)]
-    if parameter.default is not EMPTY:
-        # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
-        annotation = Annotated[annotation, Field(default=parameter.default)]
-    return Required[annotation] if parameter.required else NotRequired[annotation]

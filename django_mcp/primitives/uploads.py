@@ -4,13 +4,15 @@ import base64
 import binascii
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from pydantic import GetCoreSchemaHandler, PydanticUserError
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from django_mcp.primitives.annotations import COLLECTIONS, leaves, replaced
 from django_mcp.primitives.words import size
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
 
 MOST_BYTES = 1024 * 1024
 _PREFIX = 200
@@ -32,11 +34,13 @@ class Upload:
     max_bytes: int = MOST_BYTES
     media_type: str | None = None
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
         """Bytes, decoded before anything else looks at them."""
         if get_origin(source) in COLLECTIONS or bytes not in leaves(source):
             shown = getattr(source, "__name__", source)
             msg = f"Upload says more of bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
+            from pydantic import PydanticUserError  # noqa: PLC0415 - which calls this
+
             raise PydanticUserError(msg, code=None)
         return core_schema.no_info_before_validator_function(self.read, handler(source))
 

@@ -7,7 +7,7 @@ import pytest
 from django.core.cache import cache
 
 from django_mcp import MCPServer
-from django_mcp.core.discovery import CALL
+from django_mcp.core.finders import CALL
 from django_mcp.models import ToolCall
 from tests.clients import Client
 

@@ -1,8 +1,10 @@
 """From a docstring to descriptions."""
 
 import pytest
+from docstring_parser import parse
 from pydantic import Field
 
+from django_mcp.primitives.functions import read_docstring
 from tests.primitives.makers import make_prompt, make_resource, make_tool
 
 
@@ -120,3 +122,31 @@ def test_any_docstring_can_be_read(text: str) -> None:
 
     odd.__doc__ = text
     make_tool(odd)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "Add two numbers.",
+        "Add two numbers. ",
+        " Add two numbers.",
+        "Add “two” numbers — or more…",
+        "Add: two numbers.",
+        "Args: a number",
+        ":param a: a number",
+        "Mail somebody@example.com.",
+        "a - b",
+        "---",
+        "Returns",
+        ".. deprecated",
+        "Add two numbers.\n\nArgs:\n    a: One.",
+        "Add two numbers.\n\nBoth are whole.",
+        "\nAdd two numbers.\n",
+    ],
+)
+def test_one_line_is_read_as_the_parser_would_read_it(text: str) -> None:
+    docs = parse(text)
+    words = "\n\n".join(part for part in (docs.short_description, docs.long_description) if part)
+    assert read_docstring(text) == (words or None, {each.arg_name: each.description for each in docs.params})

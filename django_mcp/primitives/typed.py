@@ -1,0 +1,97 @@
+"""From annotations to JSON Schema 2020-12, and from JSON to checked values: pydantic does both.
+
+It takes long to import, so nothing does that which every site needs: see ``simple``.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NotRequired, Required, cast
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import Field, PydanticUserError, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
+
+from django_mcp.primitives.annotations import is_rows, leaves
+from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.simple import CheckedArguments, CheckedResult
+from django_mcp.primitives.uploads import with_uploads
+
+
+class _Schema(GenerateJsonSchema):
+    """Without titles repeated from names: they tell a model nothing and cost tokens in every list."""
+
+    # A default that JSON cannot show is left out of the schema; it works all the same.
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
+    """A ``TypedDict`` made at run time, that allows no other keys."""
+    made = cast("Any", TypedDict)(name, fields)
+    made.__pydantic_config__ = {"extra": "forbid", **config}
+    return made
+
+
+def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
+    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
+    schema.pop("title", None)
+    return schema
+
+
+def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
+    """The arguments of a function. They become a ``TypedDict``, so that a parameter may have any name.
+
+    Args:
+        parameters: of the function.
+        label: names the primitive in errors.
+
+    Raises:
+        ImproperlyConfigured: a parameter's type has no JSON Schema.
+    """
+    fields = {parameter.name: _field(parameter) for parameter in parameters}
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields, allow_inf_nan=False))
+        schema = json_schema(adapter, "validation")
+    except PydanticUserError as error:
+        rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
+        hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
+        msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
+        raise ImproperlyConfigured(msg) from error
+    return CheckedArguments(schema, adapter.validator.validate_python)
+
+
+def result(returns: Any, label: str) -> CheckedResult:
+    """The result of a function.
+
+    Args:
+        returns: its annotation.
+        label: names the primitive in errors.
+
+    Raises:
+        ImproperlyConfigured: it has no JSON Schema.
+    """
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(returns)
+        schema = json_schema(adapter, "serialization")
+        if "$ref" in schema:  # a class that contains itself: clients want its type at the top
+            schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+        is_wrapped = schema.get("type") != "object"
+        if is_wrapped:
+            schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
+    except PydanticUserError as error:
+        msg = f"{label}: its return annotation has no JSON Schema. {error}"
+        raise ImproperlyConfigured(msg) from error
+    return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, adapter.serializer.to_python)
+
+
+def _field(parameter: Parameter) -> Any:
+    annotation = with_uploads(parameter.annotation)
+    if parameter.description and not any(field.description for field in parameter.fields):
+        annotation = Annotated[annotation, Field(description=parameter.description)]
+    if parameter.default is not EMPTY:
+        # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
+        annotation = Annotated[annotation, Field(default=parameter.default)]
+    return Required[annotation] if parameter.required else NotRequired[annotation]
