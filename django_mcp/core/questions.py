@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from django_mcp.primitives.elicitation import FormError, form_schema
+from django_mcp.core.later import later
+from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri
 from django_mcp.protocol.errors import InvalidParams
@@ -14,6 +15,8 @@ from django_mcp.protocol.jsonrpc import encode
 from django_mcp.protocol.sampling import read_content
 
 T = TypeVar("T")
+
+form_schema = later("django_mcp.primitives.elicitation.form_schema")
 
 Action = Literal["accept", "decline", "cancel"]
 

@@ -9,11 +9,12 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
-from channels.layers import InMemoryChannelLayer, get_channel_layer
+from django.conf import settings
 
 logger = logging.getLogger("django_mcp")
 
@@ -115,8 +116,18 @@ _listeners: WeakSet[Listener] = WeakSet()
 
 def shared_layer() -> Any:
     """The default channel layer where processes share it, else None."""
-    layer = get_channel_layer()
-    return None if layer is None or isinstance(layer, InMemoryChannelLayer) else layer
+    if not getattr(settings, "CHANNEL_LAYERS", None):
+        return None
+    layers = _layers()
+    layer = layers.get_channel_layer()
+    return None if layer is None or isinstance(layer, layers.InMemoryChannelLayer) else layer
+
+
+@cache
+def _layers() -> Any:
+    from channels import layers  # noqa: PLC0415 - many sites have none
+
+    return layers
 
 
 def ring() -> None:

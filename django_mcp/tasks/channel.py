@@ -5,13 +5,12 @@ import logging
 import math
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import connection, transaction
 
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.dialogue import Dialogue
-from django_mcp.core.questions import Question
 from django_mcp.live import log
 from django_mcp.live.channel import StepChannel
 from django_mcp.live.repeats import StepRepeat
@@ -21,6 +20,9 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.tasks import rows
 from django_mcp.tasks.inline import CancellableInline
+
+if TYPE_CHECKING:
+    from django_mcp.core.questions import Question
 
 logger = logging.getLogger("django_mcp")
 
@@ -152,7 +154,7 @@ class TaskChannel(StepChannel):
         """All runs of a task are one try of a call."""
         return StepRepeat(call, arguments, self.task.task_id)
 
-    def lacks(self, question: Question[Any]) -> Exception:
+    def lacks(self, question: "Question[Any]") -> Exception:
         """The client is not there to be told of a protocol error; the model can read a tool's."""
         return ToolError(question.refusal)
 

@@ -1,5 +1,6 @@
 """Others hear of calls too: receivers of a signal, and OpenTelemetry."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from django_mcp import MCPServer, call_logged
+from django_mcp.audit import spans as spans_module
 from django_mcp.audit import tracing
 from django_mcp.audit.recorder import Recorder
 from django_mcp.models import ToolCall
@@ -66,10 +68,10 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    tracing._tracer.cache_clear()
+    spans_module._tracer.cache_clear()
     tracing.wanted.forget()
     yield exporter
-    tracing._tracer.cache_clear()
+    spans_module._tracer.cache_clear()
     tracing.wanted.forget()
     provider.shutdown()
 
@@ -80,7 +82,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
     provider = MeterProvider([reader])
     monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
-    tracing._duration.cache_clear()
+    spans_module._duration.cache_clear()
     tracing.wanted.forget()
 
     def points() -> list[Any]:
@@ -90,7 +92,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
         return list(found[0].data.data_points)
 
     yield points
-    tracing._duration.cache_clear()
+    spans_module._duration.cache_clear()
     tracing.wanted.forget()
     provider.shutdown()
 
@@ -156,7 +158,10 @@ def test_a_site_without_a_log_has_spans(
 def test_all_works_where_opentelemetry_is_not_installed(
     call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "is_installed", False)
+    monkeypatch.setattr(tracing, "is_used", lambda: True)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "django_mcp.audit.spans")
+    tracing.wanted.forget()
     client.call("add", a=1)
     assert len(call_log()) == 1
 

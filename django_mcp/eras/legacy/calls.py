@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.eras.legacy.shapes import question
-from django_mcp.eras.legacy.tasks import RESULT
+from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.live import log
 from django_mcp.models import Call, PendingRequest, Session
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode

@@ -8,15 +8,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import connection
 
-from django_mcp.core.questions import Question
 from django_mcp.eras.base import Answer, Event, Inbound, notification
 from django_mcp.eras.legacy import calls
 from django_mcp.eras.legacy.task_calls import made, wants_task
-from django_mcp.eras.legacy.tasks import has_tasks
+from django_mcp.eras.legacy.task_support import has_tasks
 from django_mcp.live.channel import StepChannel
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session, Task
@@ -24,6 +23,9 @@ from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request
 from django_mcp.protocol.results import Result
+
+if TYPE_CHECKING:
+    from django_mcp.core.questions import Question
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ class QuietChannel(StepChannel):
     def __init__(self, version: str = "") -> None:
         self.protocol = version
 
-    def lacks(self, question: Question[Any]) -> Exception:
+    def lacks(self, question: "Question[Any]") -> Exception:
         """These versions have no error for it; the model can read a tool's."""
         return ToolError(question.refusal)
 

@@ -9,16 +9,17 @@ from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.later import later
 from django_mcp.core.methods import dispatch, may_speak
 from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for, response
-from django_mcp.eras.legacy import calls, control, outcomes, task_questions, tasks
+from django_mcp.eras.legacy import calls, control
 from django_mcp.eras.legacy.channel import RETRY_MS, LegacyChannel
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.legacy.streams import tail
 from django_mcp.eras.legacy.task_calls import check_call, check_made, with_support
-from django_mcp.eras.legacy.tasks import RESULT, has_tasks
+from django_mcp.eras.legacy.task_support import HANDLERS, RESULT, has_tasks
 from django_mcp.eras.modern import complete, discover
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
@@ -27,6 +28,9 @@ from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_
 from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
+
+_answer_with_outcome = later("django_mcp.eras.legacy.outcomes.answered")
+_give_to_task = later("django_mcp.eras.legacy.task_questions.take")
 
 
 class FormerResourceNotFound(ProtocolError):
@@ -38,7 +42,8 @@ class FormerResourceNotFound(ProtocolError):
 async def serve_request(request: Request, version: str, session: Session | None, inbound: Inbound) -> Answer:
     """The answer to a request."""
     if request.method == RESULT and has_tasks(inbound.server, version):
-        return await outcomes.answered(request, session, inbound)
+        answer: Answer = await _answer_with_outcome(request, session, inbound)
+        return answer
     channel = LegacyChannel(inbound, session, request, version)
     if session is None or not inbound.wire.is_live or not may_speak(inbound.server, request.method, request.params):
         return await answered(request, version, session, inbound, channel)
@@ -95,7 +100,7 @@ def _taken(answer: Response, session: Session, inbound: Inbound) -> Call | None:
     """The call that an answer lets go on. What a task asked is given to the task, and whoever waits for it reads on."""
     pending = calls.receive(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
-        task_questions.take(pending, inbound)
+        _give_to_task(pending, inbound)
         return None
     return None if pending is None else calls.completed(pending)
 
@@ -116,8 +121,8 @@ async def _result(request: Request, version: str, session: Session | None, inbou
             await book.refresh(inbound.runner)  # whether there are tasks may depend on it
             return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
     handler = control.HANDLERS.get(request.method)
-    if request.method in tasks.HANDLERS and has_tasks(inbound.server, version):
-        handler = tasks.HANDLERS[request.method]
+    if request.method in HANDLERS and has_tasks(inbound.server, version):
+        handler = HANDLERS[request.method]
     if handler is not None:
         context = context_for(inbound, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))

@@ -11,18 +11,21 @@ from itertools import takewhile
 from django.utils import timezone
 
 from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.later import later
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
 from django_mcp.eras.hearing import NONE, Hearing
-from django_mcp.eras.legacy import calls, outcomes, sessions
+from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
-from django_mcp.eras.legacy.tasks import RESULT
+from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.eras.parked import ParkedStream
 from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
 from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
+
+_resume_outcome = later("django_mcp.eras.legacy.outcomes.resumed")
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
@@ -59,7 +62,8 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
 async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
     """A call's stream for a client that comes back."""
     if call.request["method"] == RESULT:
-        return await outcomes.resumed(call, position, inbound)
+        answer: Answer = await _resume_outcome(call, position, inbound)
+        return answer
     if inbound.wire.can_hold:
         return Answer(200, stream=tail(call, position, inbound.principal))
     entries = await inbound.runner.sync(partial(log.after, position, [calls.topic(call)]))

@@ -14,7 +14,8 @@ from django.db import transaction
 from django_mcp.core.channel import Channel
 from django_mcp.eras.base import Event, Inbound, context_for
 from django_mcp.eras.legacy.shapes import question
-from django_mcp.eras.legacy.tasks import VERSION, related
+from django_mcp.eras.legacy.task_support import VERSION
+from django_mcp.eras.legacy.tasks import related
 from django_mcp.models import Call, PendingRequest, Task, TaskInput
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, encode
 from django_mcp.tasks import rows

@@ -3,16 +3,13 @@
 How one is made is in ``task_calls``, and who waits for its outcome in ``outcomes``.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
-
-from django.db import connection
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.policies import book
-from django_mcp.core.registry import MCPServer
 from django_mcp.models import Session, Task
 from django_mcp.primitives.words import shortened
 from django_mcp.protocol.cursors import decode_cursor, encode_cursor
@@ -21,21 +18,12 @@ from django_mcp.protocol.errors import InvalidParams, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import encode_error, encode_result
 from django_mcp.tasks import rows
 from django_mcp.tasks.calling import TaskFailed, stop
-from django_mcp.tasks.extension import NAME
 from django_mcp.tasks.finding import found, task_id_of
 from django_mcp.tasks.wire import poll_interval_ms, status_message, timestamp, ttl_ms
 
-VERSION = "2025-11-25"
-"""The one version that has them."""
-RESULT = "tasks/result"
 RELATED = PREFIX + "related-task"
 LONGEST_MESSAGE = 300
 """Characters of a tool's error that are told with the status."""
-
-
-def has_tasks(server: MCPServer, version: str) -> bool:
-    """Whether a client of *version* finds tasks here: where tools have them, and there is a database for the rows."""
-    return version == VERSION and NAME in server.extensions and connection.vendor != "unknown"
 
 
 # What is said of one
@@ -125,10 +113,3 @@ def _cancel(context: Context, task_id: str) -> Task:
     if not is_stopped:
         raise InvalidParams(f"The task is over, so it cannot be cancelled: it is {shown(task)['status']}.")
     return task
-
-
-HANDLERS: Mapping[str, Callable[[Context, Session | None], Awaitable[dict[str, Any]]]] = {
-    "tasks/get": get_task,
-    "tasks/list": list_tasks,
-    "tasks/cancel": cancel_task,
-}

@@ -6,6 +6,7 @@ from types import coroutine
 from typing import Any, TypeVar
 
 from django_mcp.core.channel import LEVELS
+from django_mcp.core.later import later
 from django_mcp.eras.base import Event, Inbound, notification
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
@@ -14,7 +15,8 @@ from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.extension import is_declared, not_declared
-from django_mcp.tasks.wire import shown
+
+_shown = later("django_mcp.tasks.wire.shown")
 
 T = TypeVar("T")
 
@@ -79,7 +81,7 @@ class ModernChannel(StepChannel):
 
     def task_made(self, task: Task) -> Result:
         """``CreateTaskResult`` (Tasks extension, Task Creation)."""
-        return Result({"resultType": "task", **shown(task)})
+        return Result({"resultType": "task", **_shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
         """The arguments, against ``Mcp-Param-*``."""

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.channel import Channel
 from django_mcp.core.known import known_resources
+from django_mcp.core.later import later
 from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
-from django_mcp.eras.modern.task_hearing import METHOD, TaskHearing
 from django_mcp.eras.parked import ParkedStream
 from django_mcp.live import changes
 from django_mcp.live.follower import follow, position
@@ -18,6 +18,12 @@ from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotF
 from django_mcp.protocol.jsonrpc import Request, encode_result
 from django_mcp.tasks.extension import NAME
 
+if TYPE_CHECKING:
+    from django_mcp.eras.modern.task_hearing import TaskHearing
+
+_task_hearing = later("django_mcp.eras.modern.task_hearing.TaskHearing")
+
+TASKS = "notifications/tasks"
 MOST_URIS = 1000
 """Resources one subscription may name."""
 
@@ -58,7 +64,7 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
             honoured["resourceSubscriptions"] = known
     tasks = None
     if "taskIds" in asked and NAME in inbound.server.extensions:
-        tasks = TaskHearing(context, asked["taskIds"])
+        tasks = _task_hearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
     return Answer(200, stream=Listening(request.id, honoured, tasks, inbound))
 
@@ -76,7 +82,7 @@ class Listening(ParkedStream):
     __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
 
     def __init__(
-        self, request_id: RequestId, honoured: Mapping[str, Any], tasks: TaskHearing | None, inbound: Inbound
+        self, request_id: RequestId, honoured: Mapping[str, Any], tasks: "TaskHearing | None", inbound: Inbound
     ) -> None:
         super().__init__()
         self._request_id = request_id
@@ -124,7 +130,7 @@ class Listening(ParkedStream):
         return {envelope.SUBSCRIPTION: self._request_id}
 
     def _states(self, states: Iterable[Mapping[str, Any]]) -> list[Event]:
-        return [Event(notification(METHOD, {**state, "_meta": self._meta})) for state in states]
+        return [Event(notification(TASKS, {**state, "_meta": self._meta})) for state in states]
 
 
 @cache

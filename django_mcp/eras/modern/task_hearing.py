@@ -17,7 +17,6 @@ from django_mcp.tasks.wire import detailed
 
 MOST_TASKS = 100
 """Tasks one subscription may name."""
-METHOD = "notifications/tasks"
 
 
 class TaskHearing:

@@ -1,0 +1,112 @@
+"""Spans and metrics of calls, made with OpenTelemetry: imported where a site uses that, see ``tracing``."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from opentelemetry import metrics, propagate, trace
+
+from django_mcp.audit.outcomes import Ended
+from django_mcp.audit.tracing import Span
+from django_mcp.core.context import Context
+from django_mcp.models import ToolCall
+from django_mcp.version import __version__
+
+FAILURES = {ToolCall.Outcome.ERROR, ToolCall.Outcome.FAILED, ToolCall.Outcome.REFUSED, ToolCall.Outcome.TIMED_OUT}
+BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""Those that the conventions ask for, in seconds."""
+_NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
+
+
+def takes_spans() -> bool:
+    """Whether the site has set up somebody who takes them."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def takes_metrics() -> bool:
+    """Likewise."""
+    return type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
+
+
+class Measured(Span):
+    """Of a call that is measured and not traced."""
+
+    def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
+        """See ``Span``."""
+        _duration().record(seconds, {**_attributes(context), **_error(ended, code)})
+
+
+class Recorded(Span):
+    """Of a call that is both."""
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+        found = span.get_span_context()
+        self.trace_id = trace.format_trace_id(found.trace_id) if found.trace_flags.sampled else ""
+
+    def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
+        """See ``Span``."""
+        about, failed = _attributes(context), _error(ended, code)
+        uri = {"mcp.resource.uri": str(context.params["uri"])} if "uri" in context.params else {}
+        self._span.update_name(_name(context))
+        self._span.set_attributes({**about, **failed, **uri, "jsonrpc.request.id": str(context.request_id)})
+        if failed:
+            self._span.set_status(trace.Status(trace.StatusCode.ERROR, ended.error[:1000]))
+        self._span.end()
+        _duration().record(seconds, {**about, **failed})
+
+
+@contextmanager
+def spanned(context: Context) -> Iterator[Span]:
+    """A span around a call, in the trace that the call names."""
+    carried = context.trace
+    parent = propagate.extract(carried) if "traceparent" in carried else None
+    span = _tracer().start_span(context.method, context=parent, kind=trace.SpanKind.SERVER)
+    with trace.use_span(span, record_exception=False, set_status_on_exception=False):
+        yield Recorded(span)
+
+
+def _attributes(context: Context) -> Mapping[str, str]:
+    """Of the span and of the metric: nothing that has many values."""
+    found = {"mcp.method.name": context.method}
+    if context.channel.protocol:
+        found["mcp.protocol.version"] = context.channel.protocol
+    if (key := _NAMED.get(context.method)) and (name := _known_name(context)):
+        found[key] = name
+    if context.method == "tools/call":
+        found["gen_ai.operation.name"] = "execute_tool"
+    return found
+
+
+def _known_name(context: Context) -> str:
+    """What is called, if there is such a thing: callers may send whatever they like."""
+    name = str(context.params.get("name"))
+    return name if name in context.server.tools or name in context.server.prompts else ""
+
+
+def _name(context: Context) -> str:
+    return f"{context.method} {_known_name(context)}".strip()
+
+
+def _error(ended: Ended, code: int | None) -> Mapping[str, str]:
+    if ended.outcome not in FAILURES:
+        return {}
+    if code is not None:
+        return {"error.type": str(code), "rpc.response.status_code": str(code)}
+    return {"error.type": "timeout" if ended.outcome == ToolCall.Outcome.TIMED_OUT else "tool_error"}
+
+
+@cache
+def _tracer() -> Any:
+    return trace.get_tracer("django_mcp", __version__)
+
+
+@cache
+def _duration() -> Any:
+    return metrics.get_meter("django_mcp", __version__).create_histogram(
+        "mcp.server.operation.duration",
+        unit="s",
+        description="How long requests took, from when they were received until their answer was made.",
+        explicit_bucket_boundaries_advisory=BUCKETS,
+    )
