@@ -1,0 +1,206 @@
+"""What a site does not use is not imported when it starts."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin import AdminSite
+
+import django_mcp
+from django_mcp.admin import PAGES
+from django_mcp.admin.deferred import Deferred, DeferredAdmin
+from django_mcp.models import Task
+from tests.design.sources import ROOT, Module, modules
+
+MOST_MODULES = 180
+SITE = """
+import asyncio, json, sys
+from benchmarks.shapes import SHAPES
+from benchmarks.startup.application import application
+
+def own():
+    return sorted(sys.modules)
+
+started = own()
+(request,) = SHAPES["modern-add"].requests(1, "127.0.0.1")
+head, _, body = request.encoded.partition(b"\\r\\n\\r\\n")
+first, *lines = head.split(b"\\r\\n")
+headers = [(name.strip().lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+path = first.split()[1].decode()
+scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
+sent = []
+
+async def receive():
+    return {"type": "http.request", "body": body}
+
+async def send(message):
+    sent.append(message)
+
+asyncio.run(application(scope, receive, send))
+print(json.dumps({"started": started, "called": own(), "answer": sent[-1]["body"].decode()}))
+"""
+
+UNUSED = (
+    "django_mcp.adapters",
+    "django_mcp.contrib",
+    "django_mcp.management",
+    "django_mcp.oauth",
+    "channels",
+    "jwcrypto",
+    "oauth2_provider",
+    "opentelemetry",
+    "pydantic",
+    "sse_starlette",
+)
+"""Of these nothing is imported for a site with a few plain tools."""
+STARTING = {
+    "admin": {"deferred"},
+    "approvals": {"starting"},
+    "exposure": {"starting"},
+    "skills": {"starting"},
+    "tasks": {"extension", "starting"},
+}
+"""Packages of which these modules are imported, and no others."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The modules of the benchmarked site when it has started, and after a call."""
+    database = tmp_path_factory.mktemp("start") / "site.sqlite3"
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+        "DJANGO_SETTINGS_MODULE": "benchmarks.startup.endpoint",
+        "BENCH_DATABASE": str(database),
+    }
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=ROOT.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("-m", "django", "migrate", "--verbosity", "0")
+    found = json.loads(run("-c", SITE))
+    assert '"result":{' in found["answer"]
+    return found
+
+
+def test_a_site_with_a_few_plain_tools_imports_few_modules(site: Any) -> None:
+    own = [name for name in site["started"] if name.partition(".")[0] == "django_mcp"]
+    assert len(own) <= MOST_MODULES, own
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_such_a_site_does_not_use_is_not_imported(site: Any, name: str) -> None:
+    assert [each for each in site["called"] if each == name or each.startswith(f"{name}.")] == []
+
+
+@pytest.mark.parametrize("package", STARTING)
+def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any, package: str) -> None:
+    prefix = f"django_mcp.{package}."
+    assert {each.removeprefix(prefix) for each in site["called"] if each.startswith(prefix)} == STARTING[package]
+
+
+def test_no_module_of_ours_is_imported_while_the_first_call_waits(site: Any) -> None:
+    assert [each for each in site["called"] if each.startswith("django_mcp") and each not in site["started"]] == []
+
+
+@pytest.mark.parametrize("module", [each for each in modules() if each.imported_later()], ids=lambda each: each.label)
+def test_what_is_imported_later_is_there(module: Module) -> None:
+    for path, _ in module.imported_later():
+        where, _, name = path.rpartition(".")
+        assert callable(getattr(import_module(where), name)), path
+
+
+# Public names
+
+
+def named_for_readers() -> dict[str, str]:
+    """The public names, and where type checkers find them."""
+    tree = ast.parse(Path(django_mcp.__file__).read_text())
+    (block,) = (each for each in tree.body if isinstance(each, ast.If))
+    return {alias.name: str(each.module) for each in block.body for alias in each.names}  # type: ignore[attr-defined]
+
+
+def test_public_names_are_found_where_type_checkers_find_them() -> None:
+    assert named_for_readers() == django_mcp._WHERE  # type: ignore[attr-defined]
+    assert sorted(django_mcp.__all__) == sorted(django_mcp._WHERE)  # type: ignore[attr-defined]
+
+
+def test_public_names_are_listed_before_they_are_used() -> None:
+    listed = subprocess.run(
+        [sys.executable, "-c", "import django_mcp, sys; print(*dir(django_mcp)); assert len(sys.modules) < 200"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert set(django_mcp.__all__) <= set(listed.stdout.split())
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    """Which would take its place when it is imported."""
+    files = {path.stem for path in ROOT.iterdir()}
+    assert files.isdisjoint(django_mcp.__all__)
+
+
+def test_a_name_that_is_not_there_is_missed_as_everywhere() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'tools'"):
+        from django_mcp import tools  # type: ignore[attr-defined] # noqa: F401
+
+
+# The admin
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_urlconf_knows_the_routes_that_pages_have(page: Deferred) -> None:
+    prefix = f"{page.model._meta.app_label}_{page.model._meta.model_name}"
+    own = page.load()(page.model, admin.site).get_urls()
+    routes = [(each.name and each.name.removeprefix(prefix), str(each.pattern)) for each in own]
+    assert routes == list(page.routes)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_registered_as_what_it_is(page: Deferred) -> None:
+    assert isinstance(admin.site.get_model_admin(page.model), page.load())
+    assert getattr(import_module("django_mcp.admin"), page.name) is page.load()
+
+
+def test_a_site_that_looks_at_classes_is_given_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own(AdminSite):
+        def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+            assert issubclass(admin_class, admin.ModelAdmin)
+            super().register(model_or_iterable, admin_class, **options)
+
+    own = Own()
+    monkeypatch.setattr(admin, "site", own)
+    (page,) = (each for each in PAGES if each.model is Task)
+    page.register()
+    assert type(own.get_model_admin(Task)) is page.load()
+
+
+def test_pages_are_found_by_name_before_anybody_looked_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = AdminSite()
+    monkeypatch.setattr(admin, "site", site)
+    (page,) = (each for each in PAGES if each.model is Task)
+    page.register()
+    patterns = site._registry[Task].urls
+    assert {each.name for each in patterns} >= {"django_mcp_task_stop", "django_mcp_task_changelist"}
+    assert patterns[0].resolve("1/start/") is None
+    assert type(site._registry[Task]) is DeferredAdmin
+    assert patterns[0].resolve("1/stop/").func.__name__ == "stop_view"
+    assert type(site._registry[Task]) is page.load(), "what was looked at takes the place of what stood for it"
