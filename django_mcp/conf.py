@@ -244,10 +244,21 @@ class _LazySettings:
         return vars(self)[key]
 
 
+class _SiteSettings:
+    """Django's own settings, likewise: they are a ``LazyObject`` for good."""
+
+    def __getattr__(self, key: str) -> Any:
+        value = vars(self)[key] = getattr(django_settings, key)
+        return value
+
+
 settings = cast("Settings", _LazySettings())
+site_settings = _SiteSettings()
+"""For what is looked at in every request."""
 
 
 def _forget(*, setting: str, **_: Any) -> None:
+    vars(site_settings).pop(setting, None)
     if setting == "DJANGO_MCP":
         vars(settings).clear()
 

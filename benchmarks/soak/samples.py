@@ -37,9 +37,10 @@ BOUNDS = {
     "memory": Bound(0.05, 2 * MIB, MIB, " MiB"),
     "threads": Bound(0, 2),
     "open files": Bound(0, 5),
-    "connections": Bound(0, 4),
+    "connections": Bound(0, 9),
 }
-"""By what is measured. The number of streams and calls under way differs from moment to moment, hence a few more."""
+"""By what is measured. The number of streams and calls under way differs from moment to moment, hence a few more; and
+connections are those of all workers together."""
 
 
 @dataclass

@@ -158,7 +158,8 @@ def _task_of(context: Context) -> str:
 
 
 def _trace_of(context: Context) -> str:
-    found = _TRACE.fullmatch(context.trace.get("traceparent", ""))
+    given = context.meta.get("traceparent")
+    found = _TRACE.fullmatch(given) if isinstance(given, str) else None
     return "" if found is None else found[1]
 
 

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMap
 from functools import lru_cache
 from typing import Any
 
-from django.conf import settings as django_settings
 from django.core.handlers.asgi import ASGIRequest
 
 from django_mcp.auth.identifiers import path_of
-from django_mcp.conf import settings
+from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import servers
 from django_mcp.endpoint.gate import Admission, Endpoint
@@ -136,7 +135,7 @@ def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
 
 def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
     """The host and port the client sent the request to, by the rules of ``HttpRequest.get_host``."""
-    if django_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
+    if site_settings.USE_X_FORWARDED_HOST and (forwarded := headers.get("x-forwarded-host")):
         return forwarded
     if (host := headers.get("host")) is not None:
         return host
@@ -146,7 +145,7 @@ def host_of(scope: Scope, headers: Mapping[str, str]) -> str:
 
 def is_secure(scope: Scope, headers: Mapping[str, str]) -> bool:
     """Whether the client spoke https, by the rules of ``HttpRequest.scheme``."""
-    if (told_by := django_settings.SECURE_PROXY_SSL_HEADER) is not None:
+    if (told_by := site_settings.SECURE_PROXY_SSL_HEADER) is not None:
         name, expected = told_by
         value = headers.get(name.removeprefix("HTTP_").replace("_", "-").lower())
         if value is not None:

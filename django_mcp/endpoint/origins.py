@@ -16,6 +16,8 @@ from django_mcp.auth.origins import is_own_origin
 from django_mcp.conf import settings
 from django_mcp.endpoint.messages import Head, Headers, Refusal
 
+LONGEST = 300
+"""Characters of a host or origin: no name is as long (RFC 1035, section 2.3.4), and nothing longer is remembered."""
 _LOOPBACK = [".localhost", "127.0.0.1", "[::1]"]
 
 _ALLOW_HEADERS = (
@@ -46,7 +48,7 @@ def check_host(head: Head) -> None:
     Raises:
         Refusal: 400, as Django does.
     """
-    if not is_our_host(head.host):
+    if len(head.host) > LONGEST or not is_our_host(head.host):
         raise Refusal(400, f"Unknown host {head.host[:100]!r}. The site's owner can add it to ALLOWED_HOSTS.")
 
 
@@ -59,7 +61,7 @@ def check_origin(head: Head) -> Headers:
     origin = head.headers.get("origin")
     if origin is None:
         return ()
-    if not is_our_origin(origin, head.host, secure=head.secure()):
+    if len(origin) > LONGEST or not is_our_origin(origin, head.host, secure=head.secure()):
         message = f"Origin {origin[:100]!r} may not call this endpoint. DJANGO_MCP['ALLOWED_ORIGINS'] lists who may."
         raise Refusal(403, message)
     return cors_headers(origin)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from django.conf import settings as django_settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
@@ -17,7 +16,7 @@ from django.http.request import HttpHeaders
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from django_mcp.conf import settings
+from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.gate import Endpoint
@@ -88,7 +87,7 @@ def _header(key: str) -> str:
 def _host(request: HttpRequest) -> str:
     """Where it was sent to, by the rules of ``get_host``. It is the endpoint that refuses a foreign one."""
     meta = request.META
-    if django_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
+    if site_settings.USE_X_FORWARDED_HOST and (forwarded := meta.get("HTTP_X_FORWARDED_HOST")) is not None:
         return str(forwarded)
     if (host := meta.get("HTTP_HOST")) is not None:
         return str(host)
@@ -99,11 +98,9 @@ def _host(request: HttpRequest) -> str:
 
 
 def _response(reply: Reply) -> HttpResponse:
-    # Connection is hop-by-hop: not an application's to send under WSGI (PEP 3333).
-    headers = {name: value for name, value in reply.headers if name != "Connection"}
-    response = HttpResponse(
-        reply.body, status=reply.status, headers={**headers, "Content-Length": str(len(reply.body))}
-    )
+    headers = {**dict(reply.headers), "Content-Length": str(len(reply.body))}
+    headers.pop("Connection", None)  # it is hop-by-hop: not an application's to send under WSGI (PEP 3333)
+    response = HttpResponse(reply.body, status=reply.status, headers=headers)
     if not reply.body:
         del response["Content-Type"]
     return response

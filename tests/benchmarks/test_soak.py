@@ -130,8 +130,8 @@ class TestGrowth:
             ("threads", 12, 15, True),
             ("open files", 40, 45, False),
             ("open files", 40, 46, True),
-            ("connections", 30, 34, False),
-            ("connections", 30, 35, True),
+            ("connections", 30, 39, False),
+            ("connections", 30, 40, True),
         ],
     )
     def test_more_than_the_bound_is_growth(self, figure, middle, last, grows):

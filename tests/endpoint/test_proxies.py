@@ -9,6 +9,7 @@ from django.test import override_settings
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.endpoint.asgi import MCPApplication, host_of, read_headers
+from django_mcp.endpoint.origins import is_our_host, is_our_origin
 from tests.clients import MODERN, Client, no_django
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -59,6 +60,17 @@ def test_a_header_that_came_twice_is_both_values(server: MCPServer) -> None:
     twice = [*headers.items(), ("mcp-name", "other"), ("host", "testserver"), ("content-type", "application/json")]
     status, answer = post(json.dumps(body).encode(), twice)
     assert (status, answer["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.parametrize("header", ["host", "origin"])
+def test_what_is_longer_than_any_name_is_refused_and_not_remembered(legacy: Client, header: str) -> None:
+    """Anybody may send them, and what is known of names is kept."""
+    long = ("https://" if header == "origin" else "") + "a" * 300 + ".testserver"
+    with override_settings(ALLOWED_HOSTS=[".testserver"], MIDDLEWARE=[]):
+        assert legacy.post(PING, {}).status == 200
+        kept = [each.cache_info().currsize for each in (is_our_host, is_our_origin)]
+        assert legacy.post(PING, {header: long}).status == (400 if header == "host" else 403)
+        assert [each.cache_info().currsize for each in (is_our_host, is_our_origin)] == kept
 
 
 def test_two_hosts_are_no_host(server: MCPServer) -> None:
