@@ -48,6 +48,9 @@ class Call(models.Model):
     request = JSONTextField(_("request"), help_text=_("Its method and params."))
     dialogue = JSONTextField(_("dialogue"), default=dict, help_text=_("What was asked and answered so far."))
     status = models.CharField(_("status"), max_length=8, choices=Status.choices, default=Status.RUNNING)
+    lease = models.DateTimeField(
+        _("lease"), null=True, help_text=_("Whoever runs it said that they would still be there then.")
+    )
     created = models.DateTimeField(_("created"), auto_now_add=True)
     expires = models.DateTimeField(_("expires"), db_index=True)
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from django_mcp import Context, MCPServer, tool
+from django_mcp.models import Call
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Exchange, Received, Room, eventually
@@ -148,6 +150,32 @@ def test_a_client_may_come_back_at_another_edge(server: MCPServer, on_asgi: Conv
         other = Conversation(room, LEGACY, session=on_asgi.session, opened=True)
         again = other.get(events[2].id)
     assert [each for each in again.events if each.message] == events[3:]
+
+
+def test_an_edge_that_holds_no_streams_gives_up_what_nobody_runs_any_more(
+    server: MCPServer, on_asgi: Conversation
+) -> None:
+    go_on = threading.Event()
+    speaking(server, pause=go_on)
+    call = on_asgi.begin_call("speak")
+    first = call.next()
+    Call.objects.update(lease=timezone.now())
+    with Room(server, "view") as room:
+        other = Conversation(room, LEGACY, session=on_asgi.session, opened=True)
+        given_up = other.get(call.ids[0]).done().events[-1].message
+    assert given_up["id"] == on_asgi.get(call.ids[0]).done().events[-1].message["id"]
+    assert "gone" in given_up["error"]["message"]
+    assert Call.objects.get().status == Call.Status.ENDED
+    go_on.set()
+    assert words([first, *call])[-1] == "done", "it lives, and where it runs it is heard"
+
+
+def test_a_call_that_is_run_where_nobody_can_say_so_is_waited_for(legacy_talk: Conversation) -> None:
+    call = legacy_talk.begin_call("ask")
+    legacy_talk.reply(call.next(), YES)
+    assert words(list(call)) == ["True"]
+    leases = set(Call.objects.values_list("lease", flat=True))
+    assert (leases == {None}) is (legacy_talk.room.edge != "asgi")
 
 
 def test_a_question_can_be_resumed_and_answered(legacy_talk: Conversation) -> None:

@@ -1,7 +1,15 @@
-"""A worker is killed between a question and its answer."""
+"""A worker is killed between a question and its answer, or while it runs a call."""
 
-from tests.faults.conftest import Workers
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.databases import postgresql
+from tests.faults.conftest import Workers, workers
 from tests.faults.wire import Legacy, Modern, question_of, text
+
+KEEP_ALIVE = 0.4
+"""Seconds after which streams say that they live. Twice as long those who run calls are believed to."""
 
 
 def test_the_answer_to_a_question_of_a_killed_worker_goes_on_in_another(pair: Workers, label: str) -> None:
@@ -25,3 +33,46 @@ def test_a_modern_call_goes_on_in_another_worker_when_the_one_that_asked_is_kill
 
     assert text(client.at(pair[1]).go_on("ask", asked, label=label)) == f"{label}: yes to reply"
     assert pair.journal().count(f"acted {label}") == 1
+
+
+@pytest.fixture
+def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """Two processes in which nobody is silent for long."""
+    with (
+        postgresql() as database,
+        workers(2, {**database, "FAULTS_KEEP_ALIVE": str(KEEP_ALIVE)}, tmp_path_factory.mktemp("dead")) as both,
+    ):
+        yield both
+
+
+def test_whoever_comes_back_for_a_call_that_died_with_its_process_is_told_so_once(brief: Workers, label: str) -> None:
+    client = Legacy(brief[0]).open()
+    begun = client.start("count", token=1, label=label, to=100_000).event()
+    assert begun is not None
+
+    brief.kill(0)
+    survivor = client.at(brief[1])
+    streams = [survivor.listen(begun.id) for _ in range(2)]
+    answers = [[event.message for event in stream.events() if event.data][-1] for stream in streams]
+
+    assert answers[0] == answers[1]
+    assert answers[0]["error"]["code"] == -32603
+    assert "gone" in answers[0]["error"]["message"]
+    assert survivor.listen(begun.id).last() == answers[0], "and whoever comes later"
+
+
+def test_a_call_that_says_nothing_for_long_is_not_given_up_while_its_process_lives(brief: Workers, label: str) -> None:
+    client = Legacy(brief[0]).open()
+    begun = client.start("tell_and_wait", label=label, seconds=KEEP_ALIVE * 8).event()
+    assert begun is not None
+
+    assert text(client.at(brief[1]).listen(begun.id).last()) == f"waited {label}"
+
+
+def test_the_round_after_an_answer_is_not_given_up_either(brief: Workers, label: str) -> None:
+    client = Legacy(brief[0]).open()
+    asked = question_of(client.start("ask_and_wait", label=label, seconds=KEEP_ALIVE * 8))
+
+    assert client.at(brief[1]).answer(asked.message) == 202
+
+    assert text(client.listen(asked.id).last()) == f"waited {label}"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
@@ -19,7 +19,8 @@ from django_mcp.eras.legacy.shapes import question
 from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.live import log
 from django_mcp.models import Call, PendingRequest, Session
-from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode
+from django_mcp.protocol.errors import InternalError
+from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode, encode_error
 
 END = ""
 """The entry after which a stream has no more."""
@@ -30,13 +31,20 @@ def topic(call: Call) -> str:
     return f"stream:{call.key}"
 
 
-def begin(session: Session, request: Request) -> Call:
-    """Note a call, for its stream begins."""
+def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
+    """Note a call, for its stream begins.
+
+    Args:
+        session: of the client.
+        request: the call's.
+        leased: whoever runs it will say so again and again; see ``renew``.
+    """
     return Call.objects.create(
         key=secrets.token_urlsafe(12),
         session=session,
         request_id=request.id,
         request={"method": request.method, "params": request.params},
+        lease=_lease() if leased else None,
         expires=timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS),
     )
 
@@ -70,6 +78,34 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
         return log.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
 
 
+def renew(running: Sequence[int]) -> None:
+    """Say of calls that they are still run, by their primary keys."""
+    Call.objects.filter(pk__in=running, status=Call.Status.RUNNING).update(lease=_lease())
+
+
+def is_lost(call: Call) -> bool:
+    """Whether nobody said for a while that a call is still run."""
+    return _lost(call).exists()
+
+
+def give_up(call: Call) -> None:
+    """End a call that is lost, with words to its client; once, whoever finds it."""
+    words = "The process that ran this call is gone, and its answer with it. See what it did before you repeat it."
+    with transaction.atomic():
+        if _lost(call).update(status=Call.Status.ENDED):
+            message = encode_error(call.request_id, InternalError(words)).decode()
+            log.append([(topic(call), message), (topic(call), END)])
+
+
+def _lost(call: Call) -> "QuerySet[Call]":
+    return Call.objects.filter(pk=call.pk, status=Call.Status.RUNNING, lease__lt=timezone.now())
+
+
+def _lease() -> datetime.datetime:
+    """Until when there need be no sign of life: it is given four times as often."""
+    return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_SECONDS)
+
+
 def receive(session: Session, response: Response) -> PendingRequest | None:
     """Save an answer. The question it is to, with its call.
 
@@ -86,12 +122,12 @@ def receive(session: Session, response: Response) -> PendingRequest | None:
     return found if found.call.status == Call.Status.ASKING and found.call.request["method"] != RESULT else None
 
 
-def completed(pending: PendingRequest) -> Call | None:
+def completed(pending: PendingRequest, *, leased: bool = False) -> Call | None:
     """The call that an answer was the last for, to be run by whoever gets it; it is given to one only."""
     call = pending.call
     open_questions = PendingRequest.objects.filter(call=OuterRef("pk"), answer__isnull=True)
     asking = Call.objects.filter(pk=call.pk, status=Call.Status.ASKING).exclude(Exists(open_questions))
-    return call if asking.update(status=Call.Status.RUNNING) else None
+    return call if asking.update(status=Call.Status.RUNNING, lease=_lease() if leased else None) else None
 
 
 def resume(call: Call) -> tuple[Request, Dialogue]:

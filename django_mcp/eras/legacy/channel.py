@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.db import connection
 
 from django_mcp.eras.base import Answer, Event, Inbound, notification
-from django_mcp.eras.legacy import calls
+from django_mcp.eras.legacy import calls, leases
 from django_mcp.eras.legacy.task_calls import made, wants_task
 from django_mcp.eras.legacy.task_support import has_tasks
 from django_mcp.live.channel import StepChannel
@@ -131,6 +131,23 @@ class LegacyChannel(QuietChannel):
         """``CreateTaskResult``."""
         return made(task)
 
+    # Whether it is still run
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether this process can say so now and then."""
+        return self._loop is not None
+
+    def hold(self) -> None:
+        """It runs here, and its stream is open."""
+        if self.is_leased and self.call is not None:
+            leases.hold(self.call)
+
+    def release(self) -> None:
+        """This round is over."""
+        if self.is_leased and self.call is not None:
+            leases.release(self.call)
+
     # The end of a round
 
     async def ask(self, requests: Mapping[str, Any]) -> int:
@@ -193,7 +210,8 @@ class LegacyChannel(QuietChannel):
     async def _open(self) -> Call:
         if self.call is None:
             assert self.session is not None  # noqa: S101
-            self.call = await self._saved(partial(calls.begin, self.session, self.request))
+            self.call = await self._saved(partial(calls.begin, self.session, self.request, leased=self.is_leased))
+            self.hold()
             if self._wire is not None and self.version >= PRIMING_SINCE:
                 self._wire.send(Event(id=f"{self.call.key}.0", retry=RETRY_MS))
         return self.call

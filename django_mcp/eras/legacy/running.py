@@ -66,20 +66,24 @@ async def answered(
     """Run a request and answer it: plainly, or on the stream that was opened meanwhile."""
     speaks = channel if isinstance(channel, LegacyChannel) else None
     try:
-        body = await _result(request, version, session, inbound, channel)
-    except InputRequired as needed:
-        assert speaks is not None  # noqa: S101 - others have no capabilities, so nothing is asked
-        return await _asked(needed, speaks, inbound)
-    except Cancelled:
-        return ACCEPTED if speaks is None else await _withdrawn(speaks)
-    except ProtocolError as error:
-        answer = failed(request, error)
+        try:
+            body = await _result(request, version, session, inbound, channel)
+        except InputRequired as needed:
+            assert speaks is not None  # noqa: S101 - others have no capabilities, so nothing is asked
+            return await _asked(needed, speaks, inbound)
+        except Cancelled:
+            return ACCEPTED if speaks is None else await _withdrawn(speaks)
+        except ProtocolError as error:
+            answer = failed(request, error)
+            if speaks is None or not speaks.opened:
+                return answer
+            body = answer.body
         if speaks is None or not speaks.opened:
-            return answer
-        body = answer.body
-    if speaks is None or not speaks.opened:
-        return Answer(200, body)
-    return await speaks.finish(body)
+            return Answer(200, body)
+        return await speaks.finish(body)
+    finally:
+        if speaks is not None:
+            speaks.release()
 
 
 async def receive(answer: Response, session: Session | None, inbound: Inbound) -> Answer:
@@ -102,7 +106,7 @@ def _taken(answer: Response, session: Session, inbound: Inbound) -> Call | None:
     if pending is not None and pending.call.request["method"] == RESULT:
         _give_to_task(pending, inbound)
         return None
-    return None if pending is None else calls.completed(pending)
+    return None if pending is None else calls.completed(pending, leased=inbound.wire.is_live)
 
 
 def failed(request: Request, error: ProtocolError) -> Answer:
@@ -169,6 +173,7 @@ async def _next_round(call: Call, session: Session, inbound: Inbound) -> None:
     """Run a call again, with the answers so far. What comes of it goes into its stream."""
     request, dialogue = await patiently(inbound.runner, partial(calls.resume, call))
     channel = LegacyChannel(inbound, session, request, session.version, call)
+    channel.hold()
     channel.dialogue = dialogue
     if inbound.wire.is_live:
         channel.task = asyncio.current_task()
@@ -187,6 +192,8 @@ async def _next_round(call: Call, session: Session, inbound: Inbound) -> None:
         await channel.end([failed(request, broken).body])
     else:
         await channel.end([body])
+    finally:
+        channel.release()
 
 
 def _watch_later(session: Session, channel: LegacyChannel) -> asyncio.TimerHandle:

@@ -34,11 +34,11 @@ _LISTS = frozenset(changes.list_changed_method(kind) for kind in changes.KINDS)
 
 async def tail(call: Call, position: int, principal: Principal | None = None) -> AsyncGenerator[Event, None]:
     """A call's stream after *position*, as it grows, to its end."""
-    topic = calls.topic(call)
+    topic, run, lost = calls.topic(call), partial(patiently, shared_pool()), 0
     subscription = await follow(topic, principal=principal)
     try:
         # Subscribed first, then read: what is written in between comes twice, and goes out once.
-        for entry in await patiently(shared_pool(), partial(log.after, position, [topic])):
+        for entry in await run(partial(log.after, position, [topic])):
             if entry.data == calls.END:
                 return
             position = entry.id
@@ -46,8 +46,11 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
         async with aclosing(subscription.entries()) as entries:
             async for found in entries:
                 if found is None:
-                    if call.expires < timezone.now():  # whoever ran it is gone
+                    if call.expires < timezone.now():
                         return
+                    lost = lost + 1 if await run(partial(calls.is_lost, call)) else 0
+                    if lost > 1:  # not at once: after a database was away, whoever runs it has to be heard first
+                        await run(partial(calls.give_up, call))
                     yield KEEP_ALIVE
                 elif found.id > position:
                     if found.data == calls.END:
@@ -66,6 +69,8 @@ async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
         return answer
     if inbound.wire.can_hold:
         return Answer(200, stream=tail(call, position, inbound.principal))
+    if await inbound.runner.sync(partial(calls.is_lost, call)):
+        await inbound.runner.sync(partial(calls.give_up, call))
     entries = await inbound.runner.sync(partial(log.after, position, [calls.topic(call)]))
     inbound.wire.send(Event(retry=RETRY_MS))
     for entry in entries:

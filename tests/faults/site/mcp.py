@@ -69,6 +69,22 @@ async def count(ctx: Context, label: str, to: int) -> str:
     return f"counted to {to}"
 
 
+@tool(read_only=True)
+async def tell_and_wait(ctx: Context, label: str, seconds: float) -> str:
+    """Say something once, and then nothing for long."""
+    ctx.log("info", "it begins")
+    await asyncio.sleep(seconds)
+    return f"waited {label}"
+
+
+@tool(read_only=True)
+async def ask_and_wait(ctx: Context, label: str, seconds: float) -> str:
+    """Ask, and say nothing for long after that."""
+    ctx.elicit(f"What of {label}?", Reply, key="reply")
+    await asyncio.sleep(seconds)
+    return f"waited {label}"
+
+
 @tool
 def wait_sync(ctx: Context, label: str) -> str:
     """Write a note, and wait for the client to go away."""
