@@ -82,7 +82,7 @@ async def answered(
             return Answer(200, body)
         return await speaks.finish(body)
     finally:
-        if speaks is not None:
+        if speaks is not None and speaks.call is not None:
             speaks.release()
 
 
