@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
+CALL_SECONDS = 0.05
+"""How often threads are told to end, until they have."""
 LOOK_SECONDS = 1.0
 """A busy thread looks after its connections this often, and whenever one of them had an error."""
 
@@ -228,10 +230,10 @@ class Pool:
         """End the threads when they have done what is queued, and close their database connections."""
         with self._lock:
             threads, self._threads = self._threads, []
-        for _ in threads:
-            self._jobs.put(None)
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                self._jobs.put(None)
+                thread.join(CALL_SECONDS)  # a thread begun meanwhile may have been the one that heard
 
     def _start(self) -> None:
         with self._lock:
@@ -244,7 +246,9 @@ class Pool:
     def _work(self) -> None:
         idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
-        while (job := self._jobs.get()) is not None:
+        while (job := self._jobs.get()) is not None or threading.current_thread() in self._threads:
+            if job is None:  # meant for those that are to end
+                continue
             function, context, future, mailbox = job
             started = time.monotonic()
             try:

@@ -39,7 +39,7 @@ def test_a_call_goes_on_when_the_last_answer_comes_again_after_its_taker_failed(
     questions = [call.next(), call.next()]
     talk.reply(questions[0], accept(confirm=True))
 
-    def die(_: Any) -> None:
+    def die(*_: Any, **__: Any) -> None:
         raise OperationalError
 
     with monkeypatch.context() as patched:

@@ -343,6 +343,23 @@ def test_a_pool_is_closed_only_when_its_jobs_are_done(make_pool: MakePool, gate:
     assert done == ["through", "next", "next", "next"]
 
 
+def test_a_pool_that_is_closed_ends_though_somebody_begins_something_meanwhile(make_pool: MakePool, gate: Gate) -> None:
+    """A thread that was begun then hears first that threads are to end, and it is not the one that is meant."""
+    pool, begun = make_pool(1), threading.Event()
+    pool.begin(gate)
+    assert gate.entered.wait(LONG)
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    while pool._threads:  # it has taken them out
+        threading.Event().wait(0.001)
+    pool.begin(begun.set)
+    assert begun.wait(LONG)
+    gate.open.set()
+    closing.join(LONG)
+    assert not closing.is_alive()
+    assert run(pool, lambda: "alive") == ["alive"]
+
+
 def test_a_closed_pool_starts_again_when_it_is_needed(make_pool: MakePool) -> None:
     pool = make_pool(2)
     for _ in range(3):
