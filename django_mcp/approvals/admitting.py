@@ -16,6 +16,7 @@ from django_mcp.approvals.canonical import digest, parts, version
 from django_mcp.approvals.parking import park
 from django_mcp.approvals.waiting import is_still_there, wait
 from django_mcp.conf import settings
+from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import Admission, Decision, Rule
@@ -155,7 +156,7 @@ class _Call:
             if channel.wants_task(self.tool.task or "optional"):
                 made = await context.runner.sync(partial(park, context, self.tool, found))
                 return channel.task_made(made)
-            if channel.waits:
+            if channel.waits and not no_waiting.get():
                 self._show_page(found)
                 found = await self._waited(found)
         match found.state:

@@ -5,6 +5,7 @@ leads nowhere, which is what a call has that nobody can be told about: one in a 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core.dialogue import Dialogue
@@ -21,6 +22,9 @@ T = TypeVar("T")
 
 LEVELS: Sequence[str] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Least severe first (RFC 5424, section 6.2.1)."""
+
+no_waiting: ContextVar[bool] = ContextVar("no_waiting", default=False)
+"""Whether whoever calls is the only one who could do what is waited for, as in a test: then nothing is waited for."""
 
 
 class Cancelled(BaseException):

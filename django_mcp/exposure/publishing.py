@@ -223,6 +223,11 @@ def _batch(using: str | None) -> Iterator[_Batch]:
         transaction.on_commit(batch.tell, using=using, robust=True)
 
 
+def begin_anew(connection: BaseDatabaseWrapper) -> None:
+    """Take what changes from now on for a transaction of its own, as a test does that commits nothing."""
+    _open.pop(connection, None)
+
+
 # Signals
 
 

@@ -6,6 +6,7 @@ word that says so.
 """
 
 import logging
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Protocol
 
@@ -21,11 +22,13 @@ from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import rows
 from django_mcp.tasks.keeping import keeper
-from django_mcp.tasks.running import run
+from django_mcp.tasks.running import run, run_here
 from django_mcp.tasks.starting import DEFAULT, PROCESS, WITHOUT_WORKERS
 
 logger = logging.getLogger("django_mcp")
 
+at_once: ContextVar[bool] = ContextVar("at_once", default=False)
+"""Whether tasks are run where they are made, as in tests: nobody else sees into their transaction."""
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -52,6 +55,16 @@ class InProcess:
         """Have it run when one of them is free."""
         keeper.expect(task.task_id)
         _pool().begin(partial(run, task.task_id))
+
+
+class AtOnce:
+    """The thread that makes the task."""
+
+    name = PROCESS
+
+    def start(self, task: Task) -> None:
+        """Run it."""
+        run_here(task.task_id)
 
 
 class Workers:
@@ -104,6 +117,8 @@ def engine() -> Engine:
     Raises:
         ImproperlyConfigured: the setting names a backend that there is not.
     """
+    if at_once.get():
+        return AtOnce()
     alias = settings.TASK_BACKEND
     if alias == PROCESS:
         return InProcess()

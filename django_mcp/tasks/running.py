@@ -57,6 +57,13 @@ def run(task_id: str) -> None:
             keeper.skip(task_id)
 
 
+def run_here(task_id: str) -> None:
+    """The same for whoever makes a task and does its work at once, in one thread and transaction, with no lease."""
+    task = rows.claim(task_id, worker_name())
+    if task is not None:
+        _run(task, TaskChannel(task, rows.dialogue_of(task)))
+
+
 def _keep_and_run(task: Task) -> None:
     channel = TaskChannel(task, _surely(partial(rows.dialogue_of, task)))
     keeper.keep(channel)

@@ -157,6 +157,24 @@ MAY: dict[str, set[str]] = {
         "django_mcp.exposure",
         "django_mcp.adapters",
     },
+    "test": {
+        "django",
+        "asgiref",
+        "jsonschema",
+        "django_mcp.protocol",
+        "django_mcp.primitives",
+        "django_mcp.core",
+        "django_mcp.models",
+        "django_mcp.live",
+        "django_mcp.tasks",
+        "django_mcp.approvals",
+        "django_mcp.exposure",
+        "django_mcp.auth",
+        "django_mcp.eras",
+        "django_mcp.endpoint",
+        "django_mcp.version",
+        "django_mcp.test",
+    },
     "contrib": {
         *PYDANTIC,
         "django",
@@ -195,7 +213,19 @@ MUST_NOT: dict[str, set[str]] = {
 
 EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
 
-TOP = {"", "apps", "asgi", "checks", "urls", "admin", "models", "management", "migrations", "templatetags"}
+TOP = {
+    "",
+    "admin",
+    "apps",
+    "asgi",
+    "checks",
+    "management",
+    "migrations",
+    "models",
+    "pytest_plugin",
+    "templatetags",
+    "urls",
+}
 """Modules above the layers, that may import any of them."""
 
 

@@ -20,6 +20,7 @@ RUN_ELSEWHERE = {
     "make demo": "tests/commands",
     "make test": "the run that this test is part of",
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
+    "pip install 'django-mcp-toolkit[test]'": "the run that this test is part of, which has what it adds",
     "make bench": "tests/benchmarks",
     "python manage.py db_worker": "tests/docs/test_conversations.py",
     "python manage.py rqworker --job-class django_tasks_rq.Job default": "tests/tasks/workers",
@@ -68,6 +69,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "skills.md",
         "tasks.md",
         "telling.md",
+        "testing.md",
         "transports.md",
         "views.md",
     }

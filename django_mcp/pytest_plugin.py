@@ -1,0 +1,29 @@
+"""Fixtures for pytest, which finds them by itself. Nothing of Django is imported before a test wants one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def mcp_era(request: pytest.FixtureRequest) -> str:
+    """The era of the clients that ``mcp_client`` makes: each test that uses it is run in both."""
+    era: str = request.param
+    return era
+
+
+@pytest.fixture
+def mcp_client(mcp_era: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Makes clients: ``mcp_client(user)`` is ``MCPClient(user, era=mcp_era)``, and takes whatever else that takes.
+
+    The test is run once in each era, with a database of its own, so nothing happens twice within it.
+    """
+    if request.config.pluginmanager.hasplugin("django"):
+        request.getfixturevalue("db")
+    from django_mcp.test.client import MCPClient  # noqa: PLC0415 - settings may not be there yet when plugins are loaded
+
+    def make(user: Any = None, **options: Any) -> MCPClient:
+        return MCPClient(user, **{"era": mcp_era, **options})
+
+    return make

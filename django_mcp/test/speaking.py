@@ -1,0 +1,180 @@
+"""A client of one protocol version: what it sends, and how it comes to the end of a request that asks it something."""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
+from django_mcp.primitives.mirrors import mirrored
+from django_mcp.protocol import envelope, headers, versions
+from django_mcp.test.answers import Person
+from django_mcp.test.exchange import Received, header_value, send
+from django_mcp.version import __version__
+
+CLIENT = {"name": "django_mcp.test", "version": __version__}
+CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
+MOST_ROUNDS = 100
+"""Questions in a call, before it is taken to ask without end."""
+
+
+class Ended(NamedTuple):
+    """How a request ended.
+
+    Attributes:
+        status: of HTTP.
+        response: JSON-RPC; empty where there was none.
+        told: notifications that came before it.
+        challenge: what a client without the right credential is told (RFC 9110, section 11.6.1).
+        raised: what the site's code raised and nobody expected.
+    """
+
+    status: int
+    response: dict[str, Any]
+    told: Sequence[dict[str, Any]]
+    challenge: str = ""
+    raised: BaseException | None = None
+
+
+@dataclass
+class Speaker:
+    """Who sends requests, in one version of the protocol.
+
+    Attributes:
+        principal: who it says it is; None where the headers say that.
+        credentials: further headers.
+        capabilities: what it declares.
+        session: id of the one it has opened.
+    """
+
+    server: MCPServer
+    version: str
+    principal: Principal | None
+    credentials: Mapping[str, str]
+    capabilities: Mapping[str, Any]
+    session: str = ""
+    ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each request stands for itself."""
+        return self.version in versions.MODERN
+
+    def open(self) -> None:
+        """Shake hands, where the version has that and it was not done yet."""
+        if self.is_modern or self.session:
+            return
+        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT}
+        received = self._post("initialize", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        self.session = received.headers.get(headers.SESSION, "")
+        if self.session:
+            self._post("", {"jsonrpc": "2.0", "method": "notifications/initialized"})
+            level = {"jsonrpc": "2.0", "id": 0, "method": "logging/setLevel", "params": {"level": "debug"}}
+            self._post("logging/setLevel", level)
+
+    def request(
+        self, method: str, params: Mapping[str, Any], person: Person, schema: Mapping[str, Any] | None = None
+    ) -> Ended:
+        """Send a request, answer what it asks, and come to its end.
+
+        Args:
+            method: of the request.
+            params: of it.
+            person: who answers.
+            schema: of the arguments, some of which may have to be repeated in headers.
+        """
+        self.open()
+        if self.is_modern:
+            return self._in_rounds(method, dict(params), person, schema)
+        ended = self._in_session(method, params, person)
+        if ended.status == 404 and self.session:  # noqa: PLR2004 - it is gone, as after a rollback
+            self.session = ""
+            self.open()
+            return self._in_session(method, params, person)
+        return ended
+
+    # The newest version: a question ends a round, and the answer comes with the request made again
+
+    def _in_rounds(
+        self, method: str, params: dict[str, Any], person: Person, schema: Mapping[str, Any] | None
+    ) -> Ended:
+        told: list[dict[str, Any]] = []
+        meta = {
+            envelope.VERSION: self.version,
+            envelope.CLIENT_INFO: CLIENT,
+            envelope.CLIENT_CAPABILITIES: self.capabilities,
+            envelope.LOG_LEVEL: "debug",
+        }
+        raised = None
+        for _ in range(MOST_ROUNDS):
+            number = next(self.ids)
+            whole = {**params, "_meta": {**meta, "progressToken": number}}
+            body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
+            received = self._post(method, body, self._repeated(params, schema))
+            raised = received.raised or raised
+            *before, response = received.messages or [{}]
+            told += before
+            result = response.get("result", {})
+            if result.get("resultType") != "input_required":
+                return Ended(received.status, response, told, received.headers.get("www-authenticate", ""), raised)
+            params["inputResponses"] = {key: person(each) for key, each in result["inputRequests"].items()}
+            params["requestState"] = result["requestState"]
+        raise _endless(method, person)
+
+    def _repeated(self, params: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, str]:
+        """Arguments that the tool wants to have in headers too."""
+        found = {}
+        for mirror in mirrored(schema or {}, "the tool"):
+            value: Any = params.get("arguments")
+            for name in mirror.path:
+                value = value.get(name) if isinstance(value, Mapping) else None
+            if value is not None:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found[mirror.header.lower()] = header_value(text)
+        return found
+
+    # Before it: questions come on the stream, answers are requests of their own
+
+    def _in_session(self, method: str, params: Mapping[str, Any], person: Person) -> Ended:
+        number = next(self.ids)
+        meta = {**envelope.meta_of(params), "progressToken": number}
+        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
+        received = self._post(method, body)
+        told: list[dict[str, Any]] = []
+        raised = None
+        for _ in range(MOST_ROUNDS):
+            for message in received.messages:
+                if "method" not in message:
+                    challenge = received.headers.get("www-authenticate", "")
+                    return Ended(received.status, message, told, challenge, raised or received.raised)
+                if "id" in message:
+                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": person(message)}
+                    raised = self._post("", answer).raised or raised
+                else:
+                    told.append(message)
+            if not received.last:
+                return Ended(received.status, {}, told)
+            received = self._send("GET", {headers.LAST_EVENT: received.last})
+        raise _endless(method, person)
+
+    # HTTP
+
+    def _post(self, method: str, body: Mapping[str, Any], more: Mapping[str, str] | None = None) -> Received:
+        own = {"accept": "application/json, text/event-stream", **(more or {})}
+        if self.is_modern:
+            own[headers.METHOD] = method
+            if (name := body["params"].get(headers.NAMED_BY.get(method))) is not None:
+                own[headers.NAME] = header_value(str(name))
+        return self._send("POST", own, json.dumps(body).encode())
+
+    def _send(self, verb: str, more: Mapping[str, str], body: bytes = b"") -> Received:
+        own = {"content-type": "application/json", "accept": "text/event-stream", headers.VERSION: self.version}
+        if self.session:
+            own[headers.SESSION] = self.session
+        return send(self.server, self.principal, verb, {**own, **more, **self.credentials}, body)
+
+
+def _endless(method: str, person: Person) -> AssertionError:
+    return AssertionError(f"{method} asks without end: {len(person.asked)} questions, the last is {person.asked[-1]}")
