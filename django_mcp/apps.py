@@ -1,5 +1,6 @@
 """Start-up."""
 
+import os
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -8,6 +9,8 @@ from django.utils.module_loading import autodiscover_modules
 from django_mcp.core import checking
 from django_mcp.core.registry import restore_all, snapshots
 
+RELOADED = "RUN_MAIN"
+"""In the environment of processes that Django's autoreloader starts (``django.utils.autoreload``)."""
 CHECKS = (
     "django_mcp.checks",
     "django_mcp.approvals.notice_checks",
@@ -61,6 +64,10 @@ class DjangoMCPConfig(AppConfig):
         rights.connect()
         for each in (approvals, exposure, tasks):
             each.connect()
+        if RELOADED in os.environ:
+            from django_mcp.live import reloading  # noqa: PLC0415 - for development alone
+
+            reloading.connect()
         audit.install()
         redaction.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
