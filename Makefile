@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance auth-check format clean require-python environment-dev \
+.PHONY: help demo test lint types migrations pytest conformance auth-check docs format clean require-python environment-dev \
   bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
@@ -47,6 +47,10 @@ conformance: environment-dev ## Run the official conformance suite against every
 auth-check: environment-dev ## Run the outside tools against the demo's login and consent pages (needs Chromium)
 	$(BIN)/python -m tests.auth_check.run
 
+docs: environment-dev ## Build the documentation into docs/_build
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build
+	@echo "The pages are in docs/_build/index.html"
+
 format: environment-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -76,7 +80,7 @@ soak: environment-dev ## Keep a site busy while its services die and come back (
 	$(BIN)/python -m benchmarks.soak --minutes '$(MINUTES)' $(ARGS)
 
 clean: ## Remove the virtual environment, the demo's database and every cache
-	rm -rf .venv build dist .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/_build .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f -- *.sqlite3 *.sqlite3-*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
