@@ -38,7 +38,9 @@ class Endpoints(URLResolver):
         self._found: dict[str, ResolverMatch] = {}
 
     def resolve(self, path: str) -> ResolverMatch:
-        """What Django found the first time. Each request has a match of its own, which code of the site may change.
+        """What Django found the first time.
+
+        Whatever includes it makes a match of its own for each request, of which this one only shares what was captured.
 
         Raises:
             Resolver404: it is none of them.
@@ -49,18 +51,8 @@ class Endpoints(URLResolver):
             if found.args or found.kwargs:
                 return found
             self._found[path] = found
-        return ResolverMatch(
-            found.func,
-            (),
-            {},
-            found.url_name,
-            [*found.app_names],
-            [*found.namespaces],
-            found.route,
-            found.tried,
-            captured_kwargs={},
-            extra_kwargs={},
-        )
+        found.captured_kwargs = {}  # type: ignore[attr-defined] # code of the site may change what is in it
+        return found
 
 
 def _endpoint_patterns() -> list[URLPattern]:

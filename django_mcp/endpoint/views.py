@@ -4,7 +4,6 @@ It is synchronous: under WSGI no event loop is needed, and under ASGI Django giv
 """
 
 from collections.abc import Callable, Coroutine
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from django.contrib.auth.decorators import login_not_required
@@ -23,6 +22,8 @@ from django_mcp.endpoint.gate import Endpoint
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.streams import BufferedWire
 
+MOST_NAMES = 256
+"""Keys of ``request.META`` that are remembered."""
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -58,7 +59,7 @@ def _exempt(view: View) -> View:
 
 
 async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
-    headers = {name: value for key, value in request.META.items() if (name := _header(key))}
+    headers = {name: value for key, value in request.META.items() if (name := _HEADERS[key])}
     query = request.META.get("QUERY_STRING", "")
     head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
@@ -78,10 +79,17 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     return _response(reply)
 
 
-@lru_cache(maxsize=256)
-def _header(key: str) -> str:
+class _Headers(dict[str, str]):
     """The header, in lower case, that a key of ``request.META`` stands for; empty for none (RFC 3875, section 4.1)."""
-    return (HttpHeaders.parse_header_name(key) or "").lower()
+
+    def __missing__(self, key: str) -> str:
+        name = (HttpHeaders.parse_header_name(key) or "").lower()
+        if len(self) < MOST_NAMES:  # clients think of names of their own
+            self[key] = name
+        return name
+
+
+_HEADERS = _Headers()
 
 
 def _host(request: HttpRequest) -> str:
@@ -98,9 +106,12 @@ def _host(request: HttpRequest) -> str:
 
 
 def _response(reply: Reply) -> HttpResponse:
-    headers = {**dict(reply.headers), "Content-Length": str(len(reply.body))}
+    headers = dict(reply.headers)
     headers.pop("Connection", None)  # it is hop-by-hop: not an application's to send under WSGI (PEP 3333)
-    response = HttpResponse(reply.body, status=reply.status, headers=headers)
+    response = HttpResponse(reply.body, headers.pop("Content-Type", None), reply.status)
+    response.headers["Content-Length"] = str(len(reply.body))
+    for name, value in headers.items():
+        response.headers[name] = value
     if not reply.body:
         del response["Content-Type"]
     return response
