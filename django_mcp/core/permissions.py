@@ -46,7 +46,7 @@ def right(context: Context, primitive: Primitive) -> Right:
     granted = right_of_credential(context.principal, primitive)
     if granted and is_blocked(context, primitive):
         return Right.NONE
-    if granted and primitive.asks_user and not (_user_may(context.user, primitive) and _is_visible(context, primitive)):
+    if granted and primitive.asks_user and not (_user_may(context.user, primitive) and is_visible(context, primitive)):
         return Right.NONE
     return granted
 
@@ -70,7 +70,7 @@ def is_blocked(context: Context, primitive: Primitive) -> bool:
 def rule_for(context: Context, tool: Tool) -> Rule:
     """What was decided about a tool for the caller. May be a query, where that depends on groups."""
     policies = context.server.policies
-    groups = _groups_of(context.user) if context.user is not None and policies.needs_groups(tool) else ()
+    groups = groups_of(context.user) if context.user is not None and policies.needs_groups(tool) else ()
     return policies.of(tool, context.principal, groups)
 
 
@@ -87,10 +87,10 @@ def _user_may(user: Any, primitive: Primitive) -> bool:
         return not (primitive.permissions or primitive.groups)
     if not all(user.has_perm(each) for each in primitive.permissions):
         return False
-    return not primitive.groups or not primitive.groups.isdisjoint(_groups_of(user))
+    return not primitive.groups or not primitive.groups.isdisjoint(groups_of(user))
 
 
-def _groups_of(user: Any) -> Collection[str]:
+def groups_of(user: Any) -> Collection[str]:
     """The names of a user's groups. One query for each user object, whatever is asked of it."""
     found: Collection[str] | None = getattr(user, GROUPS, None)
     if found is None:
@@ -101,7 +101,7 @@ def _groups_of(user: Any) -> Collection[str]:
     return found
 
 
-def _is_visible(context: Context, primitive: Primitive) -> bool:
+def is_visible(context: Context, primitive: Primitive) -> bool:
     """What the site's own predicate says; one that fails, or would ask the client, hides what it is about."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))

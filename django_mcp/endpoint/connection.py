@@ -17,7 +17,7 @@ from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
-from django_mcp.endpoint.lines import LineReader
+from django_mcp.endpoint.lines import Lines
 from django_mcp.eras import Answer, Event, Inbound, choose, end_session, failure, open_stream, spoken
 from django_mcp.live.follower import end_streams
 from django_mcp.protocol import headers
@@ -93,7 +93,7 @@ class Connection:
         self._calls: set[asyncio.Task[None]] = set()
         self._endless: set[asyncio.Task[None]] = set()
 
-    async def read(self, reader: LineReader) -> None:
+    async def read(self, reader: Lines) -> None:
         """Take lines until there are no more."""
         async for line in reader.lines():
             if line is None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
 from queue import SimpleQueue
+from typing import Protocol
 
 CHUNK = 64 * 1024
 MOST_CHUNKS = 16
@@ -29,6 +30,13 @@ def take_streams() -> tuple[int, int]:
     sys.stdout.flush()
     sys.stdout = sys.stderr
     return incoming, outgoing
+
+
+class Lines(Protocol):
+    """Where lines come from."""
+
+    def lines(self) -> AsyncGenerator[bytes | None, None]:
+        """Lines without their ends, as they come; None for one that is too long. Ends with the client's end."""
 
 
 class LineReader:

@@ -172,8 +172,16 @@ class ModelResource:
         if permission is None:
             return True
         if permission == DEFAULT:
-            permission = f"{self.options.app_label}.{action}_{self.options.model_name}"
+            permission = self._default_permission(action)
         return user is not None and bool(user.has_perm(permission, *row))
+
+    def _default_permission(self, action: str) -> str:
+        return f"{self.options.app_label}.{action}_{self.options.model_name}"
+
+    def permission_for(self, action: str) -> str | None:
+        """Which permission ``view``, ``add``, ``change`` or ``delete`` needs; None for none."""
+        permission: str | None = getattr(self, f"{action}_permission")
+        return self._default_permission(action) if permission == DEFAULT else permission
 
     @property
     def has_plain_rows(self) -> bool:

@@ -18,6 +18,7 @@ from django_mcp.exposure.files import media_type, read_file
 from django_mcp.exposure.markdown import to_markdown
 from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import read_page
+from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.tools import read_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import EMPTY, Parameter
@@ -90,7 +91,7 @@ def _resource(
         mime_type=mime_type,
         icons=exposed.resource.icons,
         scopes=exposed.resource.scopes,
-        visible=lambda ctx: exposed.resource.has_view_permission(ctx.user),
+        visible=Permitted(exposed.resource),
         **options,
     )
     resource.speaks = False

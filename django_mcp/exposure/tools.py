@@ -19,6 +19,7 @@ from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.filters import filtered
 from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import COUNTED, TEXT_ALONE, Page, count, read_page, whole_row, with_columns
+from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.searching import searched
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import EMPTY, Parameter
@@ -54,7 +55,7 @@ def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: str) -> 
         idempotent=True,
         open_world=False,
         scopes=exposed.resource.scopes,
-        visible=lambda ctx: exposed.resource.has_view_permission(ctx.user),
+        visible=Permitted(exposed.resource),
     )
     tool.speaks = False
     return tool

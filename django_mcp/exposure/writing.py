@@ -9,6 +9,7 @@ from django.forms import BaseModelForm
 from django_mcp.core.context import Context
 from django_mcp.core.generated import function, shaped
 from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
 from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update
 from django_mcp.exposure.write_saving import Writer, run_delete
@@ -79,7 +80,7 @@ def _tool(
         idempotent=idempotent,
         open_world=False,
         scopes=(*resource.scopes, *resource.write_scopes),
-        visible=lambda ctx: resource.allows(verb, ctx.user),
+        visible=Permitted(resource, verb),
         preview=function(look, f"preview_{name}", "", parameters, resource),
     )
     # Only what the site wrote itself can ask the person at the client.

@@ -212,7 +212,7 @@ class Nobody:
 
 @pytest.mark.django_db
 def test_a_user_is_found_under_the_name_they_sign_in_with() -> None:
-    from django_mcp.management.commands.mcp_stdio import find_user
+    from django_mcp.management.callers import find_user
 
     user = get_user_model().objects.create_user("ada")
     found = find_user("ada")

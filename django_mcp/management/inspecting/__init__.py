@@ -1,0 +1,1 @@
+"""What ``mcp_inspect`` tells."""
