@@ -1,0 +1,1 @@
+"""Settings for clients of endpoints, ready to paste."""

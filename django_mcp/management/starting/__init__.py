@@ -1,0 +1,1 @@
+"""What ``startmcp`` writes."""

@@ -1,0 +1,68 @@
+"""Which fields of a model an example may show to anybody who may view it: few, simple, and no secrets."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import models
+
+MOST = 8
+"""Fields of an example."""
+SECRETS = re.compile(
+    r"passw|passphrase|passcode|secret|token|key|hash|salt|credential|signature|auth|cookie|session|otp|pin\b|cvv|iban|"
+    r"card|ssn|nonce|digest",
+    re.IGNORECASE,
+)
+"""Words in names of what is nobody's business."""
+SIMPLE = (
+    models.CharField,
+    models.TextField,
+    models.IntegerField,
+    models.DecimalField,
+    models.FloatField,
+    models.BooleanField,
+    models.DateField,
+    models.TimeField,
+    models.DurationField,
+    models.UUIDField,
+)
+"""Kinds of fields whose values are plain: no files, no bytes, no JSON, nothing that leads to other rows."""
+PERSONAL = re.compile(r"e_?mail|phone|mobile|address|birth|last_login|is_superuser|is_staff", re.IGNORECASE)
+"""Words in names of what belongs to a person: left for the site's owner to add."""
+
+
+def safe_fields(model: type[models.Model]) -> list[str]:
+    """Names of fields that an example shows."""
+    return [field.name for field in _fields(model) if _is_safe(field)][:MOST]
+
+
+def left_out(model: type[models.Model]) -> list[str]:
+    """Names of further fields of its own that it does not show."""
+    shown = safe_fields(model)
+    return [field.name for field in _fields(model) if field.name not in shown and not field.primary_key]
+
+
+def searchable(model: type[models.Model]) -> list[str]:
+    """Those among them that words can be looked for in."""
+    meta = model._meta  # noqa: SLF001 - Django's documented API
+    fields = (meta.get_field(name) for name in safe_fields(model))
+    return [str(each.name) for each in fields if _is_text(each) and not getattr(each, "choices", None)][:3]
+
+
+def _fields(model: type[models.Model]) -> Iterator[Any]:
+    yield from model._meta.concrete_fields  # noqa: SLF001 - likewise
+
+
+def _is_safe(field: Any) -> bool:
+    return (
+        isinstance(field, SIMPLE)
+        and not isinstance(field, models.EmailField | models.FilePathField)
+        and not field.primary_key
+        and not SECRETS.search(field.name)
+        and not SECRETS.search(str(field.verbose_name))
+        and not PERSONAL.search(field.name)
+    )
+
+
+def _is_text(field: Any) -> bool:
+    return isinstance(field, models.CharField | models.TextField)
