@@ -22,6 +22,15 @@ RUN_ELSEWHERE = {
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
     "pip install 'django-mcp-toolkit[test]'": "the run that this test is part of, which has what it adds",
     "make bench": "tests/benchmarks",
+    "python manage.py startmcp library": "the test of the page on commands",
+    "python manage.py mcp_inspect": "the same",
+    "python manage.py mcp_inspect --as ann": "the same",
+    "python manage.py mcp_inspect --as ann describe_library": "the same",
+    "python manage.py mcp_call describe_library --as ann": "the same",
+    "python manage.py mcp_call search_books query=emma --as ann": "the same",
+    "python manage.py mcp_config": "the same",
+    "python manage.py mcp_config claude-code --url https://library.example": "the same",
+    "python manage.py mcp_config vscode --stdio": "the same",
     "python manage.py db_worker": "tests/docs/test_conversations.py",
     "python manage.py rqworker --job-class django_tasks_rq.Job default": "tests/tasks/workers",
     "celery -A django_tasks_fennel.app worker -Q default": "tests/tasks/workers",
@@ -281,6 +290,32 @@ def test_the_page_on_skills_does_what_it_says(site: Site) -> None:
         ]
         assert file["result"]["contents"][0]["text"] == "# Shelves"
         assert hidden["error"]["message"] == "Resource not found"
+
+
+ANN = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.contrib.auth.models import Permission, User
+User.objects.create_user("ann").user_permissions.add(Permission.objects.get(codename="view_book"))
+"""
+
+
+def test_the_page_on_commands_does_what_it_says(site: Site) -> None:
+    prepare(site, "commands.md")
+    (site.path / "library/mcp.py").unlink()
+    site.run("-c", ANN)
+    lines = [line.split("  #")[0].split()[1:] for code in code_of("commands.md", "sh") for line in code.splitlines()]
+    start, everything, seen, tool, described, found, clients, claude, vscode = (site.run(*line) for line in lines)
+    assert "mcp_inspect" in start
+    assert "search_books" in everything
+    assert "as seen by:    ann" in seen
+    assert "hidden" not in seen
+    assert '"properties"' in tool
+    assert described == "2 × book\n"
+    assert "Emma" in found
+    assert "vscode" in clients
+    assert "claude mcp add --transport http mysite https://library.example/mcp" in claude
+    assert '"mcp_stdio"' in vscode
 
 
 def review(name: str, value: str) -> dict[str, Any]:

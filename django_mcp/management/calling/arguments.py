@@ -94,9 +94,7 @@ def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: S
         try:
             return json.loads(text)
         except ValueError:
-            raise CommandError(
-                f"{name}:={text} is no JSON. Text is given as {name}=…, or as {name}:='\"…\"'."
-            ) from None
+            raise CommandError(f"{name}:={text} is no JSON. Text is given as {name}={text}.") from None
     try:
         value = typed(schema, text, root)
     except BadValue as error:

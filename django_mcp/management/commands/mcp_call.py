@@ -18,6 +18,7 @@ from django_mcp.management.calling.asking import Person, read_answers
 from django_mcp.management.calling.conversation import Conversation, Refused, with_tasks
 from django_mcp.management.calling.link import Link
 from django_mcp.management.calling.showing import Aside, content_lines
+from django_mcp.management.parsing import intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 
@@ -32,6 +33,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Which tool, with what, and in whose name."""
+        intermix(parser)
         parser.add_argument("tool", metavar="TOOL", help="name of the tool; 'manage.py mcp_inspect' lists them")
         parser.add_argument(
             "arguments", nargs="*", metavar="name=text", help="an argument; name:=JSON for other values"

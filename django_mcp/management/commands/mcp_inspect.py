@@ -11,6 +11,7 @@ from django_mcp.management.callers import bring_up_to_date, find_server, find_us
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.management.inspecting.document import KINDS, described
 from django_mcp.management.inspecting.text import Text
+from django_mcp.management.parsing import intermix
 
 
 class Command(BaseCommand):
@@ -20,6 +21,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What to show, as whom, and how."""
+        intermix(parser)
         parser.add_argument("names", nargs="*", metavar="NAME", help="tools, resources or prompts to show in full")
         parser.add_argument("--server", help="name of an endpoint; all of them if left out")
         parser.add_argument("--as", dest="user", metavar="USERNAME", help="show what this user sees, and why not")

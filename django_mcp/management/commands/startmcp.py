@@ -6,6 +6,8 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.public import Public
 from django_mcp.core.registry import server
 from django_mcp.management.starting.source import source_of, tool_name
 
@@ -50,6 +52,11 @@ class Command(BaseCommand):
             f"  4. manage.py mcp_call {tool_name(app)} --as USERNAME\n"
             f"  5. manage.py mcp_config CLIENT             how Claude Code, VS Code and others find /{server.path}"
         )
+        if all(isinstance(each, Public) for each in authenticators(server)):
+            self.stdout.write(
+                f"\n/{server.path} knows nobody by name yet, so what needs a permission exists for nobody there. Let "
+                "users sign in (docs/authorization.md),\nor open single models with view_permission = None."
+            )
 
     @staticmethod
     def _app(label: str) -> AppConfig:
