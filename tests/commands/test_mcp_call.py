@@ -78,6 +78,11 @@ def test_arguments_are_of_the_type_that_the_tool_takes(run: Run, version: str) -
 
 
 @pytest.mark.usefixtures("echo")
+def test_data_is_printed_for_people(run: Run) -> None:
+    assert call(run, "echo", "text=a").out.startswith('{\n  "text": "a",\n')
+
+
+@pytest.mark.usefixtures("echo")
 def test_json_is_given_as_it_is_and_from_a_file(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "arguments.json"
     file.write_text('{"text": "from the file", "number": 2}')

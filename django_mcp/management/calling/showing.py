@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 import mimetypes
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -76,7 +77,7 @@ def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[st
     for number, block in enumerate(result.get("content", ()), start=1):
         match block.get("type"):
             case "text":
-                yield block["text"]
+                yield _readable(block["text"]) if "structuredContent" in result else block["text"]
             case "image" | "audio":
                 yield _binary(block["data"], block["mimeType"], f"{block['type']}-{number}", folder)
             case "resource":
@@ -91,6 +92,15 @@ def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[st
                 yield f"[{block.get('title') or block.get('name')}: {block.get('uri')}]"
             case kind:
                 yield f"[{kind}]"
+
+
+def _readable(text: str) -> str:
+    """Data that was written in one line for programs, in many."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict | list) else text
 
 
 def _binary(data: str, mime_type: str, name: str, folder: Path | None) -> str:
