@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 YES, NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "false", "off", "0"})
+_KINDS = {"boolean": "yes|no"}
 Schema = Mapping[str, Any]
 
 
@@ -130,6 +131,6 @@ def kind_of(schema: Any, root: Schema) -> str:
     """What a value has to be, in a word or two."""
     found = []
     for each in alternatives(schema, root):
-        allowed = choices(each)
-        found.append("|".join(str(value) for value, _ in allowed) if allowed else str(each.get("type", "any")))
+        allowed, kind = choices(each), str(each.get("type", "any"))
+        found.append("|".join(str(value) for value, _ in allowed) if allowed else _KINDS.get(kind, kind))
     return " or ".join(dict.fromkeys(each for each in found if each != "null")) or "null"
