@@ -1,0 +1,136 @@
+"""``docs/tutorial.md``, typed in as it stands, in an empty directory; and then a client comes."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.docs.test_blocks import ROOT, blocks
+from tests.ports import free_port
+from tests.real_clients.sites import accepts
+
+PAGE = ROOT / "docs" / "tutorial.md"
+ELSEWHERE = ("mkdir ", "cd ", "python -m venv", ". .venv", "pip install", "daphne ")
+"""What the test has done already, or does in its own way."""
+
+
+class Said(NamedTuple):
+    """A command of the page, and what it printed."""
+
+    command: str
+    output: str
+
+
+class Site(NamedTuple):
+    """What the tutorial has led to."""
+
+    path: Path
+    said: list[Said]
+
+    def of(self, command: str) -> str:
+        return "\n".join(each.output for each in self.said if each.command.startswith(command))
+
+
+def environment() -> dict[str, str]:
+    ours = ("DJANGO_", "PYTEST", "COV", "DATABASE_URL", "REDIS_URL")
+    given = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return {**given, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{given.get('PATH', '')}"}
+
+
+def type_in(path: Path, command: str) -> str:
+    """A line in the shell; a comment says where it is to fail."""
+    done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
+        ["bash", "-c", command], cwd=path, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    fails = command.endswith("# exit 1")
+    assert done.returncode == int(fails), f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The whole page, from top to bottom."""
+    path = tmp_path_factory.mktemp("mylibrary")
+    said = []
+    for block in blocks(PAGE):
+        if block.language == "python":
+            first, code = block.code.split("\n", 1)
+            named = re.fullmatch(r"# (\S+\.py)(, at the end)?", first)
+            assert named, f"the page does not say where this goes: {first}"
+            with (path / named[1]).open("a" if named[2] else "w") as file:
+                file.write(f"\n{code}" if named[2] else code)
+            continue
+        lines = [line for line in block.code.strip().splitlines() if not line.startswith(ELSEWHERE)]
+        said += [Said(line, type_in(path, line)) for line in lines]
+    return Site(path, said)
+
+
+@pytest.fixture(scope="module")
+def port(site: Site) -> Iterator[int]:
+    """Where the server of the last step listens."""
+    port = free_port()
+    line = next(line for block in blocks(PAGE) for line in block.code.splitlines() if line.startswith("daphne "))
+    command = line.split("  #")[0].replace("8000", str(port)).split()
+    output = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command], cwd=site.path, env=environment(), stdout=output, stderr=output
+    )
+    while not accepts(port):
+        assert process.poll() is None, "the server ended"
+    yield port
+    process.terminate()
+    process.wait(30)
+
+
+def test_what_the_page_promises_is_printed(site: Site) -> None:
+    assert "search_books" in site.of("python manage.py mcp_inspect")
+    found, short = (
+        site.of("python manage.py mcp_call search_books query=austen --as ann"),
+        site.of("python manage.py mcp_call search_books query=austen pages__lte=300"),
+    )
+    assert "Emma" in found
+    assert "Persuasion" in short
+    assert "Emma" not in short
+    assert "12.50" not in found
+    assert "“Emma” is lent to Mr Knightley" in site.of("python manage.py mcp_call lend_book")
+    assert "Mr Knightley" in site.of("python manage.py mcp_call search_loans")
+    assert "/admin/" in site.of("python manage.py mcp_call discard_book")
+    assert "no issues" in site.of("python manage.py check")
+    assert "http://127.0.0.1:8000/mcp" in site.of("python manage.py mcp_config")
+    assert "OK" in site.of("python manage.py test")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) -> None:
+    key = re.search(r"mcp_key_\w{49}", site.of("python manage.py mcp_key"))
+    assert key
+
+    async def main() -> tuple[list[str], Any, Any]:
+        headers = {"Authorization": f"Bearer {key[0]}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
+            async with Client(transport, mode=mode, read_timeout_seconds=30) as client:
+                listed = [each.name for each in (await client.list_tools()).tools]
+                found = await client.call_tool("search_books", {"query": "walden"})
+                return listed, found, await client.call_tool("lend_book", {"book": 99, "reader": "Nobody"})
+
+    listed, found, lent = asyncio.run(main())
+    assert listed == ["lend_book", "discard_book", "search_books", "get_book", "search_loans", "get_loan"]
+    assert "Walden" in found.content[0].text
+    assert lent.is_error
+    assert lent.content[0].text == "There is no book 99. Use search_books to find one."
+
+
+def test_without_a_key_nobody_comes_in(port: int) -> None:
+    answer = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert answer.status_code == 401
+    assert "resource_metadata=" in answer.headers["www-authenticate"]
