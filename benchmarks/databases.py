@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from benchmarks.process import ProcessFailedError, run
-from benchmarks.targets import POSTGRESQL
+from benchmarks.targets import NONE, POSTGRESQL
 
 SERVER = "postgres://postgres@127.0.0.1:5432/postgres"
 """Where PostgreSQL is looked for unless ``DATABASE_URL`` says it."""
@@ -26,6 +26,8 @@ class Databases:
         Raises:
             ProcessFailedError: there is no such database, or it could not be prepared.
         """
+        if kind == NONE:
+            return NONE
         if kind not in self._addresses:
             address = self._create() if kind == POSTGRESQL else str(directory / "benchmark.sqlite3")
             run(["benchmarks.prepare"], None, {"BENCH_DATABASE": address}, within=120)

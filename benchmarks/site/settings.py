@@ -3,7 +3,8 @@
 Two environment variables are set by the runner:
 
 ``BENCH_DATABASE``
-    path of the SQLite file, or a ``postgres://`` URL, already prepared; SQLite in memory where it is not set.
+    path of the SQLite file, or a ``postgres://`` URL, already prepared; ``none`` for a site without a database;
+    SQLite in memory where it is not set.
 ``BENCH_MIDDLEWARE``
     ``default`` for the middleware of ``startproject``, ``none`` for an empty list. Only what passes through
     Django's request handler meets them: the ASGI edge stands beside it.
@@ -35,7 +36,7 @@ WSGI_APPLICATION = "benchmarks.site.wsgi.application"
 
 _DATABASE = os.environ.get("BENCH_DATABASE", ":memory:")
 _KIND = postgresql if "://" in _DATABASE else sqlite
-DATABASES = {"default": {**_KIND(_DATABASE), "CONN_MAX_AGE": None}}
+DATABASES = {} if _DATABASE == "none" else {"default": {**_KIND(_DATABASE), "CONN_MAX_AGE": None}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
