@@ -200,6 +200,7 @@ MAY: dict[str, set[str]] = {
         "django_mcp.endpoint",
         "sse_starlette",
     },
+    "doctor": {"django", "asgiref", "django_mcp"},
 }
 
 # What is taken out of it again.

@@ -1,0 +1,108 @@
+"""The site's own configuration, as this process sees it."""
+
+import asyncio
+import secrets
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from django.conf import settings as django_settings
+from django.core import checks
+from django.core.cache import DEFAULT_CACHE_ALIAS, cache, caches
+from django.core.cache.backends.dummy import DummyCache
+from django.core.cache.backends.locmem import LocMemCache
+from django.db import DatabaseError, connections, router
+from django.db.migrations.executor import MigrationExecutor
+
+from django_mcp.conf import settings
+from django_mcp.doctor.findings import Stop
+from django_mcp.doctor.tokens import THIS_MACHINE
+from django_mcp.doctor.visit import Visit
+from django_mcp.live.bell import shared_layer
+from django_mcp.models import Session
+
+OURS = ("django_mcp", "oauth2_provider")
+LAYER_SECONDS = 5.0
+
+
+def database(visit: Visit) -> str:
+    """It answers, and is one for several workers."""
+    alias = router.db_for_write(Session) or "default"
+    try:
+        connections[alias].ensure_connection()
+    except DatabaseError as error:
+        raise Stop("database.unreachable", alias=alias, why=first_line(error)) from None
+    if connections[alias].vendor == "sqlite":
+        visit.found("database.sqlite")
+    return f"{connections[alias].display_name} answers"
+
+
+def migrations(visit: Visit) -> str:
+    """Those of django_mcp, and of the authorization server, are applied."""
+    alias = router.db_for_write(Session) or "default"
+    executor = MigrationExecutor(connections[alias])
+    planned = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    pending = [f"{each.app_label}.{each.name}" for each, _ in planned if each.app_label in OURS]
+    if pending:
+        visit.found("migrations.pending", alias=alias, names=", ".join(pending))
+    return "all are applied"
+
+
+def system_checks(visit: Visit) -> str:
+    """``manage.py check --deploy --database default``, as far as it is about the endpoint."""
+    for each in checks.run_checks(include_deployment_checks=True, databases=["default"]):
+        if str(each.id).startswith("django_mcp.") and not each.is_silenced() and each.level >= checks.WARNING:
+            kind = "check.error" if each.level >= checks.ERROR else "check.warning"
+            visit.found(kind, id=each.id, message=each.msg, hint=each.hint or "See docs/checks.md.")
+    return "nothing to say about django_mcp"
+
+
+def debug(visit: Visit) -> str:
+    """``DEBUG``, where others than this machine's user may call."""
+    if django_settings.DEBUG and visit.web.parts.hostname not in THIS_MACHINE:
+        visit.found("settings.debug")
+    return f"DEBUG is {django_settings.DEBUG}"
+
+
+def caching(visit: Visit) -> str:
+    """The default cache keeps what it is given."""
+    key, value = f"django_mcp.doctor.{secrets.token_hex(8)}", secrets.token_hex(8)
+    try:
+        cache.set(key, value, 60)
+        kept = cache.get(key) == value
+        cache.delete(key)
+    except Exception as error:  # noqa: BLE001 - each cache has errors of its own
+        raise Stop("cache.unreachable", why=first_line(error)) from None
+    if not kept and not isinstance(caches[DEFAULT_CACHE_ALIAS], DummyCache):
+        raise Stop("cache.unreachable", why="what was just written is not there")
+    if settings.RATE_LIMIT and isinstance(caches[DEFAULT_CACHE_ALIAS], LocMemCache):
+        visit.found("cache.local")
+    return "it keeps what it is given"
+
+
+def layer(_: Visit) -> str:
+    """A message goes through the channel layer and comes back."""
+    shared: Any = shared_layer()
+    if shared is None:
+        raise Stop("layer.none", seconds=f"{settings.POLL_SECONDS:g}")
+    try:
+        async_to_sync(through)(shared)
+    except Exception as error:  # noqa: BLE001 - each layer has errors of its own
+        raise Stop("layer.unreachable", why=first_line(error), seconds=f"{settings.POLL_SECONDS:g}") from None
+    return f"{type(shared).__name__} carries messages"
+
+
+async def through(shared: Any) -> None:
+    """Send this process a message.
+
+    Raises:
+        TimeoutError: it did not come.
+    """
+    async with asyncio.timeout(LAYER_SECONDS):
+        channel = await shared.new_channel("django_mcp.doctor")
+        await shared.send(channel, {"type": "look"})
+        await shared.receive(channel)
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in a line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,47 @@
+"""Whether what runs there is this site: its database, and its bell."""
+
+import time
+
+from django_mcp.doctor.findings import Stop
+from django_mcp.doctor.visit import Visit
+from django_mcp.eras.legacy.sessions import end_session
+from django_mcp.live.bell import shared_layer
+from django_mcp.live.follower import SAFETY_SECONDS
+
+SLOW_SECONDS = 2.0
+"""A ring crosses in milliseconds."""
+
+
+def deployment(visit: Visit) -> str:
+    """A session that was opened over HTTP is in this process's database."""
+    if visit.session is None and visit.row is None:
+        return "no session could be opened, so it is not known"
+    if visit.row is None:
+        raise Stop("deployment.other", evidence="the session that it just opened is not there")
+    return "it uses this process's database"
+
+
+def bell(visit: Visit) -> str:
+    """End this run's own session from this process: the server's stream of it ends, as soon as that is heard."""
+    if visit.session is None or visit.row is None or not visit.holds_streams:
+        return "there is no stream and session to see it by"
+    asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream"}
+    stream = visit.web.open("GET", asked)
+    if stream is None or stream.status != 200:  # noqa: PLR2004
+        return "there is no stream to see it by"
+    try:
+        stream.line(SLOW_SECONDS)
+        began = time.monotonic()
+        end_session(visit.row)
+        visit.session = None
+        within = SAFETY_SECONDS + SLOW_SECONDS
+        while (line := stream.line(max(0.0, began + within - time.monotonic()))) is not None and line:
+            pass
+    finally:
+        stream.close()
+    took = time.monotonic() - began
+    if line is None:
+        raise Stop("bell.unheard", seconds=f"{took:.0f}")
+    if took > SLOW_SECONDS and shared_layer() is not None:
+        visit.found("bell.slow", seconds=f"{took:.1f}")
+    return f"a stream there heard after {took * 1000:.0f} ms what happened here"

@@ -1,0 +1,140 @@
+"""``manage.py mcp_doctor``: what is wrong with a deployment, as its clients meet it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import Error as DatabaseError
+
+from django_mcp.auth.identifiers import base_url, path_of
+from django_mcp.auth.keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.core.registry import MCPServer
+from django_mcp.doctor.checks import run
+from django_mcp.doctor.findings import Checked, Severity
+from django_mcp.doctor.shown import marks_for, shown, summary
+from django_mcp.doctor.visit import Visit
+from django_mcp.doctor.web import Web
+from django_mcp.management.commands.mcp_key import find_user
+from django_mcp.management.commands.mcp_stdio import find_server
+from django_mcp.models import APIKey
+
+
+class Command(BaseCommand):
+    """See ``help``."""
+
+    help = "Looks at a running MCP endpoint as clients reach it, and at this site's settings; says what to change."
+    # It is to find what is wrong, not to be stopped by it.
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own type
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Where, and as whom."""
+        parser.add_argument("url", nargs="?", metavar="URL", help="of the endpoint; by default at BASE_URL")
+        parser.add_argument("--server", default="default", help="name of the endpoint; 'default' if left out")
+        caller = parser.add_mutually_exclusive_group()
+        caller.add_argument("--key", help="an API key or access token to call with")
+        caller.add_argument(
+            "--as", dest="username", metavar="USERNAME", help="make an API key of this user, for as long as this runs"
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parser.add_argument("--timeout", type=float, default=10.0, help="seconds to wait for an answer; 10 if left out")
+        parser.add_argument("--insecure", action="store_true", help="do not verify the TLS certificate")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        """Make all checks.
+
+        Raises:
+            CommandError: there is no URL, endpoint or user.
+            SystemExit: 1, where there is an error.
+        """
+        server = find_server(options["server"])
+        url = find_url(options["url"], server)
+        if not options["timeout"] > 0:
+            raise CommandError("--timeout takes a number of seconds above 0.")
+        visit = Visit(Web(url, options["timeout"], insecure=options["insecure"]), server, path_of(server))
+        marks = marks_for(getattr(self.stdout, "encoding", None))
+        done: list[Checked] = []
+        if not options["json"]:
+            self.stdout.write(f"{url}, endpoint {server.name!r}\n\n")
+        with credential(visit, options["key"], options["username"]):
+            for checked in run(visit):
+                done.append(checked)
+                if not options["json"]:
+                    self.stdout.write(shown(checked, marks))
+                    self.stdout.flush()
+        worst = max(each.severity for each in done)
+        if options["json"]:
+            checks = [each.to_json() for each in done]
+            found = {"url": url, "server": server.name, "severity": worst.word, "checks": checks}
+            self.stdout.write(json.dumps(found, indent=2))
+        else:
+            self.stdout.write(f"\n{summary(done)}")
+        if worst is Severity.ERROR:
+            raise SystemExit(1)
+
+
+def find_url(given: str | None, server: MCPServer) -> str:
+    """The endpoint's URL.
+
+    Raises:
+        CommandError: none was given and none is known, or it is no http URL.
+    """
+    try:
+        url = given or base_url() + path_of(server)
+    except ImproperlyConfigured:
+        raise CommandError(
+            "Say where the endpoint is: mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']."
+        ) from None
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right or any(character <= " " or character > "~" for character in url):
+        raise CommandError(
+            f"{url!r} is no http or https URL; write one like https://travel.example.com{path_of(server)}."
+        )
+    return url
+
+
+@contextmanager
+def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[None]:
+    """Give *visit* the key that was given, or one that is gone afterwards.
+
+    Raises:
+        CommandError: there is no such user, or the endpoint takes no keys.
+    """
+    if username is None:
+        visit.key = key
+        visit.is_ours = key is not None and is_good_here(key, visit.server)
+        yield
+        return
+    if not takes_keys(visit.server):
+        raise CommandError(
+            f"The endpoint {visit.server.name!r} takes no API keys: give an access token with --key, or add "
+            "'django_mcp.APIKeys' to its authentication."
+        )
+    try:
+        row, visit.key = create_key(find_user(username), "mcp_doctor", endpoints=[visit.server.name], days=1)
+    except ValidationError as error:
+        raise CommandError(" ".join(error.messages)) from None
+    except DatabaseError as error:
+        raise CommandError(f"No API key can be made, for the database does not do it: {error}. Try --key.") from None
+    visit.is_ours = True
+    try:
+        yield
+    finally:
+        revoke_key(row)
+        row.delete()
+
+
+def is_good_here(key: str, server: MCPServer) -> bool:
+    """Whether this process's database has a key that opens the endpoint."""
+    try:
+        row = APIKey.objects.select_related("user").filter(key_hash=hash_of(key)).first()
+    except DatabaseError:
+        return False
+    return row is not None and state_of(row) is State.ACTIVE and server.name in row.endpoints

@@ -1,0 +1,157 @@
+"""The site behind a proxy, and the command that looks at it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.process import HOST, ROOT, RunningServer, run_to_end
+from tests.conformance.legs import start
+from tests.doctor.proxy import Fault, Proxy
+from tests.ports import free_port
+
+USER = "ada"
+
+
+@dataclass
+class Report:
+    """What the command said.
+
+    Attributes:
+        found: severities by the ids of findings.
+        text: all that it printed.
+    """
+
+    code: int
+    document: Any
+    text: str
+
+    @property
+    def findings(self) -> list[Mapping[str, str]]:
+        return [each for check in self.document["checks"] for each in check["findings"]]
+
+    @property
+    def found(self) -> dict[str, str]:
+        return {each["id"]: each["severity"] for each in self.findings if each["severity"] != "ok"}
+
+    @property
+    def bad(self) -> set[str]:
+        """Ids of errors and warnings."""
+        return {name for name, severity in self.found.items() if severity in {"error", "warning"}}
+
+    def remedy(self, finding: str) -> str:
+        return next(each["remedy"] for each in self.findings if each["id"] == finding)
+
+    def message(self, finding: str) -> str:
+        return next(each["message"] for each in self.findings if each["id"] == finding)
+
+
+def command(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it in a process of its own, as people do."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "manage.py", "mcp_doctor", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@dataclass
+class Deployment:
+    """The site as it runs, behind a proxy.
+
+    Attributes:
+        environment: by which the command sees the same site.
+        proxy: before it.
+        direct: the port of the server itself.
+    """
+
+    environment: Mapping[str, str]
+    proxy: Proxy
+    server: RunningServer
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.proxy.port}/mcp"
+
+    @property
+    def direct(self) -> str:
+        return f"http://{HOST}:{self.server.port}/mcp"
+
+    def look(
+        self, *arguments: str, fault: Fault | None = None, who: Sequence[str] = ("--as", USER), **changes: str
+    ) -> Report:
+        """Have the command look, while the proxy has a fault; *changes* are of its environment alone."""
+        self.proxy.fault = fault or Fault()
+        try:
+            done = command({**self.environment, **changes}, "--json", *who, *arguments)
+        finally:
+            self.proxy.fault = Fault()
+            self.proxy.drop()
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.stdout, done.stderr
+        return Report(done.returncode, json.loads(done.stdout), done.stdout)
+
+
+def daphne(port: int) -> Sequence[str]:
+    return ["daphne", "-b", HOST, "-p", str(port), "tests.doctor.site.asgi:application"]
+
+
+def uvicorn(port: int) -> Sequence[str]:
+    return ["uvicorn", "--host", HOST, "--port", str(port), "tests.doctor.site.asgi:application"]
+
+
+def gunicorn(port: int) -> Sequence[str]:
+    return ["gunicorn", "-b", f"{HOST}:{port}", "--threads", "8", "tests.doctor.site.wsgi:application"]
+
+
+SERVERS = {"daphne": daphne, "uvicorn": uvicorn, "gunicorn": gunicorn}
+
+
+def make_site(environment: Mapping[str, str]) -> None:
+    """Tables, and somebody who may call."""
+    run_to_end("manage.py", "migrate", "--verbosity", "0", environment=environment)
+    run_to_end("manage.py", "createcachetable", environment=environment)
+    made = f"from django.contrib.auth.models import User; User.objects.create_user({USER!r})"
+    run_to_end("manage.py", "shell", "-c", made, environment=environment)
+
+
+@contextmanager
+def deployed(kind: str, folder: Path, **changes: str) -> Iterator[Deployment]:
+    """The site by a kind of server; *changes* are of the environment of all processes."""
+    port = free_port()
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "tests.doctor.site.settings",
+        "DOCTOR_DATABASE": str(folder / "site.sqlite3"),
+        "DOCTOR_BASE_URL": f"http://{HOST}:{port}",
+        "PYTHONUNBUFFERED": "1",
+        **changes,
+    }
+    make_site(environment)
+    with ExitStack() as stack:
+        server = start(SERVERS[kind], environment, folder, {port}, stack)
+        proxy = stack.enter_context(Proxy(port, server.port))
+        yield Deployment(environment, proxy, server)
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """One for all tests that need no other: what is wrong is in the proxy."""
+    with deployed("uvicorn", tmp_path_factory.mktemp("doctor")) as made:
+        yield made
+
+
+@pytest.fixture
+def look(deployment: Deployment) -> Callable[..., Report]:
+    """Runs the command."""
+    return deployment.look

@@ -1,0 +1,1 @@
+"""A site with OAuth and API keys, one tool and one resource."""

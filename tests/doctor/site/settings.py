@@ -1,0 +1,59 @@
+"""Settings of the site, as a server process and the command see them; each may be given others.
+
+Environment variables:
+
+``DOCTOR_DATABASE``
+    path of the SQLite file.
+``DOCTOR_BASE_URL``
+    the public address; without it none.
+``DOCTOR_REDIS``
+    where it is set, Channels' layer is in Redis.
+``DOCTOR_MCP``
+    JSON: more keys of ``DJANGO_MCP``.
+"""
+
+import json
+import os
+
+from demo_project.settings import sqlite
+from django_mcp.oauth import oauth_defaults
+
+SECRET_KEY = "of-no-use-outside-these-tests"
+DEBUG = False
+ALLOWED_HOSTS = ["127.0.0.1"]
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "oauth2_provider",
+    "django_mcp",
+    "tests.doctor.site",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+]
+ROOT_URLCONF = "tests.doctor.site.urls"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
+LOGIN_URL = "login"
+DATABASES = {"default": sqlite(os.environ["DOCTOR_DATABASE"])}
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "cached"}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+if url := os.environ.get("DOCTOR_REDIS"):
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": "channels_redis.core.RedisChannelLayer",
+            "CONFIG": {"hosts": [url], "prefix": f"doctor:{os.environ['DOCTOR_DATABASE']}"},
+        }
+    }
+DJANGO_MCP = {
+    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "BASE_URL": os.environ.get("DOCTOR_BASE_URL") or None,
+    "KEEP_ALIVE_SECONDS": 1.0,
+    **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
+}
+OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)

@@ -1,0 +1,73 @@
+"""A deployment in which nothing is wrong gives no warning."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.doctor.conftest import SERVERS, Deployment, command, deployed
+
+HINTS = {"database.sqlite", "layer.none"}
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_a_healthy_deployment_gives_no_warning(kind: str, tmp_path: Path) -> None:
+    with deployed(kind, tmp_path) as deployment:
+        report = deployment.look()
+    streams = {"streams.wsgi"} if kind == "gunicorn" else set()
+    assert set(report.found) - streams <= HINTS, report.text
+    assert streams <= set(report.found)
+    assert report.code == 0
+    assert all(not check["skipped"] for check in report.document["checks"]), report.text
+
+
+def test_a_healthy_deployment_with_redis_gives_no_warning(tmp_path: Path) -> None:
+    redis = os.environ.get("REDIS_URL")
+    if not redis:
+        pytest.skip("REDIS_URL is not set")
+    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis) as deployment:
+        report = deployment.look()
+    assert set(report.found) == {"database.sqlite"}, report.text
+
+
+def test_an_endpoint_for_everybody_needs_no_credential(tmp_path: Path) -> None:
+    with deployed("uvicorn", tmp_path, DOCTOR_MCP='{"AUTHENTICATION": ["django_mcp.Public"]}') as deployment:
+        report = deployment.look(who=())
+    assert set(report.found) <= HINTS, report.text
+
+
+def test_without_a_credential_what_everybody_sees_is_looked_at(deployment: Deployment) -> None:
+    report = deployment.look(who=())
+    assert set(report.found) == {*HINTS, "credential.none"}, report.text
+
+
+def test_nothing_is_left_behind(deployment: Deployment) -> None:
+    deployment.look()
+    count = (
+        "from django_mcp.models import APIKey, Session; print('LEFT', APIKey.objects.count(), Session.objects.count())"
+    )
+    import subprocess
+    import sys
+
+    said = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-c", count],
+        env={**os.environ, **deployment.environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "LEFT 0 0" in said.stdout
+
+
+def test_people_read_a_line_for_each_check(deployment: Deployment) -> None:
+    environment = {**deployment.environment, "PYTHONIOENCODING": "utf-8"}
+    said = command(environment, "--as", "ada").stdout
+    assert f"{deployment.url}, endpoint 'default'" in said
+    assert "✓  Reachable        127.0.0.1:" in said
+    assert said.endswith("\n2 hints.\n")
+
+
+def test_a_terminal_without_signs_gets_letters(deployment: Deployment) -> None:
+    said = command({**deployment.environment, "PYTHONIOENCODING": "ascii"}, "--as", "ada").stdout
+    assert "ok Reachable        127.0.0.1:" in said
