@@ -349,6 +349,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "The running endpoint refuses a body of {sent} bytes, though its limit is {limit} in the settings here.",
         "Restart the server, so that it has the settings that this command has.",
     ),
+    "size.broken": (
+        "error",
+        "The connection broke while a body of {sent} bytes was sent; the endpoint takes {limit}.",
+        "See which proxy takes less: nginx `client_max_body_size`, Apache `LimitRequestBody`, a firewall's limit.",
+    ),
     "connection.closed": (
         "hint",
         "The connection is closed after each answer, so that each call begins with a handshake.",

@@ -30,7 +30,7 @@ class Check(NamedTuple):
 CHECKS = (
     Check("database", "Database", inside.database),
     Check("migrations", "Migrations", inside.migrations, ("database",)),
-    Check("checks", "System checks", inside.system_checks),
+    Check("checks", "System checks", inside.system_checks, ("database",)),
     Check("debug", "DEBUG", inside.debug),
     Check("cache", "Cache", inside.caching),
     Check("layer", "Channel layer", inside.layer),
@@ -79,6 +79,8 @@ def make(check: Check, visit: Visit, checked: Checked) -> None:
         checked.seen = check.look(visit)
     except Stop as stop:
         visit.found(stop.finding_id, **stop.values)
+    except DatabaseError as error:
+        visit.found("database.unreachable", alias="default", why=inside.first_line(error))
 
 
 def title_of(name: str) -> str:

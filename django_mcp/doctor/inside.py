@@ -10,7 +10,8 @@ from django.core import checks
 from django.core.cache import DEFAULT_CACHE_ALIAS, cache, caches
 from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.locmem import LocMemCache
-from django.db import DatabaseError, connections, router
+from django.db import Error as DatabaseError
+from django.db import connections, router
 from django.db.migrations.executor import MigrationExecutor
 
 from django_mcp.conf import settings

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.visit import Visit
 from django_mcp.doctor.web import Reply
 
@@ -53,7 +54,12 @@ def sizes(visit: Visit) -> str:
     size = max(len(body) + 1, settings.MAX_BODY_BYTES - SPARE_BYTES)
     message["params"]["_meta"]["mcp-doctor/padding"] = ""
     message["params"]["_meta"]["mcp-doctor/padding"] = "x" * (size - len(json.dumps(message)))
-    reply = visit.web.send("POST", given, json.dumps(message).encode())
+    try:
+        reply = visit.web.send("POST", given, json.dumps(message).encode())
+    except Stop as stop:
+        if stop.finding_id != "reach.broken":
+            raise
+        raise Stop("size.broken", sent=size, limit=settings.MAX_BODY_BYTES) from None
     if reply.status == 413:  # noqa: PLR2004
         note(visit, reply, size)
     return f"a body of {size:,} bytes is taken"

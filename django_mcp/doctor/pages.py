@@ -12,6 +12,8 @@ _WANTED = "authorization, content-type, mcp-protocol-version, mcp-session-id, mc
 def pages(visit: Visit) -> str:
     """A preflight, a call from a page that may, and one from a page that may not."""
     origin = next(iter(settings.ALLOWED_ORIGINS), settings.BASE_URL or visit.web.origin)
+    if visit.ask("server/discover", more={"Origin": FOREIGN}).status != 403:  # noqa: PLR2004
+        raise Stop("origin.unchecked", origin=FOREIGN)
     preflight(visit, origin)
     reply = visit.ask("server/discover", more={"Origin": origin})
     allowed = reply.headers.get("access-control-allow-origin", "")
@@ -22,8 +24,6 @@ def pages(visit: Visit) -> str:
     exposed = reply.headers.get("access-control-expose-headers", "")
     if "mcp-session-id" not in exposed.lower():
         visit.found("cors.exposed", origin=origin, evidence=exposed or "missing")
-    if visit.ask("server/discover", more={"Origin": FOREIGN}).status != 403:  # noqa: PLR2004
-        visit.found("origin.unchecked", origin=FOREIGN)
     return f"pages of {origin} may call, others may not"
 
 

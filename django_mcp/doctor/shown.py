@@ -8,6 +8,7 @@ from django_mcp.doctor.findings import Checked, Finding, Severity
 WIDTH = 100
 _MARKS = {Severity.OK: "✓", Severity.HINT: "✓", Severity.WARNING: "!", Severity.ERROR: "✗"}
 _PLAIN = {Severity.OK: "ok", Severity.HINT: "ok", Severity.WARNING: "!!", Severity.ERROR: "XX"}
+_LETTERS = str.maketrans({"“": '"', "”": '"', "’": "'", "…": "..."})
 _TITLES = 17
 
 
@@ -28,7 +29,10 @@ def shown(checked: Checked, marks: dict[Severity, str]) -> str:
     if worst is not None and worst.severity is Severity.HINT and checked.seen:
         words = checked.seen
     line = f"{mark:<2} {checked.title:<{_TITLES}}{words}".rstrip()
-    return "\n".join([line, *(told(each) for each in checked.findings)])
+    text = "\n".join([line, *(told(each) for each in checked.findings)])
+    # What servers say may hold anything, also what a terminal takes for commands.
+    text = "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+    return text.translate(_LETTERS).encode("ascii", "replace").decode() if marks is _PLAIN else text
 
 
 def told(finding: Finding) -> str:

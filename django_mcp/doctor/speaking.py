@@ -61,11 +61,7 @@ def modern(visit: Visit) -> str:
 
 def legacy(visit: Visit) -> str:
     """The handshake, the session, and that its id goes both ways."""
-    client = {"name": visit.name, "version": "1"}
-    params = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": client}
-    reply = expect(visit.say("initialize", params), "initialize")
-    visit.session = reply.headers.get(headers.SESSION)
-    find_row(visit)
+    greet(visit)
     if visit.session is None:
         visit.found("headers.session-answer" if visit.row is not None else "session.none")
         return ""
@@ -80,6 +76,19 @@ def legacy(visit: Visit) -> str:
     else:
         last_event(visit)
     return f"{OLDER} is spoken, with a session"
+
+
+def greet(visit: Visit) -> None:
+    """Open a session, and find it in this process's database, by a name that nobody else has.
+
+    Raises:
+        Stop: the answer is an error.
+    """
+    client = {"name": visit.name, "version": "1"}
+    params = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": client}
+    reply = expect(visit.say("initialize", params), "initialize")
+    visit.session = reply.headers.get(headers.SESSION)
+    visit.row = find_row(visit)
 
 
 def expect(reply: Reply, method: str) -> Reply:
@@ -103,10 +112,10 @@ def last_event(visit: Visit) -> None:
         stream.close()
 
 
-def find_row(visit: Visit) -> None:
-    """The session in this process's database, by the name that nobody else has."""
+def find_row(visit: Visit) -> Session | None:
+    """Its row; None where it is not there, or nobody can tell."""
     try:
         newest = Session.objects.filter(server=visit.server.name).order_by("-pk")[:50]
-        visit.row = next((each for each in newest if each.client.get("name") == visit.name), None)
+        return next((each for each in newest if each.client.get("name") == visit.name), None)
     except DatabaseError:
-        visit.row = None
+        return None

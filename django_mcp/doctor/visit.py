@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_mcp.core.registry import MCPServer
 from django_mcp.doctor.findings import Finding, make
 from django_mcp.doctor.web import Reply, Stream, Web
+from django_mcp.models import Session
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.version import __version__
 
@@ -45,7 +46,7 @@ class Visit:
     by_other_header: bool = False
     holds_streams: bool = False
     session: str | None = None
-    row: Any = None
+    row: Session | None = None
     listening: Stream | None = None
     findings: list[Finding] = field(default_factory=list)
     began: datetime.datetime = field(default_factory=timezone.now)
@@ -116,6 +117,8 @@ class Visit:
         if self.listening is not None:
             self.listening.close()
             self.listening = None
-        if self.session is not None:
+        if self.row is not None:
+            Session.objects.filter(pk=self.row.pk).delete()
+        elif self.session is not None:
             session, self.session = self.session, None
             self.web.send("DELETE", {**self.named(session), **self.credential})

@@ -26,12 +26,14 @@ class Report:
 
     Attributes:
         found: severities by the ids of findings.
-        text: all that it printed.
     """
 
     code: int
     document: Any
-    text: str
+
+    @property
+    def text(self) -> str:
+        return "\n".join(f"{each['id']}: {each['message']}" for each in self.findings)
 
     @property
     def findings(self) -> list[Mapping[str, str]]:
@@ -100,7 +102,7 @@ class Deployment:
             self.proxy.drop()
         assert "Traceback" not in done.stderr, done.stderr
         assert done.stdout, done.stderr
-        return Report(done.returncode, json.loads(done.stdout), done.stdout)
+        return Report(done.returncode, json.loads(done.stdout))
 
 
 def daphne(port: int) -> Sequence[str]:

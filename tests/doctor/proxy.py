@@ -121,7 +121,8 @@ class Handler(BaseHTTPRequestHandler):
             there.connect()
             self.server.proxy.open.add(there.sock)
             sock = there.sock
-            there.request(self.command, self.path, self.body, headers)
+            with suppress(BrokenPipeError, ConnectionResetError):  # the answer may be there all the same
+                there.request(self.command, self.path, self.body, headers)
             self.hand_on(there.getresponse(), sock, fault)
         finally:
             self.server.proxy.open.discard(sock)

@@ -1,10 +1,13 @@
 """A deployment in which nothing is wrong gives no warning."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.process import ROOT
 from tests.doctor.conftest import SERVERS, Deployment, command, deployed
 
 HINTS = {"database.sqlite", "layer.none"}
@@ -31,7 +34,8 @@ def test_a_healthy_deployment_with_redis_gives_no_warning(tmp_path: Path) -> Non
 
 
 def test_an_endpoint_for_everybody_needs_no_credential(tmp_path: Path) -> None:
-    with deployed("uvicorn", tmp_path, DOCTOR_MCP='{"AUTHENTICATION": ["django_mcp.Public"]}') as deployment:
+    everybody = {"DOCTOR_MCP": '{"AUTHENTICATION": ["django_mcp.Public"]}', "DOCTOR_SILENCED": "django_mcp.W004"}
+    with deployed("uvicorn", tmp_path, **everybody) as deployment:
         report = deployment.look(who=())
     assert set(report.found) <= HINTS, report.text
 
@@ -46,11 +50,9 @@ def test_nothing_is_left_behind(deployment: Deployment) -> None:
     count = (
         "from django_mcp.models import APIKey, Session; print('LEFT', APIKey.objects.count(), Session.objects.count())"
     )
-    import subprocess
-    import sys
-
     said = subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", count],
+        cwd=ROOT,
         env={**os.environ, **deployment.environment},
         capture_output=True,
         text=True,

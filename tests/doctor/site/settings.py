@@ -8,6 +8,14 @@ Environment variables:
     the public address; without it none.
 ``DOCTOR_REDIS``
     where it is set, Channels' layer is in Redis.
+``DOCTOR_PREFIX``
+    goes before what that layer writes: processes with another one do not hear each other.
+``DOCTOR_DEBUG``
+    "1" for ``DEBUG``.
+``DOCTOR_CACHE``
+    the table of the cache.
+``DOCTOR_SILENCED``
+    ids of system checks that somebody has thought about.
 ``DOCTOR_MCP``
     JSON: more keys of ``DJANGO_MCP``.
 """
@@ -19,7 +27,7 @@ from demo_project.settings import sqlite
 from django_mcp.oauth import oauth_defaults
 
 SECRET_KEY = "of-no-use-outside-these-tests"
-DEBUG = False
+DEBUG = os.environ.get("DOCTOR_DEBUG") == "1"
 ALLOWED_HOSTS = ["127.0.0.1"]
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -40,14 +48,21 @@ ROOT_URLCONF = "tests.doctor.site.urls"
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 LOGIN_URL = "login"
 DATABASES = {"default": sqlite(os.environ["DOCTOR_DATABASE"])}
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "cached"}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": os.environ.get("DOCTOR_CACHE", "cached"),
+    }
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
+SILENCED_SYSTEM_CHECKS = os.environ.get("DOCTOR_SILENCED", "").split()
+PREFIX = os.environ.get("DOCTOR_PREFIX", "")
 if url := os.environ.get("DOCTOR_REDIS"):
     CHANNEL_LAYERS = {
         "default": {
             "BACKEND": "channels_redis.core.RedisChannelLayer",
-            "CONFIG": {"hosts": [url], "prefix": f"doctor:{os.environ['DOCTOR_DATABASE']}"},
+            "CONFIG": {"hosts": [url], "prefix": f"doctor:{os.environ['DOCTOR_DATABASE']}{PREFIX}"},
         }
     }
 DJANGO_MCP = {
@@ -56,4 +71,5 @@ DJANGO_MCP = {
     "KEEP_ALIVE_SECONDS": 1.0,
     **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
 }
-OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)
+if DJANGO_MCP["BASE_URL"]:
+    OAUTH2_PROVIDER = oauth_defaults(DJANGO_MCP)

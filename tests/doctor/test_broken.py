@@ -1,0 +1,393 @@
+"""Deployments with one fault each: the fault is named, with what helps, and nothing else is complained of."""
+
+import os
+from collections.abc import Callable
+from email.utils import formatdate
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+import trustme
+
+from benchmarks.process import HOST, run_to_end
+from tests.doctor.conftest import Deployment, Report, command, deployed, make_site
+from tests.doctor.proxy import Fault, Handler, Proxy, page, without
+from tests.ports import free_port
+
+EVERYBODY = '{"AUTHENTICATION": ["django_mcp.Public"]}'
+Look = Callable[..., Report]
+
+
+def at(path: str, answer: Callable[[Handler], Any]) -> Callable[[Handler], Any]:
+    """An answer to requests below a path alone."""
+    return lambda request: answer(request) if request.path.startswith(path) else None
+
+
+def redirect(status: int, to: str) -> Callable[[Handler], Any]:
+    return page(status, "moved", location=to)
+
+
+# Who answers
+
+
+def test_a_redirect_to_a_slash(look: Look) -> None:
+    report = look(fault=Fault(instead=redirect(301, "/mcp/")))
+    assert report.bad == {"redirect.slash"}
+    assert "/mcp/, and clients lose" in report.message("redirect.slash")
+    assert report.code == 1
+
+
+def test_a_redirect_to_https(look: Look) -> None:
+    report = look(fault=Fault(instead=redirect(308, "https://127.0.0.1/mcp")))
+    assert report.bad == {"redirect.https"}
+    assert "DJANGO_MCP['BASE_URL'] = 'https://127.0.0.1'" in report.remedy("redirect.https")
+
+
+def test_a_redirect_to_another_host(look: Look) -> None:
+    report = look(fault=Fault(instead=redirect(302, "http://www.example.com/mcp")))
+    assert report.bad == {"redirect.host"}
+
+
+def test_a_redirect_to_another_page(look: Look) -> None:
+    assert look(fault=Fault(instead=redirect(307, "/welcome"))).bad == {"redirect.elsewhere"}
+
+
+def test_a_login_page_to_which_callers_are_sent(look: Look) -> None:
+    report = look(fault=Fault(instead=redirect(302, "/accounts/login/?next=/mcp")))
+    assert report.bad == {"answer.login"}
+    assert "auth_request off;" in report.remedy("answer.login")
+
+
+def test_a_login_page_in_place_of_the_endpoint(look: Look) -> None:
+    assert look(fault=Fault(instead=page(200, '<form><input name="p" type="password">'))).bad == {"answer.login"}
+
+
+def test_a_proxy_with_a_login_of_its_own(look: Look) -> None:
+    asked = page(401, "who?", **{"www-authenticate": 'Basic realm="staging"'})
+    assert look(fault=Fault(instead=asked)).bad == {"answer.proxy-auth"}
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "finding"),
+    [
+        (502, "Bad Gateway", "answer.bad-gateway"),
+        (503, "Down for maintenance", "answer.unavailable"),
+        (504, "Gateway Time-out", "answer.gateway-timeout"),
+        (500, "Server Error", "answer.failed"),
+        (403, "CSRF verification failed.", "answer.csrf"),
+        (404, "Not Found", "answer.not-found"),
+        (405, "Not Allowed", "answer.method"),
+        (200, "Welcome!", "answer.other"),
+        (400, "<h1>Bad Request (400)</h1>", "host.refused"),
+    ],
+)
+def test_a_page_in_place_of_an_answer(look: Look, status: int, words: str, finding: str) -> None:
+    report = look(fault=Fault(instead=page(status, words)))
+    assert report.bad == {finding}
+    assert report.code == 1
+
+
+# Who is reached
+
+
+def test_nothing_listens(look: Look) -> None:
+    assert look(f"http://{HOST}:{free_port()}/mcp").bad == {"reach.refused"}
+
+
+def test_a_name_that_nobody_knows(look: Look) -> None:
+    assert look("http://no-such-host.invalid/mcp").bad == {"reach.dns"}
+
+
+def test_a_server_that_never_answers(look: Look) -> None:
+    def hang(request: Handler) -> None:
+        request.connection.recv(1)  # until the client leaves
+
+    assert look("--timeout", "0.5", fault=Fault(instead=hang)).bad == {"reach.timeout"}
+
+
+def test_a_host_that_is_not_allowed(look: Look, deployment: Deployment) -> None:
+    report = look(f"http://localhost:{deployment.proxy.port}/mcp")
+    assert report.bad == {"host.refused"}
+    assert report.remedy("host.refused") == "`ALLOWED_HOSTS = [..., 'localhost']`"
+
+
+def test_a_proxy_that_changes_the_host(look: Look) -> None:
+    report = look(fault=Fault(request=lambda headers: headers.update(host="app:8000")))
+    assert report.bad == {"host.rewritten"}
+    assert "app:8000" in report.message("host.rewritten")
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def https(deployment: Deployment, authority: trustme.CA, tmp_path: Path) -> Callable[..., Report]:
+    """Looks through a proxy with a certificate for some names."""
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+
+    def look_at(name: str, *arguments: str, **trust: str) -> Report:
+        authority.issue_cert(name).private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+        with Proxy(free_port(), deployment.server.port, tmp_path / "server.pem") as proxy:
+            url = f"https://{HOST}:{proxy.port}/mcp"
+            trusted = {"SSL_CERT_FILE": str(tmp_path / "authority.pem"), "DOCTOR_BASE_URL": url[:-4], **trust}
+            return deployment.look(url, *arguments, **trusted)
+
+    return look_at
+
+
+def test_a_certificate_for_another_name(https: Callable[..., Report]) -> None:
+    report = https("shop.example.com")
+    assert report.bad == {"tls.name"}
+    assert report.message("tls.name") == "The TLS certificate is for shop.example.com, not for 127.0.0.1."
+
+
+def test_a_certificate_by_nobody_who_is_trusted(https: Callable[..., Report]) -> None:
+    assert https(HOST, SSL_CERT_FILE="").bad == {"tls.untrusted"}
+
+
+def test_https_where_http_is_spoken(look: Look, deployment: Deployment) -> None:
+    assert look(f"https://{HOST}:{deployment.proxy.port}/mcp").bad == {"tls.failed"}
+
+
+def test_a_certificate_that_is_right_leads_to_the_endpoint(https: Callable[..., Report]) -> None:
+    report = https(HOST)
+    assert not {each for each in report.found if each.startswith("tls.")}
+    assert "challenge.origin" in report.bad, "the server was told another address"
+
+
+def test_who_wants_it_is_not_told_of_certificates(https: Callable[..., Report]) -> None:
+    found = https("shop.example.com", "--insecure").found
+    assert {each for each in found if each.startswith("tls.")} == {"tls.unverified"}
+
+
+# What is lost
+
+
+@pytest.mark.parametrize(
+    ("fault", "finding"),
+    [
+        (Fault(request=without("authorization")), "headers.authorization"),
+        (Fault(request=without("mcp-session-id")), "headers.session-request"),
+        (Fault(reply=without("mcp-session-id")), "headers.session-answer"),
+        (Fault(request=without("mcp-protocol-version")), "headers.protocol-version"),
+        (Fault(request=without("mcp-method")), "headers.mcp-method"),
+        (Fault(request=without("last-event-id")), "headers.last-event-id"),
+        (Fault(request=without("origin")), "origin.unchecked"),
+        (Fault(reply=without("www-authenticate")), "challenge.missing"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_header_that_a_proxy_takes_out(look: Look, fault: Fault, finding: str) -> None:
+    report = look(fault=fault)
+    assert finding in report.bad
+    also = {"headers.last-event-id"} if finding == "headers.session-request" else set()
+    assert report.bad <= {finding, *also}, report.text
+
+
+def test_a_key_that_nobody_knows(look: Look) -> None:
+    assert look(who=("--key", "mcp_key_nobody")).bad == {"credential.refused"}
+
+
+# Where tokens come from
+
+
+def test_a_wrong_public_address(look: Look, deployment: Deployment) -> None:
+    report = look(deployment.direct)
+    assert report.bad == {"challenge.origin"}
+    assert f"DJANGO_MCP['BASE_URL'] = '{deployment.direct[:-4]}'" in report.remedy("challenge.origin")
+
+
+def test_metadata_that_is_not_there(look: Look) -> None:
+    report = look(fault=Fault(instead=at("/.well-known/oauth-protected-resource", page(404, "Not Found"))))
+    assert report.bad == {"metadata.not-found"}
+    assert "include('django_mcp.urls')" in report.remedy("metadata.not-found")
+
+
+def test_metadata_that_is_a_page(look: Look) -> None:
+    fault = Fault(instead=at("/.well-known/oauth-protected-resource", page(200, "Welcome!")))
+    assert look(fault=fault).bad == {"metadata.broken"}
+
+
+def test_an_authorization_server_without_metadata(look: Look) -> None:
+    fault = Fault(instead=at("/.well-known/oauth-authorization-server", page(404, "Not Found")))
+    assert look(fault=fault).bad == {"issuer.not-found"}
+
+
+def test_an_authorization_server_that_is_another_and_without_pkce(look: Look) -> None:
+    body = b'{"issuer": "http://elsewhere.example", "token_endpoint": "http://elsewhere.example/token"}'
+    document = at("/.well-known/oauth-authorization", lambda _: (200, {"content-type": "application/json"}, body))
+    assert look(fault=Fault(instead=document)).bad == {"issuer.mismatch", "issuer.no-s256", "issuer.http"}
+
+
+# Pages
+
+
+def test_a_proxy_that_answers_preflights_itself(look: Look) -> None:
+    refused = page(405, "Not Allowed")
+    fault = Fault(instead=lambda request: refused(request) if request.command == "OPTIONS" else None)
+    assert look(fault=fault).bad == {"cors.preflight"}
+
+
+def test_a_proxy_with_cors_headers_of_its_own(look: Look) -> None:
+    def both(headers: dict[str, str]) -> None:
+        headers["access-control-allow-origin"] = headers.get("access-control-allow-origin", "") + ", *"
+        headers["access-control-expose-headers"] = "Date"
+
+    assert look(fault=Fault(reply=both)).bad == {"cors.twice", "cors.exposed"}
+
+
+def test_a_page_that_only_the_settings_here_allow(look: Look) -> None:
+    report = look(DOCTOR_MCP='{"ALLOWED_ORIGINS": ["https://inspector.example.com"]}')
+    assert report.bad == {"cors.refused"}
+
+
+# Streams
+
+
+def test_a_proxy_that_buffers(look: Look) -> None:
+    report = look(fault=Fault(buffers=True))
+    assert report.bad == {"streams.buffered"}
+    assert "proxy_buffering off;" in report.remedy("streams.buffered")
+
+
+def test_a_proxy_that_cuts_idle_streams(look: Look) -> None:
+    report = look(fault=Fault(cuts_after=0.7, drops_comments=True))
+    assert report.bad == {"streams.cut"}
+    assert "proxy_read_timeout" in report.remedy("streams.cut")
+
+
+def test_a_proxy_that_keeps_comments_back(look: Look) -> None:
+    assert look(fault=Fault(drops_comments=True)).bad == {"streams.silent"}
+
+
+def test_a_proxy_that_compresses_streams(look: Look) -> None:
+    def request(headers: dict[str, str]) -> None:
+        asked.append("gzip" in headers.get("accept-encoding", ""))
+
+    def reply(headers: dict[str, str]) -> None:
+        if asked[-1] and headers.get("content-type") == "text/event-stream":
+            headers["content-encoding"] = "gzip"
+
+    asked: list[bool] = []
+    assert look(fault=Fault(request=request, reply=reply)).bad == {"streams.compressed"}
+
+
+def test_a_proxy_that_lets_streams_be_cached(look: Look) -> None:
+    assert look(fault=Fault(reply=without("cache-control"))).bad == {"streams.cacheable"}
+
+
+# Clock and size
+
+
+@pytest.mark.parametrize(("seconds", "when"), [(-90, "behind"), (90, "ahead")])
+def test_a_clock_that_is_off(look: Look, seconds: int, when: str) -> None:
+    report = look(fault=Fault(reply=lambda headers: headers.update(date=formatdate(time() + seconds, usegmt=True))))
+    assert report.bad == {"clock.off"}
+    assert f" s {when} of this machine's" in report.message("clock.off")
+
+
+def test_a_proxy_with_a_small_limit(look: Look) -> None:
+    def limited(request: Handler) -> Any:
+        return page(413, "Request Entity Too Large")(request) if len(request.body) > 1024 * 1024 else None
+
+    report = look(fault=Fault(instead=limited))
+    assert report.bad == {"size.proxy"}
+    assert "client_max_body_size 4m;" in report.remedy("size.proxy")
+
+
+def test_a_server_with_a_smaller_limit_than_the_settings_here(look: Look) -> None:
+    assert look(DOCTOR_MCP='{"MAX_BODY_BYTES": 5000000}').bad == {"size.endpoint"}
+
+
+def test_connections_that_are_closed_are_a_hint(look: Look) -> None:
+    report = look(fault=Fault(reply=lambda headers: headers.update(connection="close")))
+    assert report.found["connection.closed"] == "hint"
+
+
+# Inside
+
+
+def test_no_layer_is_a_hint_and_one_out_of_reach_a_warning(look: Look) -> None:
+    assert look().found["layer.none"] == "hint"
+    report = look(DOCTOR_REDIS=f"redis://{HOST}:{free_port()}/0")
+    assert report.bad == {"layer.unreachable"}
+
+
+def test_a_layer_that_does_not_cross_to_the_server(tmp_path: Path) -> None:
+    redis = os.environ.get("REDIS_URL")
+    if not redis:
+        pytest.skip("REDIS_URL is not set")
+    slow = '{"KEEP_ALIVE_SECONDS": 5.0}'
+    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis, DOCTOR_MCP=slow) as deployment:
+        report = deployment.look(DOCTOR_PREFIX="another")
+    assert report.bad == {"bell.slow"}
+
+
+def test_a_database_that_is_away(look: Look, tmp_path: Path) -> None:
+    report = look(who=(), DOCTOR_DATABASE=str(tmp_path / "no" / "folder" / "site.sqlite3"))
+    assert "database.unreachable" in report.bad
+    assert report.bad <= {"database.unreachable", "cache.unreachable"}, report.text
+
+
+def test_debug_is_told_of_at_a_public_address(look: Look) -> None:
+    assert "settings.debug" in look("http://no-such-host.invalid/mcp", DOCTOR_DEBUG="1").bad
+
+
+def test_a_cache_that_keeps_nothing(look: Look, deployment: Deployment) -> None:
+    assert look(DOCTOR_CACHE="away").bad == {"cache.unreachable"}
+
+
+def test_what_a_system_check_says_is_told_with_its_hint(look: Look) -> None:
+    report = look(DOCTOR_MCP='{"RATE_LIMITS": "1/s"}')
+    assert report.bad == {"check.error"}
+    assert report.message("check.error") == "django_mcp.E001: DJANGO_MCP has no key 'RATE_LIMITS'."
+    assert report.remedy("check.error") == "Did you mean 'RATE_LIMIT'?"
+
+
+def test_pending_migrations(look: Look, tmp_path: Path, deployment: Deployment) -> None:
+    database = str(tmp_path / "old.sqlite3")
+    environment = {**deployment.environment, "DOCTOR_DATABASE": database}
+    run_to_end("manage.py", "migrate", "auth", "--verbosity", "0", environment=environment)
+    run_to_end("manage.py", "createcachetable", environment=environment)
+    report = look(who=(), DOCTOR_DATABASE=database)
+    assert report.bad == {"migrations.pending"}
+    assert "django_mcp.0001_initial" in report.message("migrations.pending")
+
+
+def test_a_key_of_another_deployment(look: Look, tmp_path: Path, deployment: Deployment) -> None:
+    database = str(tmp_path / "other.sqlite3")
+    make_site({**deployment.environment, "DOCTOR_DATABASE": database})
+    report = look(DOCTOR_DATABASE=database)
+    assert report.bad == {"deployment.other"}
+    assert "manage.py" not in report.message("deployment.other")
+
+
+# What is given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--server", "nobody"], "There is no endpoint 'nobody'"),
+        (["ftp://example.com/mcp"], "is no http or https URL"),
+        (["http://example.com:port/mcp"], "is no http or https URL"),
+        (["--as", "nobody"], "There is no user 'nobody'"),
+        (["--timeout", "0"], "--timeout takes a number of seconds above 0."),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(deployment: Deployment, arguments: list[str], words: str) -> None:
+    done = command(deployment.environment, *arguments)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+
+
+def test_without_an_address_it_says_what_to_give(deployment: Deployment) -> None:
+    done = command({**deployment.environment, "DOCTOR_BASE_URL": "", "DOCTOR_MCP": EVERYBODY})
+    assert "mcp_doctor https://travel.example.com/mcp, or set DJANGO_MCP['BASE_URL']" in done.stderr
