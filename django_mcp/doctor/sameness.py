@@ -11,6 +11,8 @@ from django_mcp.live.follower import SAFETY_SECONDS
 
 SLOW_SECONDS = 2.0
 SOON_SECONDS = 0.25
+SETTLE_SECONDS = 0.5
+"""The server rings its own bell when a stream is opened, and what it looks up then would seem to have been heard."""
 """A ring crosses in milliseconds."""
 
 
@@ -53,6 +55,7 @@ def ring(visit: Visit) -> float:
         raise Stop("streams.error", evidence="nothing" if stream is None else f"{stream.status} to a GET")
     try:
         stream.line(SLOW_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         began = time.monotonic()
         end_session(visit.row)
         visit.session = visit.row = None
