@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django_mcp.auth.challenges import has_metadata
+from django_mcp.auth.identifiers import canonical
 from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.visit import Visit
 
@@ -37,10 +38,10 @@ def resource(visit: Visit, url: str) -> str:
     """The protected resource metadata."""
     parts = urlsplit(url)
     theirs = f"{parts.scheme}://{parts.netloc}"
-    if theirs.lower() != visit.web.origin.lower():
+    if not is_same(theirs, visit.web.origin):
         raise Stop("challenge.origin", theirs=theirs, ours=visit.web.origin)
     document = fetch(visit, url)
-    if document.get("resource") != visit.web.url:
+    if not is_same(str(document.get("resource")), visit.web.url):
         visit.found("metadata.resource", theirs=document.get("resource"), ours=visit.web.url)
     named = document.get("authorization_servers") or ()
     if not named:
@@ -48,6 +49,14 @@ def resource(visit: Visit, url: str) -> str:
     for each in named:
         issuer(visit, str(each))
     return f"a 401 leads to {' and '.join(map(str, named))}"
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two URLs are written differently at most."""
+    try:
+        return canonical(one) == canonical(other)
+    except ValueError:
+        return False
 
 
 def fetch(visit: Visit, url: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from pathlib import Path
 from time import time
@@ -88,6 +89,23 @@ def test_a_page_in_place_of_an_answer(look: Look, status: int, words: str, findi
     assert report.code == 1
 
 
+def test_a_connection_that_breaks(look: Look) -> None:
+    def hang_up(request: Handler) -> None:
+        request.close_connection = True
+        request.server.shutdown_request(request.connection)
+        raise ConnectionError
+
+    assert look(fault=Fault(instead=hang_up)).bad == {"reach.broken"}
+
+
+def test_workers_that_do_not_know_each_others_sessions(look: Look) -> None:
+    def another(headers: dict[str, str]) -> None:
+        if "mcp-session-id" in headers:
+            headers["mcp-session-id"] = "of-another-worker"
+
+    assert look(fault=Fault(request=another)).bad == {"session.lost"}
+
+
 # Who is reached
 
 
@@ -131,8 +149,11 @@ def https(deployment: Deployment, authority: trustme.CA, tmp_path: Path) -> Call
     """Looks through a proxy with a certificate for some names."""
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
 
-    def look_at(name: str, *arguments: str, **trust: str) -> Report:
-        authority.issue_cert(name).private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    def look_at(name: str, *arguments: str, days: int = 90, **trust: str) -> Report:
+        until = datetime.now(UTC) + timedelta(days=days, minutes=5)
+        authority.issue_cert(name, not_after=until).private_key_and_cert_chain_pem.write_to_path(
+            tmp_path / "server.pem"
+        )
         with Proxy(free_port(), deployment.server.port, tmp_path / "server.pem") as proxy:
             url = f"https://{HOST}:{proxy.port}/mcp"
             trusted = {"SSL_CERT_FILE": str(tmp_path / "authority.pem"), "DOCTOR_BASE_URL": url[:-4], **trust}
@@ -149,6 +170,12 @@ def test_a_certificate_for_another_name(https: Callable[..., Report]) -> None:
 
 def test_a_certificate_by_nobody_who_is_trusted(https: Callable[..., Report]) -> None:
     assert https(HOST, SSL_CERT_FILE="").bad == {"tls.untrusted"}
+
+
+@pytest.mark.parametrize(("days", "finding"), [(-1, "tls.expired"), (5, "tls.expiring")])
+def test_a_certificate_that_is_old(https: Callable[..., Report], days: int, finding: str) -> None:
+    report = https(HOST, days=days)
+    assert {each for each in report.bad if each.startswith("tls.")} == {finding}
 
 
 def test_https_where_http_is_spoken(look: Look, deployment: Deployment) -> None:
@@ -225,6 +252,24 @@ def test_an_authorization_server_that_is_another_and_without_pkce(look: Look) ->
     assert look(fault=Fault(instead=document)).bad == {"issuer.mismatch", "issuer.no-s256", "issuer.http"}
 
 
+def test_metadata_that_leads_nowhere(look: Look) -> None:
+    body = b'{"resource": "https://elsewhere.example/mcp", "authorization_servers": []}'
+    document = at("/.well-known/oauth-protected", lambda _: (200, {"content-type": "application/json"}, body))
+    assert look(fault=Fault(instead=document)).bad == {"metadata.resource", "metadata.no-issuer"}
+
+
+def test_a_challenge_that_a_proxy_wrote(look: Look) -> None:
+    def bare(headers: dict[str, str]) -> None:
+        if "www-authenticate" in headers:
+            headers["www-authenticate"] = "Bearer"
+
+    assert look(fault=Fault(reply=bare)).bad == {"challenge.no-metadata"}
+
+
+def test_a_slash_at_the_end_of_the_address_is_no_other_address(look: Look, deployment: Deployment) -> None:
+    assert look(f"{deployment.url}/").bad == set()
+
+
 # Pages
 
 
@@ -257,7 +302,7 @@ def test_a_proxy_that_buffers(look: Look) -> None:
 
 
 def test_a_proxy_that_cuts_idle_streams(look: Look) -> None:
-    report = look(fault=Fault(cuts_after=0.7, drops_comments=True))
+    report = look(fault=Fault(cuts_after=0.3, drops_comments=True))
     assert report.bad == {"streams.cut"}
     assert "proxy_read_timeout" in report.remedy("streams.cut")
 
@@ -378,6 +423,7 @@ def test_a_key_of_another_deployment(look: Look, tmp_path: Path, deployment: Dep
         (["ftp://example.com/mcp"], "is no http or https URL"),
         (["http://example.com:port/mcp"], "is no http or https URL"),
         (["--as", "nobody"], "There is no user 'nobody'"),
+        (["--server", "staff", "--as", "ada"], "The endpoint 'staff' is not for the user 'ada'."),
         (["--timeout", "0"], "--timeout takes a number of seconds above 0."),
     ],
 )

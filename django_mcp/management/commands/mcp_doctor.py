@@ -118,7 +118,10 @@ def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[
             "'django_mcp.APIKeys' to its authentication."
         )
     try:
-        row, visit.key = create_key(find_user(username), "mcp_doctor", endpoints=[visit.server.name], days=1)
+        user = find_user(username)
+        if not is_for(user, visit.server):
+            raise CommandError(f"The endpoint {visit.server.name!r} is not for the user {username!r}.")
+        row, visit.key = create_key(user, "mcp_doctor", endpoints=[visit.server.name], days=1)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
     except DatabaseError as error:
@@ -137,4 +140,10 @@ def is_good_here(key: str, server: MCPServer) -> bool:
         row = APIKey.objects.select_related("user").filter(key_hash=hash_of(key)).first()
     except DatabaseError:
         return False
-    return row is not None and state_of(row) is State.ACTIVE and server.name in row.endpoints
+    is_active = row is not None and state_of(row) is State.ACTIVE
+    return row is not None and is_active and server.name in row.endpoints and is_for(row.user, server)
+
+
+def is_for(user: Any, server: MCPServer) -> bool:
+    """Whether the endpoint takes a user at all."""
+    return server.user_passes_test is None or bool(server.user_passes_test(user))

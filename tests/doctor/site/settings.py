@@ -68,7 +68,7 @@ if url := os.environ.get("DOCTOR_REDIS"):
 DJANGO_MCP = {
     "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
     "BASE_URL": os.environ.get("DOCTOR_BASE_URL") or None,
-    "KEEP_ALIVE_SECONDS": 1.0,
+    "KEEP_ALIVE_SECONDS": 0.5,
     **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
 }
 if DJANGO_MCP["BASE_URL"]:
