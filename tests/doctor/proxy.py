@@ -27,6 +27,7 @@ class Fault:
         request: changes the headers of requests, which have lower-case names.
         reply: likewise those of answers.
         buffers: nothing of an answer goes out before all of it is there.
+        begins: the head of such an answer goes out all the same.
         cuts_after: seconds after which a silent answer is cut off.
         drops_comments: comments of streams are kept back.
     """
@@ -35,6 +36,7 @@ class Fault:
     request: Callable[[Headers], object] = lambda _: None
     reply: Callable[[Headers], object] = lambda _: None
     buffers: bool = False
+    begins: bool = False
     cuts_after: float | None = None
     drops_comments: bool = False
 
@@ -138,6 +140,11 @@ class Handler(BaseHTTPRequestHandler):
         if "content-length" in headers or response.status == 204:
             self.begin(response.status, headers)
             self.wfile.write(response.read())
+            return
+        if fault.buffers and fault.begins:
+            self.begin(response.status, {**headers, "transfer-encoding": "chunked"})
+            self.all_of(response)
+            self.close_connection = True
             return
         if fault.buffers:
             content = self.all_of(response)

@@ -1,6 +1,8 @@
 """Deployments with one fault each: the fault is named, with what helps, and nothing else is complained of."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 
-from benchmarks.process import HOST, run_to_end
+from benchmarks.process import HOST, ROOT, run_to_end
 from tests.doctor.conftest import Deployment, Report, command, deployed, make_site
 from tests.doctor.proxy import Fault, Handler, Proxy, page, without
 from tests.ports import free_port
@@ -295,8 +297,9 @@ def test_a_page_that_only_the_settings_here_allow(look: Look) -> None:
 # Streams
 
 
-def test_a_proxy_that_buffers(look: Look) -> None:
-    report = look(fault=Fault(buffers=True))
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_proxy_that_buffers(look: Look, begins: bool) -> None:
+    report = look(fault=Fault(buffers=True, begins=begins))
     assert report.bad == {"streams.buffered"}
     assert "proxy_buffering off;" in report.remedy("streams.buffered")
 
@@ -411,6 +414,23 @@ def test_a_key_of_another_deployment(look: Look, tmp_path: Path, deployment: Dep
     report = look(DOCTOR_DATABASE=database)
     assert report.bad == {"deployment.other"}
     assert "manage.py" not in report.message("deployment.other")
+
+
+def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployment: Deployment) -> None:
+    made = subprocess.run(
+        [sys.executable, "manage.py", "mcp_key", "create", "--user", "ada", "--name", "there"],
+        cwd=ROOT,
+        env={**os.environ, **deployment.environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    database = str(tmp_path / "other.sqlite3")
+    make_site({**deployment.environment, "DOCTOR_DATABASE": database})
+    report = look(who=("--key", made.stdout.split()[0]), DOCTOR_DATABASE=database)
+    assert report.bad == {"deployment.other"}
+    assert "session" in report.message("deployment.other")
 
 
 # What is given

@@ -47,9 +47,10 @@ def test_without_a_credential_what_everybody_sees_is_looked_at(deployment: Deplo
 
 def test_nothing_is_left_behind(deployment: Deployment) -> None:
     deployment.look()
-    count = (
-        "from django_mcp.models import APIKey, Session; print('LEFT', APIKey.objects.count(), Session.objects.count())"
-    )
+    count = """
+from django_mcp.models import APIKey, Session
+print("LEFT", APIKey.objects.filter(name="mcp_doctor").count(), Session.objects.count())
+"""
     said = subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", count],
         cwd=ROOT,
