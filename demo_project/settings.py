@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import django
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.oauth import oauth_defaults
@@ -116,7 +117,11 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "index"
 
 # Mail is kept, to be read at /outbox/.
-EMAIL_BACKEND = "demo_project.travel.outbox.OutboxBackend"
+OUTBOX = "demo_project.travel.outbox.OutboxBackend"
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": OUTBOX}}
+else:
+    EMAIL_BACKEND = OUTBOX
 DEFAULT_FROM_EMAIL = "Travel agency <trips@travel.example>"
 
 # The API is for the site's own pages; its tools know their caller from the endpoint.

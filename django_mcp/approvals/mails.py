@@ -6,7 +6,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth import get_backends
-from django.core.mail import DNS_NAME, EmailMessage, get_connection
+from django.core import mail
+from django.core.mail import DNS_NAME, EmailMessage
 from django.template.loader import render_to_string
 
 from django_mcp.approvals.about import client, page_url, requester
@@ -51,18 +52,19 @@ def send(notice: Notice) -> None:
     """
     context = _context(notice.approval)
     subject = render_to_string("django_mcp/approvals/notice_subject.txt", context)
-    EmailMessage(
+    message = EmailMessage(
         subject=_line(subject, 2 * LONGEST_NAME),
         body=render_to_string("django_mcp/approvals/notice.txt", context),
         to=[notice.target],
         headers={"Auto-Submitted": "auto-generated", "Message-ID": _message_id(notice)},
-        connection=_connection(),
-    ).send()
+    )
+    _connection().send_messages([message])
 
 
 def _connection() -> Any:
     """To the mail server. A silent one would be waited for, for ever."""
-    connection: Any = get_connection()
+    mailers: Any = getattr(mail, "mailers", None)  # since Django 6.1, which deprecates the other
+    connection: Any = mail.get_connection() if mailers is None else mailers.default
     if getattr(connection, "timeout", SECONDS) is None:
         connection.timeout = SECONDS
     return connection

@@ -1,5 +1,6 @@
 """System checks of who is told of calls that wait."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -81,15 +82,26 @@ def check_transport() -> Iterator[CheckMessage]:
             hint="Use https; http is for this machine alone.",
             id="django_mcp.W017",
         )
-    backend = getattr(django_settings, "EMAIL_BACKEND", "")
-    if conf.settings.APPROVAL_EMAILS and backend in {
-        f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY
-    }:
-        yield Warning(
-            f"DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and EMAIL_BACKEND is {backend!r}, which sends nothing.",
-            hint="Use a backend that sends e-mail.",
-            id="django_mcp.W018",
-        )
+    if conf.settings.APPROVAL_EMAILS:
+        setting, backend = _mail_backend()
+        if backend in {f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY}:
+            yield Warning(
+                f"DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and {setting} is {backend!r}, which sends nothing.",
+                hint="Use a backend that sends e-mail.",
+                id="django_mcp.W018",
+            )
+
+
+def _mail_backend() -> tuple[str, str]:
+    """The setting by which mail is sent, and what it says."""
+    mailers = getattr(django_settings, "MAILERS", None)
+    if mailers is not None:  # since Django 6.1
+        return "MAILERS['default']", str(mailers.get("default", {}).get("BACKEND", ""))
+    with warnings.catch_warnings():
+        # From then on it is deprecated, which is for Django to say to the site.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        return "EMAIL_BACKEND", str(getattr(django_settings, "EMAIL_BACKEND", ""))
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -7,6 +7,7 @@ import pytest
 from django.contrib.auth.backends import BaseBackend
 
 from django_mcp import MCPServer
+from tests.approvals.notices.mailers import send_mail_by
 from tests.approvals.notices.receiver import SECRET
 from tests.auth.checked_site import CheckedSite, findings, make_checked_site, only
 
@@ -22,7 +23,7 @@ class Knowing(BaseBackend):
 def site(
     settings: Any, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CheckedSite]:
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    send_mail_by(settings, "django.core.mail.backends.smtp.EmailBackend")
     yield from make_checked_site(settings, make_server, monkeypatch)
 
 
@@ -89,7 +90,7 @@ def test_a_webhook_in_plain_text_to_another_machine_is_found(site: CheckedSite) 
 
 @pytest.mark.parametrize("name", ["console", "dummy", "filebased", "locmem"])
 def test_mail_that_is_sent_to_nobody_is_found(site: CheckedSite, settings: Any, name: str) -> None:
-    settings.EMAIL_BACKEND = f"django.core.mail.backends.{name}.EmailBackend"
+    send_mail_by(settings, f"django.core.mail.backends.{name}.EmailBackend")
     site.configure(APPROVAL_EMAILS=["approvers"])
     assert findings() == []
     assert name in only("W018", deploy=True).msg

@@ -10,6 +10,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from django_mcp.approvals import notices
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, person, time_passes
+from tests.approvals.notices.mailers import send_mail_by
 
 pytestmark = pytest.mark.django_db
 
@@ -149,11 +150,11 @@ def test_while_nobody_may_approve_it_somebody_is_looked_for_again(configure: Con
 
 def test_a_mail_server_that_is_away_is_tried_again(configure: Configure, settings: Any) -> None:
     configure(APPROVAL_EMAILS=["desk@example.com"])
-    settings.EMAIL_BACKEND = f"{__name__}.Away"
+    send_mail_by(settings, f"{__name__}.Away")
     asked()
     assert notices.deliver_due() == 0
     assert Notice.objects.get().error == "ConnectionRefusedError: nobody listens"
-    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    send_mail_by(settings, "django.core.mail.backends.locmem.EmailBackend")
     time_passes()
     assert notices.deliver_due() == 1
     assert sent().to == ["desk@example.com"]
@@ -177,7 +178,7 @@ def test_a_silent_mail_server_is_not_waited_for_for_ever(
     configure: Configure, settings: Any, monkeypatch: pytest.MonkeyPatch, given: Any, taken: int
 ) -> None:
     configure(APPROVAL_EMAILS=["desk@example.com"])
-    settings.EMAIL_BACKEND = f"{__name__}.Impatient"
+    send_mail_by(settings, f"{__name__}.Impatient")
     monkeypatch.setattr(Impatient, "timeout", given)
     monkeypatch.setattr(Impatient, "seen", [])
     asked()

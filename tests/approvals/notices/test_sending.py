@@ -16,6 +16,7 @@ from django_mcp.approvals import notices, sending
 from django_mcp.approvals.background import sender
 from django_mcp.models import Approval, Notice
 from tests.approvals.notices.conftest import Configure, asked, ticket, time_passes
+from tests.approvals.notices.mailers import send_mail_by
 from tests.approvals.notices.receiver import Receiver
 
 
@@ -87,7 +88,7 @@ def test_when_the_first_of_those_who_are_told_decides_the_others_are_told_no_mor
     configure: Configure, settings: Any, monkeypatch: pytest.MonkeyPatch, mailoutbox: Any, became: dict[str, Any]
 ) -> None:
     configure(APPROVAL_EMAILS=["a@example.com", "b@example.com"])
-    settings.EMAIL_BACKEND = f"{__name__}.Fast"
+    send_mail_by(settings, f"{__name__}.Fast")
     monkeypatch.setattr(Fast, "became", became)
     asked()
     assert notices.deliver_due() == 1
