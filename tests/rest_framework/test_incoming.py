@@ -14,6 +14,7 @@ from django_mcp.contrib.rest_framework import incoming
 from tests.exposure.library.models import Author, Book, Tag
 
 STRING = {"type": "string", "minLength": 1}
+HAS_BIG_INTEGERS = hasattr(serializers, "BigIntegerField")  # since 3.17
 FILE = {"type": "object", "required": ["filename", "content"]}
 
 
@@ -51,7 +52,7 @@ def schema_of(field: serializers.Field) -> dict[str, Any]:
         (serializers.IPAddressField(), {"type": "string"}),
         (serializers.IPAddressField(protocol="IPv4"), {"type": "string", "format": "ipv4"}),
         (serializers.IntegerField(min_value=1, max_value=9), {"type": "integer", "minimum": 1, "maximum": 9}),
-        (serializers.BigIntegerField(), {"type": "integer"}),
+        *([(serializers.BigIntegerField(), {"type": "integer"})] if HAS_BIG_INTEGERS else []),
         (serializers.FloatField(min_value=0.5), {"type": "number", "minimum": 0.5}),
         (
             serializers.DecimalField(6, 2, min_value=Decimal("0.01"), max_value=100),

@@ -15,6 +15,7 @@ from django_mcp.contrib.rest_framework.answers import UNFIT, fitted
 from tests.exposure.library.models import Author, Book
 
 STRING = {"type": "string"}
+HAS_BIG_INTEGERS = hasattr(serializers, "BigIntegerField")  # since 3.17
 
 
 class Loose(serializers.Field):
@@ -47,7 +48,7 @@ def schema_of(field: serializers.Field) -> dict[str, Any]:
         (serializers.UUIDField(), STRING),
         (serializers.UUIDField(format="int"), {"type": "integer"}),
         (serializers.IntegerField(max_value=3), {"type": "integer"}),
-        (serializers.BigIntegerField(coerce_to_string=True), STRING),
+        *([(serializers.BigIntegerField(coerce_to_string=True), STRING)] if HAS_BIG_INTEGERS else []),
         (serializers.FloatField(), {"type": "number"}),
         (serializers.DecimalField(5, 2), STRING),
         (serializers.DecimalField(5, 2, coerce_to_string=False), {"type": "number"}),

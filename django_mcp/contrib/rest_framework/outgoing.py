@@ -108,10 +108,13 @@ def _(field: serializers.IntegerField) -> Schema:  # noqa: ARG001
     return {"type": "integer"}
 
 
-@_typed.register
-def _(field: serializers.BigIntegerField) -> Schema:
+def _big_integer(field: Field) -> Schema:
     as_text = getattr(field, "coerce_to_string", api_settings.COERCE_BIGINT_TO_STRING)
     return STRING if as_text else {"type": "integer"}
+
+
+if hasattr(serializers, "BigIntegerField"):  # since 3.17 of Django REST framework
+    _typed.register(serializers.BigIntegerField, _big_integer)
 
 
 @_typed.register
