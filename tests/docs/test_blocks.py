@@ -16,6 +16,17 @@ from django.db import connection
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCKER = [
+    "docker compose build",
+    "docker compose exec proxy nginx -s reload",
+    "docker compose run --rm migrate",
+    "docker compose run --rm migrate python manage.py createsuperuser",
+    "docker compose run --rm migrate python manage.py load_travel",
+    "docker compose up --build --detach",
+    "docker compose up --detach --no-deps --wait proxy",
+    "docker compose up --detach --no-deps --wait worker-1",
+    "docker compose up --detach --no-deps --wait worker-2",
+]
 RUN_ELSEWHERE = {
     "make demo": "tests/commands",
     "make test": "the run that this test is part of",
@@ -31,6 +42,9 @@ RUN_ELSEWHERE = {
     "python manage.py mcp_config": "the same",
     "python manage.py mcp_config claude-code --url https://library.example": "the same",
     "python manage.py mcp_config vscode --stdio": "the same",
+    "cd deploy": "tests/deploy",
+    "cp .env.example .env": "the same",
+    **dict.fromkeys(DOCKER, "the same looks whether they name what there is; nobody has a Docker daemon there"),
     "python manage.py db_worker": "tests/docs/test_conversations.py",
     "python manage.py rqworker --job-class django_tasks_rq.Job default": "tests/tasks/workers",
     "celery -A django_tasks_fennel.app worker -Q default": "tests/tasks/workers",

@@ -1,0 +1,1 @@
+"""The example of a deployment: its files fit each other, and name what there is."""
