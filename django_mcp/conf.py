@@ -11,6 +11,7 @@ from typing import Any, cast
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.translation import gettext_lazy as _
 
 from django_mcp.version import __version__
 
@@ -24,7 +25,9 @@ class Settings:
     BASE_URL: str | None = None
     """The site's public address, like ``"https://travel.example.com"``: scheme, host and port, no path, no slash at
     its end. Identifiers in OAuth are made from it, never from what a request says (RFC 8414, RFC 9728)."""
-    SCOPES: Mapping[str, Any] = field(default_factory=lambda: {"mcp": "Use this site’s tools and data on your behalf"})
+    SCOPES: Mapping[str, Any] = field(
+        default_factory=lambda: {"mcp": _("Use this site’s tools and data on your behalf")}
+    )
     """OAuth scopes and what each lets a client do, in words for the person who agrees; or ``{"text": words,
     "implies": [scopes that are included]}``."""
     DEFAULT_SCOPES: tuple[str, ...] = ("mcp",)

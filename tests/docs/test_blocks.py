@@ -48,6 +48,9 @@ RUN_ELSEWHERE = {
     "python manage.py db_worker": "tests/docs/test_conversations.py",
     "python manage.py rqworker --job-class django_tasks_rq.Job default": "tests/tasks/workers",
     "celery -A django_tasks_fennel.app worker -Q default": "tests/tasks/workers",
+    "cd django_mcp": "tests/translations",
+    "django-admin makemessages -l de --no-location --no-wrap": "the same, for languages there are",
+    "django-admin compilemessages -l de": "the same looks at what it leaves",
 }
 
 
