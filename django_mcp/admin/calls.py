@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.call_dates import CallList
@@ -163,7 +164,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("took"))
     def took(self, row: ToolCall) -> str:
         """How long."""
-        return f"{row.duration:.1f} ms"
+        return _("%s ms") % f"{row.duration:.1f}"
 
     @admin.display(description=gettext_lazy("error"))
     def said(self, row: ToolCall) -> str:

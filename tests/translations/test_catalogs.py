@@ -54,4 +54,4 @@ def test_a_catalog_has_the_messages_that_the_sources_have(language: str, tmp_pat
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=120)  # noqa: PLW1510
     assert done.returncode == 0, done.stderr
     now, then = read(catalog_file(language, copy)), read(catalog_file(language))
-    assert [(each.key, each.plural) for each in now] == [(each.key, each.plural) for each in then]
+    assert sorted((*each.key, each.plural) for each in now) == sorted((*each.key, each.plural) for each in then)

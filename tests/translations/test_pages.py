@@ -15,7 +15,7 @@ from django.utils.translation import override
 
 from django_mcp import MCPServer, Public, tool
 from django_mcp.approvals import mails
-from django_mcp.models import Approval, Notice
+from django_mcp.models import Approval, Notice, ToolCall
 from tests.oauth.site import Browser, Site, forget_urlconfs, make_site
 from tests.translations.catalogs import catalog_file, read
 
@@ -157,6 +157,14 @@ def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval
 )
 def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, path: str, title: str) -> None:
     assert title in texts_of(browser.get(f"{ADMIN}{path}"))
+
+
+def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk: MCPServer) -> None:
+    told = {"server": "desk", "method": "tools/call", "principal_kind": "oauth", "principal_id": "1:7"}
+    ToolCall.objects.create(**told, name="pay", called=timezone.now(), outcome="error", duration=12.5)
+    assert {"工具出错", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}toolcall/"))
+    assert {"工具失败频率", "调用最多的工具"} <= texts_of(browser.get(f"{ADMIN}overview/"))
+    assert {"工具出错", "13 毫秒"} <= texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
 
 
 def test_what_somebody_does_in_the_admin_is_told_in_chinese(browser: Client, approval: Approval) -> None:
