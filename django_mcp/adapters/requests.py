@@ -160,7 +160,8 @@ def _caller(ctx: Context) -> str:
 
     It proves nothing, and nobody can guess it to leave a page there.
     """
-    return salted_hmac("django_mcp.adapters.requests", f"{ctx.principal.kind}\n{ctx.principal.id}").hexdigest()[:32]
+    who = f"{ctx.principal.kind}\n{ctx.principal.id}"
+    return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
 
 
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
