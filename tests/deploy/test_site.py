@@ -114,3 +114,11 @@ def test_a_worker_says_that_it_is_well_while_it_serves_and_that_it_is_not_when_i
 def test_what_answers_something_else_is_not_well(live_server) -> None:
     """A page of the site, or an endpoint that is not there."""
     assert "does not answer a ping" in health.main(f"{live_server.url}/accounts/login/")
+
+
+def test_a_worker_that_answers_with_an_error_is_not_well(tmp_path: Path) -> None:
+    answer = tmp_path / "answer.json"
+    answer.write_text('{"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "No."}}')
+    assert "answers a ping with" in health.main(answer.as_uri())
+    answer.write_text('{"jsonrpc": "2.0", "id": 1, "result": {}}')
+    assert health.main(answer.as_uri()) is None
