@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance auth-check docs format clean require-python environment-dev \
+.PHONY: help demo test lint types migrations pytest conformance auth-check docs matrix format clean require-python environment-dev \
   bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
@@ -50,6 +50,11 @@ auth-check: environment-dev ## Run the outside tools against the demo's login an
 docs: environment-dev ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs docs/_build
 	@echo "The pages are in docs/_build/index.html"
+
+# Needs a name of each Python in PATH; what is not there is told, and left out.
+matrix: require-python ## Run tests with every Python and Django there is (ARGS="--help")
+	@$(PYTHON) scripts/preflight.py matrix
+	@$(PYTHON) scripts/matrix.py $(ARGS)
 
 format: environment-dev ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
