@@ -9,7 +9,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache, partial
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connections, router
@@ -191,8 +190,12 @@ def _tell(entries: Sequence[_Entry]) -> None:
         else:
             loops.setdefault(each.future.get_loop(), []).append(each)
     for loop, waiting in loops.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        try:
             loop.call_soon_threadsafe(_end, waiting)
+        except RuntimeError:  # the loop is closed: nobody waits any more, but what is lost is told
+            for each in waiting:
+                if each.error is not None:
+                    lost(each.facts, each.error)
 
 
 def _end(entries: Sequence[_Entry]) -> None:

@@ -180,6 +180,20 @@ def test_one_row_that_cannot_be_written_keeps_no_other_from_it(call_log: Log, si
     assert len(call_log()) == 2
 
 
+def test_a_row_that_cannot_be_written_after_its_loop_was_closed_is_in_pythons_log(
+    call_log: Log, site: MCPServer, away: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    away[0] = 100
+
+    async def call() -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
+
+    with caplog.at_level(logging.ERROR, "django_mcp"):
+        writing.writer._put(writing._Entry({**_facts(site), "name": "of nobody"}, asyncio.run(call())))
+        writing.log_pool().close()
+    assert "a call could not be recorded (the database is away)" in caplog.text
+
+
 def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
     call_log: Log, site: MCPServer, away: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,6 +203,7 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
         writing_row = asyncio.create_task(writing.writer.write({**_facts(site), "name": "of nobody"}))
         await asyncio.sleep(0)
         writing_row.cancel()
+        await asyncio.sleep(0)  # at the end of the turn the thread is called
         await asyncio.to_thread(writing.log_pool().close)  # when it has done what it has to do
         await asyncio.sleep(0)
 
