@@ -87,9 +87,9 @@ UNITS = """< <!-- <a </a <a' <a'" <div> <td> <![CDATA[ & <li> <ul><li> <table><t
 def test_reading_takes_a_time_that_grows_as_the_page(unit: str) -> None:
     def seconds(length: int) -> float:
         page = (unit.replace("&#32;", " ") * length)[:length]
-        began = time.perf_counter()
+        began = time.thread_time()  # what else the machine does is no news here
         read_page(page)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     seconds(1000)
     # Sixteen times the length: quadratic time would be 256 times as long.
