@@ -24,7 +24,8 @@ LEVELS: Sequence[str] = ("debug", "info", "notice", "warning", "error", "critica
 """Least severe first (RFC 5424, section 6.2.1)."""
 
 no_waiting: ContextVar[bool] = ContextVar("no_waiting", default=False)
-"""Whether whoever calls is the only one who could do what is waited for, as in a test: then nothing is waited for."""
+"""Whether whoever calls is the only one who could do what is waited for, as in a test: then nothing is waited for, and
+tasks are run where they are made."""
 
 
 class Cancelled(BaseException):

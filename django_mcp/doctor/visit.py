@@ -78,11 +78,7 @@ class Visit:
 
     def compose(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
         """Headers and body of a request that stands for itself."""
-        meta = {
-            envelope.VERSION: NEWEST,
-            envelope.CLIENT_INFO: {"name": self.name, "version": __version__},
-            envelope.CLIENT_CAPABILITIES: {},
-        }
+        meta = envelope.fields(NEWEST, {"name": self.name, "version": __version__}, {})
         message = {
             "jsonrpc": "2.0",
             "id": next(self.ids),

@@ -40,6 +40,14 @@ def meta_of(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
+def fields(
+    version: str, client: Mapping[str, Any], capabilities: Mapping[str, Any], log_level: str | None = None
+) -> dict[str, Any]:
+    """What a client puts into ``_meta`` of each request: what ``Envelope`` reads."""
+    made: dict[str, Any] = {VERSION: version, CLIENT_INFO: client, CLIENT_CAPABILITIES: dict(capabilities)}
+    return made if log_level is None else {**made, LOG_LEVEL: log_level}
+
+
 class Envelope(NamedTuple):
     """The per-request protocol fields. ``client`` and ``log_level`` are unread."""
 

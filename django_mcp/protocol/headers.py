@@ -60,6 +60,13 @@ def decode_value(raw: str) -> str:
     raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.")
 
 
+def encode_value(text: str) -> str:
+    """A value as a header can hold it: what ``decode_value`` reads (Value Encoding)."""
+    if _PLAIN.fullmatch(text) and text == text.strip(" \t") and not text.startswith(_OPEN):
+        return text
+    return f"{_OPEN}{base64.b64encode(text.encode()).decode()}{_CLOSE}"
+
+
 def idempotency_key(raw: str) -> str:
     """The key in ``Idempotency-Key``: a string of RFC 8941 (draft-ietf-httpapi-idempotency-key-header, section 2.1).
 
@@ -125,6 +132,17 @@ def check_parameters(
         elif given is not None or isinstance(value, str | int | float):
             expected = _spelled(value)
             _compare(header, expected if _same_number(given, value) else given, expected, member)
+
+
+def parameters(mirrors: Iterable[tuple[str, tuple[str, ...]]], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The ``Mcp-Param-…`` headers that a client sends with its arguments: what ``check_parameters`` compares.
+
+    Args:
+        mirrors: header, and where in the arguments.
+        arguments: ``params.arguments``.
+    """
+    found = ((header.lower(), _value_at(arguments, path)) for header, path in mirrors)
+    return {header: encode_value(_spelled(value)) for header, value in found if value is not None}
 
 
 def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:

@@ -6,7 +6,6 @@ word that says so.
 """
 
 import logging
-from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
+from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import Pool
 from django_mcp.core.registry import every_server
 from django_mcp.models import Task
@@ -27,8 +27,6 @@ from django_mcp.tasks.starting import DEFAULT, PROCESS, WITHOUT_WORKERS
 
 logger = logging.getLogger("django_mcp")
 
-at_once: ContextVar[bool] = ContextVar("at_once", default=False)
-"""Whether tasks are run where they are made, as in tests: nobody else sees into their transaction."""
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -58,7 +56,7 @@ class InProcess:
 
 
 class AtOnce:
-    """The thread that makes the task."""
+    """The thread that makes the task, where nobody could wait for another one or sees into its transaction."""
 
     name = PROCESS
 
@@ -117,7 +115,7 @@ def engine() -> Engine:
     Raises:
         ImproperlyConfigured: the setting names a backend that there is not.
     """
-    if at_once.get():
+    if no_waiting.get():
         return AtOnce()
     alias = settings.TASK_BACKEND
     if alias == PROCESS:

@@ -3,11 +3,9 @@
 Who calls is either found by the endpoint's authenticators, or is whom the test says.
 """
 
-import base64
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from django.test import RequestFactory
@@ -23,7 +21,6 @@ from django_mcp.endpoint.callers import find_caller, too_little
 from django_mcp.endpoint.gate import Accepts, Admission, Endpoint
 from django_mcp.endpoint.messages import Head, Refusal, Reply
 from django_mcp.endpoint.streams import BufferedWire
-from django_mcp.tasks.engines import at_once
 
 HOST = "testserver"
 logger = logging.getLogger("django_mcp")
@@ -75,12 +72,13 @@ def send(
     """
     book.expire()  # what the test decided about tools is to count at once
     raised = _Raised()
-    with ExitStack() as stack:
-        logger.addHandler(raised)
-        stack.callback(logger.removeHandler, raised)
-        for variable in (no_waiting, at_once):
-            stack.callback(variable.reset, variable.set(True))
+    waiting = no_waiting.set(True)
+    logger.addHandler(raised)
+    try:
         reply, data = run_inline(_serve(server, principal, verb, headers, body))
+    finally:
+        logger.removeHandler(raised)
+        no_waiting.reset(waiting)
     found = {name.lower(): value for name, value in reply.headers}
     if not found.get("content-type", "").startswith("text/event-stream"):
         return Received(reply.status, found, [json.loads(data)] if data else [], "", raised.found)
@@ -134,13 +132,6 @@ def _admitted(endpoint: Endpoint, principal: Principal, head: Head) -> Admission
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
         return too_little(server, principal, server.scopes).reply()
     return Admission(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
-
-
-def header_value(text: str) -> str:
-    """A value as a header can hold it (2026-07-28, Streamable HTTP, Value Encoding)."""
-    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith("=?"):
-        return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def _events(text: str) -> tuple[list[dict[str, Any]], str]:

@@ -11,7 +11,7 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.mirrors import mirrored
 from django_mcp.protocol import envelope, headers, versions
 from django_mcp.test.answers import Person
-from django_mcp.test.exchange import Received, header_value, send
+from django_mcp.test.exchange import Received, send
 from django_mcp.version import __version__
 
 CLIENT = {"name": "django_mcp.test", "version": __version__}
@@ -101,18 +101,15 @@ class Speaker:
         self, method: str, params: dict[str, Any], person: Person, schema: Mapping[str, Any] | None
     ) -> Ended:
         told: list[dict[str, Any]] = []
-        meta = {
-            envelope.VERSION: self.version,
-            envelope.CLIENT_INFO: CLIENT,
-            envelope.CLIENT_CAPABILITIES: self.capabilities,
-            envelope.LOG_LEVEL: "debug",
-        }
+        meta = envelope.fields(self.version, CLIENT, self.capabilities, "debug")
+        mirrors = [(each.header, each.path) for each in mirrored(schema or {}, "the tool")]
+        repeated = headers.parameters(mirrors, params.get("arguments", {}))
         raised = None
         for _ in range(MOST_ROUNDS):
             number = next(self.ids)
             whole = {**params, "_meta": {**meta, "progressToken": number}}
             body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
-            received = self._post(method, body, self._repeated(params, schema))
+            received = self._post(method, body, repeated)
             raised = received.raised or raised
             *before, response = received.messages or [{}]
             told += before
@@ -122,18 +119,6 @@ class Speaker:
             params["inputResponses"] = {key: person(each) for key, each in result["inputRequests"].items()}
             params["requestState"] = result["requestState"]
         raise _endless(method, person)
-
-    def _repeated(self, params: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, str]:
-        """Arguments that the tool wants to have in headers too."""
-        found = {}
-        for mirror in mirrored(schema or {}, "the tool"):
-            value: Any = params.get("arguments")
-            for name in mirror.path:
-                value = value.get(name) if isinstance(value, Mapping) else None
-            if value is not None:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                found[mirror.header.lower()] = header_value(text)
-        return found
 
     # Before it: questions come on the stream, answers are requests of their own
 
@@ -166,7 +151,7 @@ class Speaker:
         if self.is_modern:
             own[headers.METHOD] = method
             if (name := body["params"].get(headers.NAMED_BY.get(method))) is not None:
-                own[headers.NAME] = header_value(str(name))
+                own[headers.NAME] = headers.encode_value(str(name))
         return self._send("POST", own, json.dumps(body).encode())
 
     def _send(self, verb: str, more: Mapping[str, str], body: bytes = b"") -> Received:

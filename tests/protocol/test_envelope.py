@@ -27,6 +27,13 @@ def test_the_names_are_those_of_the_specification() -> None:
     assert envelope.SERVER_INFO == "io.modelcontextprotocol/serverInfo"
 
 
+@pytest.mark.parametrize("level", [None, "debug"])
+def test_what_a_client_writes_is_what_the_server_reads(level: str | None) -> None:
+    written = envelope.fields("2026-07-28", {"name": "a"}, {"roots": {}}, level)
+    assert Envelope.read({"_meta": written}) == ("2026-07-28", {"name": "a"}, {"roots": {}}, level)
+    assert (envelope.LOG_LEVEL in written) is (level is not None)
+
+
 def test_an_envelope_holds_version_client_and_capabilities() -> None:
     client = {"name": "inspector", "version": "1.2", "title": "Inspector"}
     read = Envelope.read({"_meta": meta(**{CLIENT: client})})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_mcp.protocol.errors import HeaderMismatch
-from django_mcp.protocol.headers import check_mirrors, check_parameters, decode_value
+from django_mcp.protocol.headers import check_mirrors, check_parameters, decode_value, encode_value, parameters
 
 
 def wrapped(text: str) -> str:
@@ -36,6 +36,27 @@ def wrapped(text: str) -> str:
 )
 def test_a_value_is_read_as_the_specification_writes_it(raw: str, value: str) -> None:
     assert decode_value(raw) == value
+
+
+@given(st.text(max_size=40))
+def test_any_text_comes_back_as_a_client_writes_it(text: str) -> None:
+    written = encode_value(text)
+    assert decode_value(written) == text
+    assert written.isascii()
+
+
+@pytest.mark.parametrize("text", ["us-west1", "two words", "42"])
+def test_a_client_writes_what_a_header_can_hold_as_it_is(text: str) -> None:
+    assert encode_value(text) == text
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9)))
+def test_what_a_client_repeats_of_its_arguments_is_what_the_server_compares(inner: dict[str, Any]) -> None:
+    mirrors = [(f"Mcp-Param-{name}", ("place", name)) for name in "abc"]
+    arguments = {"place": inner}
+    repeated = parameters(mirrors, arguments)
+    check_parameters(repeated, mirrors, arguments)
+    assert len(repeated) == sum(value is not None for value in inner.values())
 
 
 @given(st.text(max_size=40))

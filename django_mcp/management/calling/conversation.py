@@ -118,12 +118,7 @@ class Conversation:
     def _with_envelope(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if not self._is_modern:
             return dict(params)
-        meta = {
-            envelope.VERSION: self._version,
-            envelope.CLIENT_INFO: CLIENT,
-            envelope.CLIENT_CAPABILITIES: self._capabilities,
-            envelope.LOG_LEVEL: self._level,
-        }
+        meta = envelope.fields(self._version, CLIENT, self._capabilities, self._level)
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}
 
     def _take(self, message: Message) -> None:
