@@ -68,6 +68,19 @@ def command(environment: Mapping[str, str], *arguments: str) -> subprocess.Compl
     )
 
 
+def manage(environment: Mapping[str, str], *arguments: str) -> str:
+    """What another command of the site prints."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
 @dataclass
 class Deployment:
     """The site as it runs, behind a proxy.

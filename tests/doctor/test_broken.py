@@ -1,8 +1,6 @@
 """Deployments with one fault each: the fault is named, with what helps, and nothing else is complained of."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
@@ -13,8 +11,8 @@ from typing import Any
 import pytest
 import trustme
 
-from benchmarks.process import HOST, ROOT, run_to_end
-from tests.doctor.conftest import Deployment, Report, command, deployed, make_site
+from benchmarks.process import HOST, run_to_end
+from tests.doctor.conftest import Deployment, Report, command, deployed, make_site, manage
 from tests.doctor.proxy import Fault, Handler, Proxy, page, without
 from tests.ports import free_port
 
@@ -417,18 +415,10 @@ def test_a_key_of_another_deployment(look: Look, tmp_path: Path, deployment: Dep
 
 
 def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployment: Deployment) -> None:
-    made = subprocess.run(
-        [sys.executable, "manage.py", "mcp_key", "create", "--user", "ada", "--name", "there"],
-        cwd=ROOT,
-        env={**os.environ, **deployment.environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    made = manage(deployment.environment, "mcp_key", "create", "--user", "ada", "--name", "there")
     database = str(tmp_path / "other.sqlite3")
     make_site({**deployment.environment, "DOCTOR_DATABASE": database})
-    report = look(who=("--key", made.stdout.split()[0]), DOCTOR_DATABASE=database)
+    report = look(who=("--key", made.split()[0]), DOCTOR_DATABASE=database)
     assert report.bad == {"deployment.other"}
     assert "session" in report.message("deployment.other")
 

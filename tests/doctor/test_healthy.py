@@ -1,14 +1,11 @@
 """A deployment in which nothing is wrong gives no warning."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.process import ROOT
-from tests.doctor.conftest import SERVERS, Deployment, command, deployed
+from tests.doctor.conftest import SERVERS, Deployment, command, deployed, manage
 
 HINTS = {"database.sqlite", "layer.none"}
 
@@ -51,16 +48,7 @@ def test_nothing_is_left_behind(deployment: Deployment) -> None:
 from django_mcp.models import APIKey, Session
 print("LEFT", APIKey.objects.filter(name="mcp_doctor").count(), Session.objects.count())
 """
-    said = subprocess.run(
-        [sys.executable, "manage.py", "shell", "-c", count],
-        cwd=ROOT,
-        env={**os.environ, **deployment.environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "LEFT 0 0" in said.stdout
+    assert "LEFT 0 0" in manage(deployment.environment, "shell", "-c", count)
 
 
 def test_people_read_a_line_for_each_check(deployment: Deployment) -> None:
