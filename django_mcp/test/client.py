@@ -159,7 +159,7 @@ class MCPClient:
             AssertionError: one of them does not exist for the caller.
         """
         principal = caller(self.server, self._headers) if self._principal is None else self._principal
-        return hearing(self.server, principal, uris)
+        return hearing(self.server, principal, self._headers, uris)
 
     # Lists
 

@@ -108,7 +108,7 @@ def head_of(server: MCPServer, verb: str, headers: Mapping[str, str], body: byte
     given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
     kind = headers.get("content-type", "")
     request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
-    return Head(verb, headers, HOST, lambda: False, lambda: request)
+    return Head(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
 
 
 def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:

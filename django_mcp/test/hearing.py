@@ -1,6 +1,6 @@
 """What a client hears that subscribed: looked up in the log when the test has done what is to be heard."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,7 +53,9 @@ class _HearingHere(Hearing):
 
 
 @contextmanager
-def hearing(server: MCPServer, principal: Principal, uris: Iterable[str]) -> Iterator[Heard]:
+def hearing(
+    server: MCPServer, principal: Principal, headers: Mapping[str, str], uris: Iterable[str]
+) -> Iterator[Heard]:
     """Subscribe to resources, and to changes of lists.
 
     What is to be done on commit is done at the end, for within a ``TestCase`` nothing is ever committed.
@@ -61,7 +63,7 @@ def hearing(server: MCPServer, principal: Principal, uris: Iterable[str]) -> Ite
     Raises:
         AssertionError: one of the resources does not exist for the caller.
     """
-    head = head_of(server, "GET", {})
+    head = head_of(server, "GET", headers)
     inbound = Inbound(server, principal, INLINE, head.edge, {}, None, BufferedWire(takes_events=True, can_hold=True))
     stream = _HearingHere(inbound, [changes.list_changed_method(kind) for kind in changes.KINDS], uris)
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):

@@ -85,8 +85,11 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "forms.md",
         "large-tables.md",
         "limits.md",
+        "existing-sites.md",
         "many-tools.md",
+        "migrating.md",
         "models.md",
+        "observability.md",
         "ninja.md",
         "primitives.md",
         "prompts.md",
@@ -95,6 +98,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "skills.md",
         "tasks.md",
         "telling.md",
+        "tenants.md",
         "testing.md",
         "transports.md",
         "views.md",
@@ -135,6 +139,11 @@ class Site:
             file.write("\n" + dedent(code))
 
     def run(self, *arguments: str) -> str:
+        """What a command prints."""
+        return self.run_both(*arguments)[0]
+
+    def run_both(self, *arguments: str) -> tuple[str, str]:
+        """What it prints, and what it says to those who look after it."""
         done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
             [sys.executable, "-W", "error", *arguments],
             cwd=self.path,
@@ -144,7 +153,7 @@ class Site:
             timeout=120,
         )
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout, done.stderr
 
     def migrate(self) -> None:
         self.run("manage.py", "makemigrations", "library")
@@ -335,6 +344,53 @@ def test_the_page_on_commands_does_what_it_says(site: Site) -> None:
     assert "vscode" in clients
     assert "claude mcp add --transport http mysite https://library.example/mcp" in claude
     assert '"mcp_stdio"' in vscode
+
+
+def test_the_page_on_migrating_does_what_it_says(site: Site) -> None:
+    prepare(site, "migrating.md")
+    site.run("-c", ANN)
+    lent, count, renamed, found, title, prompt = site.requests(
+        call("lend", title="Emma", reader="Ben"),
+        call("count_books"),
+        call("rename_book", pk=9, title="Sanditon"),
+        call("find_books", words="mm"),
+        ("resources/read", {"uri": "library://books/2"}),
+        ("prompts/get", {"name": "recommend", "arguments": {"subject": "bees"}}),
+    )
+    assert lent["result"]["content"][0]["text"] == "Emma to Ben, as AnonymousUser wished"
+    assert data(count) == 2
+    assert renamed["result"]["content"][0]["text"] == "There is no such book."
+    assert data(found) == ["Emma"]
+    assert title["result"]["contents"][0]["text"] == "Persuasion"
+    assert prompt["result"]["messages"][0]["content"]["text"] == "Recommend a book on bees."
+    assert "Emma" in site.run("manage.py", "mcp_call", "search_books", "pages__gt=300", "--as", "ann")
+
+
+TELEMETRY = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import mysite.telemetry
+from mysite.wsgi import application
+import json, logging
+from django.test import Client
+body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "broken", "arguments": {}}}
+Client().post("/mcp", json.dumps(body), content_type="application/json")
+from opentelemetry import metrics, trace
+trace.get_tracer_provider().shutdown()
+metrics.get_meter_provider().shutdown()
+"""
+
+
+def test_the_page_on_observability_does_what_it_says(site: Site) -> None:
+    telemetry, logs = code_of("observability.md")
+    prepare(site, "observability.md", skip=2)
+    site.append("library/mcp.py", "from django_mcp import tool\n\n\n@tool\ndef broken() -> int:\n    return 1 / 0\n")
+    site.append("mysite/telemetry.py", telemetry)
+    site.append("mysite/settings.py", logs)
+    printed, told = site.run_both("-c", TELEMETRY)
+    assert '"name": "tools/call broken"' in printed
+    assert "mcp.server.operation.duration" in printed
+    assert re.search(r"ERROR django_mcp \[[0-9a-f]{8}\] tools/call broken failed", told)
+    assert "ZeroDivisionError" in told
 
 
 def review(name: str, value: str) -> dict[str, Any]:

@@ -1,0 +1,265 @@
+"""``docs/existing-sites.md``: sites that are not ours, from the package index, typed in as the page says and called."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.docs.test_blocks import ROOT, SETUP
+
+PAGE = ROOT / "docs" / "existing-sites.md"
+PACKAGES = ("wagtail>=8,<9", "django-helpdesk>=2.6,<3")
+OF_THIS_RUN = ("DJANGO_", "PYTEST", "PYTHON", "COV", "DATABASE_URL", "REDIS_URL", "TEST_ON", "VIRTUAL_ENV")
+CLIENT = """
+import django; django.setup()
+from importlib import import_module
+from django.conf import settings
+from django.test import Client
+import_module(settings.ROOT_URLCONF)
+post = lambda body: Client().post("/mcp", body, content_type="application/json", headers=HEADERS).content
+print(json.dumps([json.loads(post(body)) for body in bodies]))
+"""
+
+
+class Block(NamedTuple):
+    file: str
+    is_added: bool
+    code: str
+
+    @property
+    def lines(self) -> int:
+        return sum(bool(line.strip()) for line in self.code.splitlines())
+
+
+def section(title: str) -> list[Block]:
+    """The files of a section of the page."""
+    [text] = [each for each in PAGE.read_text().split("\n## ") if each.startswith(f"{title}\n")]
+    found = re.findall(r"^```python\n# (\S+?\.py)(, at the end)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [Block(name, bool(added), code) for name, added, code in found]
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_THIS_RUN)}
+    done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
+        [str(each) for each in command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Site(NamedTuple):
+    path: Path
+    python: Path
+    settings: str = "mysite.settings"
+
+    def run(self, *arguments: str) -> str:
+        return run(self.python, *arguments, cwd=self.path)
+
+    def append(self, name: str, code: str) -> None:
+        with (self.path / name).open("a") as file:
+            file.write(f"\n{code}")
+
+    def type_in(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            if not block.is_added:
+                (self.path / block.file).write_text(block.code)
+            else:
+                self.append(block.file, block.code)
+
+    def make(self, code: str) -> str:
+        """Run code of Django's shell."""
+        return self.run("manage.py", "shell", "--no-imports", "-v0", "-c", code)
+
+    def ask(self, *requests: tuple[str, dict[str, Any]], key: str = "") -> list[Any]:
+        """Answers to legacy requests."""
+        script = (SETUP + CLIENT).replace("mysite.settings", self.settings).replace("REQUESTS", repr([*requests]))
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return json.loads(self.run("-c", script.replace("HEADERS", repr(headers))))
+
+
+def call(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": name, "arguments": arguments}
+
+
+def rows(answer: Any) -> list[dict[str, Any]]:
+    return json.loads(answer["result"]["content"][0]["text"])["rows"]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with this package and theirs, as pip finds them."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    found = folder / "venv" / "bin" / "python"
+    pip = (found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    try:
+        run(*pip, *PACKAGES, cwd=folder)
+    except AssertionError as error:
+        if "No matching distribution" not in str(error) and "Could not find a version" not in str(error):
+            raise
+        pytest.skip(f"the package index has no {' or '.join(PACKAGES)} for this Python, or cannot be reached: {error}")
+    run(*pip, ROOT, cwd=folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def wagtail(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    path = tmp_path_factory.mktemp("wagtail")
+    run(python.parent / "wagtail", "start", "mysite", ".", cwd=path)
+    site = Site(path, python, "mysite.settings.dev")
+    site.type_in(section("Wagtail"))
+    site.run("manage.py", "migrate", "-v0")
+    site.make(
+        """
+from home.models import HomePage
+from wagtail.models import PageViewRestriction
+home = HomePage.objects.get()
+for title, live in {"Open": True, "Draft": False, "Members": True}.items():
+    page = home.add_child(instance=HomePage(title=f"{title} page", slug=title.lower(), live=live))
+PageViewRestriction.objects.create(page=page, restriction_type="login")
+page.add_child(instance=HomePage(title="Page of members", slug="below"))
+"""
+    )
+    return site
+
+
+@pytest.fixture(scope="module")
+def helpdesk(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    path = tmp_path_factory.mktemp("helpdesk")
+    run(python, "-m", "django", "startproject", "mysite", ".", cwd=path)
+    site = Site(path, python)
+    site.run("manage.py", "startapp", "desk")
+    site.append(
+        "mysite/settings.py",
+        """
+INSTALLED_APPS += ["django.contrib.sites", "django.contrib.humanize", "helpdesk", "desk"]
+SITE_ID = 1
+HELPDESK_TEAMS_MODE_ENABLED = False
+HELPDESK_ENABLE_PER_QUEUE_STAFF_PERMISSION = True
+EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+EMAIL_FILE_PATH = BASE_DIR / "mail"
+""",
+    )
+    site.append(
+        "mysite/urls.py", 'from django.urls import include\nurlpatterns += [path("desk/", include("helpdesk.urls"))]\n'
+    )
+    site.type_in(section("django-helpdesk"))
+    site.run("manage.py", "migrate", "-v0")
+    site.make(
+        """
+from django.contrib.auth.models import Permission, User
+from helpdesk.models import Queue, Ticket
+User.objects.create_superuser("boss")
+ann = User.objects.create_user("ann", is_staff=True)
+for slug in ("sales", "accounts"):
+    queue = Queue.objects.create(title=slug.title(), slug=slug, email_address=f"{slug}@example.com")
+    Ticket.objects.create(title=f"Printer of {slug}", queue=queue, submitter_email="cy@example.org", secret_key="hush")
+ann.user_permissions.add(Permission.objects.get(codename="queue_access_sales"))
+"""
+    )
+    return site
+
+
+def test_each_endpoint_takes_fewer_than_twenty_lines() -> None:
+    for title in ("Wagtail", "django-helpdesk", "The polls of Django’s tutorial".replace("’", "'")):
+        assert sum(block.lines for block in section(title)[:3]) < 20, title
+    assert section("Wagtail's bakery")[0].lines + sum(each.lines for each in section("Wagtail")[:2]) < 20
+
+
+def test_wagtail_shows_what_everybody_can_read(wagtail: Site) -> None:
+    found, read, hidden = wagtail.ask(
+        call("search_pages", query="page"),
+        ("resources/read", {"uri": "wagtailcore://page/3"}),
+        ("resources/read", {"uri": "wagtailcore://page/5"}),
+    )
+    titles = {row["title"]: row["address"] for row in rows(found)}
+    assert "Open page" in titles
+    assert titles["Open page"].endswith("/open/")
+    assert titles.keys().isdisjoint({"Draft page", "Members page", "Page of members", "Root"})
+    assert "Welcome" in read["result"]["contents"][0]["text"]
+    assert hidden["error"]["message"] == "Resource not found"
+
+
+def test_wagtails_own_pages_are_where_they_were(wagtail: Site) -> None:
+    code = 'from django.test import Client\nprint(Client().get("/").status_code, Client().get("/open/").status_code)'
+    assert wagtail.make(code).split() == ["200", "200"]
+
+
+def test_helpdesk_shows_the_tickets_of_ones_queues(helpdesk: Site) -> None:
+    key = helpdesk.run("manage.py", "mcp_key", "create", "--user", "ann", "--name", "desk").split()[0]
+    found, other, listed = helpdesk.ask(
+        call("search_tickets", query="printer"),
+        ("resources/read", {"uri": "helpdesk://ticket/2"}),
+        ("tools/list", {}),
+        key=key,
+    )
+    assert [row["title"] for row in rows(found)] == ["Printer of sales"]
+    assert other["error"]["message"] == "Resource not found"
+    assert "hush" not in json.dumps([found, listed])
+    assert "secret_key" not in json.dumps(listed)
+    [unknown] = helpdesk.ask(call("search_tickets"))
+    assert "credential" in unknown["error"]["message"]
+
+
+def test_helpdesk_answers_when_somebody_has_approved_it(helpdesk: Site) -> None:
+    outcome = helpdesk.make(
+        """
+from django.contrib.auth.models import User
+from django_mcp.test import MCPClient
+from helpdesk.models import FollowUp
+ann, boss = User.objects.get(username="ann"), User.objects.get(username="boss")
+client = MCPClient(ann, schemas=False)
+client.call("answer_ticket", ticket=2, words="Hello").assert_error_mentions("no ticket 2")
+waiting = client.call("answer_ticket", ticket=1, words="It is on its way.").assert_needs_approval()
+assert not FollowUp.objects.exists()
+print(client.approve(waiting, by=boss).assert_ok().text)
+print(FollowUp.objects.get().comment)
+"""
+    )
+    assert outcome.splitlines() == ["Answered cy@example.org.", "It is on its way."]
+    assert any("cy@example.org" in each.read_text() for each in (helpdesk.path / "mail").iterdir())
+
+
+def test_the_polls_of_the_tutorial_show_what_was_published(python: Path, tmp_path: Path) -> None:
+    run(python, "-m", "django", "startproject", "mysite", ".", cwd=tmp_path)
+    site = Site(tmp_path, python)
+    site.run("manage.py", "startapp", "polls")
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["polls"]\n')
+    site.append("mysite/urls.py", "from django.urls import include\n")
+    site.append(
+        "polls/models.py",
+        """
+class Question(models.Model):
+    question_text = models.CharField(max_length=200)
+    pub_date = models.DateTimeField("date published")
+
+
+class Choice(models.Model):
+    question = models.ForeignKey(Question, on_delete=models.CASCADE)
+    choice_text = models.CharField(max_length=200)
+    votes = models.IntegerField(default=0)
+""",
+    )
+    site.type_in(section("The polls of Django's tutorial"))
+    site.run("manage.py", "makemigrations", "polls")
+    site.run("manage.py", "migrate", "-v0")
+    site.make(
+        """
+from datetime import timedelta
+from django.utils import timezone
+from polls.models import Question
+for text, days in {"What is new?": -1, "What will be?": 1}.items():
+    question = Question.objects.create(question_text=text, pub_date=timezone.now() + timedelta(days=days))
+    question.choice_set.create(choice_text="Not much", votes=3)
+"""
+    )
+    found, hidden = site.ask(call("search_questions"), ("resources/read", {"uri": "polls://question/2"}))
+    [row] = rows(found)
+    assert (row["question_text"], row["votes"]) == ("What is new?", {"Not much": 3})
+    assert hidden["error"]["message"] == "Resource not found"
