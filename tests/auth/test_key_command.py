@@ -1,6 +1,7 @@
 """``manage.py mcp_key``."""
 
 import io
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -169,3 +170,21 @@ def test_a_key_that_was_found_somewhere_can_be_revoked_as_it_is(ada: User) -> No
     assert key[14:-1] not in str(refused.value)
     assert key[14:] not in run("revoke", key)
     assert APIKey.objects.exclude(revoked=None).get() == row
+
+
+def test_programs_get_json(ada: User) -> None:
+    made = json.loads(run("create", "--user", "ada", "--name", "nightly job", "--days", "9", "--json"))
+    [listed] = json.loads(run("list", "--json"))
+    key = made.pop("key")
+    assert made == listed
+    assert key.startswith(listed["prefix"])
+    assert key not in run("list", "--json")
+    known = {name: listed[name] for name in ("user", "name", "endpoints", "scopes", "state", "last_used")}
+    assert known == {
+        "user": "ada",
+        "name": "nightly job",
+        "endpoints": ["default"],
+        "scopes": ["read"],
+        "state": "active",
+        "last_used": None,
+    }

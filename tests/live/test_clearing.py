@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import json
 from typing import Any
 
 import pytest
@@ -36,6 +37,33 @@ def test_the_command_deletes_what_has_expired_and_says_how_much() -> None:
     assert Call.objects.get().key == "young"
     assert Event.objects.get().topic == "young"
     assert Step.objects.get().call == "young"
+
+
+def test_programs_get_the_numbers_as_json() -> None:
+    fill(timezone.now() - datetime.timedelta(seconds=1), "old")
+    told = io.StringIO()
+    call_command("mcp_clear", json=True, stdout=told)
+    counted = json.loads(told.getvalue())
+    assert (counted["sessions"], counted["events"], counted["logged_calls"]) == (1, 1, 0)
+
+
+def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
+    told = io.StringIO()
+    call_command("mcp_clear", verbosity=0, stdout=told)
+    assert told.getvalue() == ""
+
+
+def test_whoever_looks_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clearing, "CHUNK", 2)
+    for number in range(5):
+        fill(timezone.now() - datetime.timedelta(seconds=9 - number), str(number))
+    heard: list[tuple[str, int, int]] = []
+    clearing.clear(note=lambda *each: heard.append(each))
+    assert [each for each in heard if each[0] == "sessions"] == [
+        ("sessions", 2, 5),
+        ("sessions", 4, 5),
+        ("sessions", 5, 5),
+    ]
 
 
 def test_few_rows_are_held_and_locked_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

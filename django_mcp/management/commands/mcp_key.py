@@ -1,5 +1,6 @@
 """``manage.py mcp_key``: make, list and revoke API keys."""
 
+import json
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
@@ -36,6 +37,8 @@ class Command(BaseCommand):
         create.add_argument("--days", type=int, help="how long it lives; 90 if left out, or the site's limit")
         listing = actions.add_parser("list", help="show which keys there are")
         listing.add_argument("--user", help="only those of this user")
+        for each in (create, listing):
+            each.add_argument("--json", action="store_true", help="print JSON, for programs")
         revoke = actions.add_parser("revoke", help="make a key worthless, at once")
         revoke.add_argument("key", metavar="PREFIX_OR_ID", help="as 'list' shows it")
 
@@ -54,6 +57,9 @@ class Command(BaseCommand):
             row, key = create_key(find_user(options["user"]), options["name"], **chosen)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
+        if options["json"]:
+            self.stdout.write(json.dumps({"key": key, **_members(row)}))
+            return
         self.stdout.write(self.style.SUCCESS(key))
         self.stdout.write("\nThis is the only time that the key is shown. Send it in a header of each request:\n")
         self.stdout.write("    Authorization: Bearer <key>        or        X-API-Key: <key>\n")
@@ -69,6 +75,9 @@ class Command(BaseCommand):
         keys = APIKey.objects.select_related("user").order_by("-pk")
         if options["user"] is not None:
             keys = keys.filter(user=find_user(options["user"]))
+        if options["json"]:
+            self.stdout.write(json.dumps([_members(row) for row in keys], indent=2))
+            return
         rows = [COLUMNS, *map(_columns, keys)]
         if len(rows) == 1:
             self.stdout.write("There is no API key.")
@@ -118,6 +127,21 @@ def find_row(given: str) -> APIKey:
     if len(found) > 1:
         raise CommandError(f"Several keys begin with {given!r}; give more of it, or the id.")
     return found[0]
+
+
+def _members(row: APIKey) -> dict[str, Any]:
+    """What is known of a key, for programs. Times as in RFC 3339."""
+    return {
+        "id": row.pk,
+        "prefix": row.prefix,
+        "state": state_of(row).value,
+        "user": row.user.get_username(),
+        "name": row.name,
+        "endpoints": row.endpoints,
+        "scopes": row.scopes,
+        "expires": row.expires.isoformat(),
+        "last_used": None if row.last_used is None else row.last_used.isoformat(),
+    }
 
 
 def _columns(row: APIKey) -> tuple[str, ...]:
