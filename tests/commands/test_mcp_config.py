@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError
 from django.test import override_settings
+from django.urls import get_resolver
 
 from django_mcp import MCPServer
 from django_mcp.management.clients.formats import CLIENTS
@@ -24,6 +25,7 @@ SITE = {"AUTHENTICATION": [], "BASE_URL": "https://shop.example"}
 
 @pytest.fixture(autouse=True)
 def shop(make_server: Callable[..., MCPServer]) -> Any:
+    get_resolver().url_patterns  # noqa: B018 - read before nobody says any more who may call the site's own endpoint
     server = make_server("shop", authentication=["django_mcp.OAuth", "django_mcp.APIKeys"])
     make_server("porch")
     with override_settings(DJANGO_MCP=SITE):

@@ -31,7 +31,7 @@ def claude_code(target: Target) -> Iterator[Setting]:
         made = json.dumps(entry)
         yield Setting("Run this in your project", shell("claude", "mcp", "add-json", target.name, made), "shell")
     yield Setting(
-        "or share it with your team: .mcp.json, in the project's folder",
+        "or share it with your team: .mcp.json, in the project's folder, which each of them is asked about once",
         as_json({"mcpServers": {target.name: entry}}),
         "json",
     )
@@ -122,7 +122,10 @@ def zed(target: Target) -> Iterator[Setting]:
 def gemini_cli(target: Target) -> Iterator[Setting]:
     """Google's Gemini CLI. ``url`` would be the older transport."""
     entry = target.stdio if target.is_local else {"httpUrl": target.url, **target.headers("${}")}
-    where = ".gemini/settings.json, in the project's folder; or ~/.gemini/settings.json, for all projects"
+    where = (
+        ".gemini/settings.json, in the project's folder; or ~/.gemini/settings.json, for all projects. "
+        "In folders that you do not trust (/permissions) Gemini CLI uses neither"
+    )
     yield Setting(where, as_json({"mcpServers": {target.name: entry}}), "json")
     if target.auth == "oauth":
         yield Setting(f"Then type /mcp auth {target.name} in Gemini CLI and sign in", "", "steps")
