@@ -14,6 +14,7 @@ RELOADED = "RUN_MAIN"
 CHECKS = (
     "django_mcp.checks",
     "django_mcp.approvals.notice_checks",
+    "django_mcp.approvals.unguarded_checks",
     "django_mcp.auth.checks",
     "django_mcp.exposure.checks",
     "django_mcp.oauth.checks",

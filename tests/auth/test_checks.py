@@ -325,6 +325,39 @@ def test_an_endpoint_for_everybody_is_warned_of_before_deployment_with_what_it_o
     assert "offers 2 tools, 1 of which are not read_only" in finding.msg
 
 
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({"policy": "allow"}, True),
+        ({}, False),  # it asks, for it is destructive
+        ({"policy": "block"}, False),
+        ({"policy": "allow", "permission": "auth.delete_user"}, False),
+    ],
+)
+def test_what_anybody_may_destroy_is_refused_before_deployment(
+    site: CheckedSite, make_server: Any, options: dict[str, Any], is_told: bool
+) -> None:
+    server = make_server("open")
+    tool(server=server, name="wipe", description="Wipe it.", destructive=True, **options)(lambda: "")
+    assert findings() == []
+    found = [each for each in findings(deploy=True) if each.id == "django_mcp.E035"]
+    assert [(each.level, "wipe" in each.msg) for each in found] == [(ERROR, True)] * is_told
+
+
+def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_server: Any) -> None:
+    server = make_server("closed", authentication=["django_mcp.APIKeys"])
+    tool(server=server, name="wipe", description="Wipe it.", destructive=True, policy="allow")(lambda: "")
+    assert "django_mcp.E035" not in {each.id for each in findings(deploy=True)}
+
+
+def test_a_site_that_asks_about_nothing_is_told_what_that_means_before_deployment(
+    site: CheckedSite, make_server: Any
+) -> None:
+    tool(server=make_server("open"), name="wipe", description="Wipe it.", destructive=True)(lambda: "")
+    site.configure(ASK_BY_DEFAULT="nothing")
+    assert "wipe" in next(each for each in findings(deploy=True) if each.id == "django_mcp.E035").msg
+
+
 def test_a_site_that_answers_to_every_name_is_warned_of_before_deployment(site: CheckedSite) -> None:
     site.settings.ALLOWED_HOSTS = ["*"]
     assert findings() == []

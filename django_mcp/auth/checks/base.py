@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import conf
 from django_mcp.auth.base import Authenticator, authenticators
 from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.public import Public
 from django_mcp.core.checking import ALWAYS, DEPLOY, add
 from django_mcp.core.registry import MCPServer, servers
 
@@ -52,6 +53,11 @@ def made(server: MCPServer) -> tuple[Any, ...]:
         return authenticators(server)
     except Exception:  # noqa: BLE001 - whatever a site's own class raises
         return ()
+
+
+def lets_everybody_in(server: MCPServer) -> bool:
+    """Whether nobody needs a credential there."""
+    return any(isinstance(each, Public) for each in made(server))
 
 
 def takes_oauth(server: MCPServer) -> bool:
