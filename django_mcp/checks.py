@@ -7,22 +7,25 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.core.checking import add
 from django_mcp.core.registry import servers
-from django_mcp.primitives.rates import parse_rate
+from django_mcp.primitives.rates import NO_RATE, parse_rate
 
 OURS = "django-mcp-toolkit"
 
 
 @add
-def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_settings(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Keys of ``DJANGO_MCP`` that nobody reads."""
     return [
         Error(
-            f"DJANGO_MCP has no key {key!r}.",
-            hint=f"Did you mean {meant!r}?" if meant else f"Keys are {', '.join(conf.KEYS)}.",
+            _("DJANGO_MCP has no key %(key)r.") % {"key": key},
+            hint=_("Did you mean %(meant)r?") % {"meant": meant}
+            if meant
+            else _("Keys are %(keys)s.") % {"keys": ", ".join(conf.KEYS)},
             id="django_mcp.E001",
         )
         for key, meant in conf.misspelt().items()
@@ -30,19 +33,24 @@ def check_settings(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMes
 
 
 @add
-def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_values(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
-    found: list[CheckMessage] = [Error(problem, id="django_mcp.E003") for problem in conf.problems()]
+    found: list[CheckMessage] = [
+        Error(_(conf.WRONG) % {**each._asdict(), "wanted": _(each.wanted)}, id="django_mcp.E003")
+        for each in conf.problems()
+    ]
     if not found:
         for key in ("RATE_LIMIT", "REGISTRATION_RATE"):
             try:
-                parse_rate(getattr(conf.settings, key))
-            except ImproperlyConfigured as error:
-                found.append(Error(f"DJANGO_MCP[{key!r}]: {error}", id="django_mcp.E005"))
+                parse_rate(rate := getattr(conf.settings, key))
+            except ImproperlyConfigured:
+                problem = _(NO_RATE) % {"rate": rate}
+                text = _("DJANGO_MCP[%(key)r]: %(problem)s") % {"key": key, "problem": problem}
+                found.append(Error(text, id="django_mcp.E005"))
         found += [
             Error(
-                f"{origin!r} in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.",
-                hint="Write scheme, host and, where it is not the usual one, port: 'https://inspector.example.com'.",
+                _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.") % {"origin": origin},
+                hint=_("Write scheme, host and, where it is not the usual one, port: 'https://inspector.example.com'."),
                 id="django_mcp.E004",
             )
             for origin in conf.settings.ALLOWED_ORIGINS
@@ -52,13 +60,15 @@ def check_values(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessa
 
 
 @add
-def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_authentication(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Endpoints that nobody may call, because nobody said who may."""
     return [
         Error(
-            f"{server!r} has no authentication, so it will not start.",
-            hint="Give MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
-            "['django_mcp.Public'] lets everybody in.",
+            _("%(server)r has no authentication, so it will not start.") % {"server": server},
+            hint=_(
+                "Give MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
+                "['django_mcp.Public'] lets everybody in."
+            ),
             obj=server,
             id="django_mcp.E002",
         )
@@ -68,12 +78,12 @@ def check_authentication(app_configs: Sequence[Any] | None, **_: Any) -> list[Ch
 
 
 @add
-def check_descriptions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Tools that say nothing of themselves."""
     return [
         Warning(
-            f"{tool.label} has no description: a model has nothing but its name to go by.",
-            hint="Write a docstring that says what it does and when to use it, or description=.",
+            _("%(tool)s has no description: a model has nothing but its name to go by.") % {"tool": tool.label},
+            hint=_("Write a docstring that says what it does and when to use it, or description=."),
             obj=server,
             id="django_mcp.W014",
         )
@@ -84,13 +94,15 @@ def check_descriptions(app_configs: Sequence[Any] | None, **_: Any) -> list[Chec
 
 
 @add
-def check_distributions(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_distributions(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Other distributions that install a package of the same name over ours."""
     others = sorted(set(packages_distributions().get("django_mcp", ())) - {OURS})
     return [
         Warning(
-            f"{', '.join(others)} installs a package 'django_mcp' too; whichever was installed last is used.",
-            hint=f"pip uninstall {' '.join(others)}, then pip install --force-reinstall {OURS}.",
+            _("%(others)s installs a package 'django_mcp' too; whichever was installed last is used.")
+            % {"others": ", ".join(others)},
+            hint=_("pip uninstall %(others)s, then pip install --force-reinstall %(ours)s.")
+            % {"others": " ".join(others), "ours": OURS},
             id="django_mcp.W001",
         )
     ] * bool(others)

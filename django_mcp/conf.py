@@ -6,12 +6,13 @@ What belongs to one endpoint is an argument of ``MCPServer``; here is what belon
 import difflib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import gettext_noop
 
 from django_mcp.version import __version__
 
@@ -186,8 +187,28 @@ def given() -> Mapping[str, Any]:
     return value
 
 
-def problems() -> list[str]:
-    """What is wrong with the values, a sentence each."""
+WRONG = gettext_noop("DJANGO_MCP[%(key)r] must be %(wanted)s, not %(value)r.")
+
+
+class Wrong(NamedTuple):
+    """A value of the wrong kind. As text it is in English, for settings are read before there are translations.
+
+    Attributes:
+        key: of ``DJANGO_MCP``.
+        wanted: what it must be, a message for ``gettext``.
+        value: what it is.
+    """
+
+    key: str
+    wanted: str
+    value: Any
+
+    def __str__(self) -> str:
+        return WRONG % self._asdict()
+
+
+def problems() -> list[Wrong]:
+    """What is wrong with the values."""
     found = []
     for each in fields(Settings):
         default = each.default_factory() if each.default_factory is not MISSING else each.default
@@ -196,23 +217,24 @@ def problems() -> list[str]:
             continue
         right, wanted = _is_right(value, default, each.name)
         if not right:
-            found.append(f"DJANGO_MCP[{each.name!r}] must be {wanted}, not {value!r}.")
+            found.append(Wrong(each.name, wanted, value))
     return found
 
 
 def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:
     if isinstance(default, Mapping):
-        return isinstance(value, Mapping), "a dict"
+        return isinstance(value, Mapping), gettext_noop("a dict")
     if isinstance(default, tuple):
-        return isinstance(value, list | tuple), "a list"
+        return isinstance(value, list | tuple), gettext_noop("a list")
     if isinstance(default, bool):
-        return isinstance(value, bool), "True or False"
+        return isinstance(value, bool), gettext_noop("True or False")
     if isinstance(default, int):
         least = 0 if name in MAY_BE_ZERO else 1
-        return type(value) is int and value >= least, "0 or a positive integer" if least == 0 else "a positive integer"
+        wanted = gettext_noop("a positive integer") if least else gettext_noop("0 or a positive integer")
+        return type(value) is int and value >= least, wanted
     if isinstance(default, float) or name in NUMBERS:
-        return type(value) in {int, float} and value > 0, "a positive number"
-    return isinstance(value, str), "a string"
+        return type(value) in {int, float} and value > 0, gettext_noop("a positive number")
+    return isinstance(value, str), gettext_noop("a string")
 
 
 def misspelt() -> dict[str, str | None]:
@@ -226,7 +248,7 @@ def misspelt() -> dict[str, str | None]:
 
 def _read() -> Settings:
     if wrong := problems():
-        raise ImproperlyConfigured(" ".join(wrong))
+        raise ImproperlyConfigured(" ".join(map(str, wrong)))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given().items() if key in KEYS
     }

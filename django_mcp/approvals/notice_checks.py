@@ -10,6 +10,7 @@ from django.contrib.auth import get_backends
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.approvals.mails import APPROVERS
@@ -29,15 +30,19 @@ def check_webhook() -> Iterator[CheckMessage]:
         return
     if _parts(url) is None:
         yield Error(
-            f"DJANGO_MCP['APPROVAL_WEBHOOK'] is {url!r}, which is no http or https URL of a host.",
-            hint="Write it without user information: 'https://hooks.example.com/approvals'.",
+            _("DJANGO_MCP['APPROVAL_WEBHOOK'] is %(url)r, which is no http or https URL of a host.") % {"url": url},
+            hint=_("Write it without user information: 'https://hooks.example.com/approvals'."),
             id="django_mcp.E031",
         )
     if not secret or not _is_usable(secret):
         yield Error(
-            "DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is " + ("no Base64 behind whsec_." if secret else "missing."),
-            hint="Write one that the receiver knows too; python -c \"import base64, secrets; print('whsec_' + "
-            'base64.b64encode(secrets.token_bytes(32)).decode())" makes one.',
+            _("DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is no Base64 behind whsec_.")
+            if secret
+            else _("DJANGO_MCP['APPROVAL_WEBHOOK_SECRET'] is missing."),
+            hint=_(
+                "Write one that the receiver knows too; python -c \"import base64, secrets; print('whsec_'"
+                ' + base64.b64encode(secrets.token_bytes(32)).decode())" makes one.'
+            ),
             id="django_mcp.E032",
         )
 
@@ -48,15 +53,17 @@ def check_addresses() -> Iterator[CheckMessage]:
     for each in conf.settings.APPROVAL_EMAILS:
         if each != APPROVERS and not _is_address(each):
             yield Error(
-                f"{each!r} in DJANGO_MCP['APPROVAL_EMAILS'] is no e-mail address.",
-                hint="Write addresses without names, and 'approvers' for all who may decide.",
+                _("%(each)r in DJANGO_MCP['APPROVAL_EMAILS'] is no e-mail address.") % {"each": each},
+                hint=_("Write addresses without names, and 'approvers' for all who may decide."),
                 id="django_mcp.E033",
             )
     if APPROVERS in conf.settings.APPROVAL_EMAILS and not _can_tell():
         yield Error(
-            "DJANGO_MCP['APPROVAL_EMAILS'] has 'approvers', and no backend of AUTHENTICATION_BACKENDS can say who "
-            "holds a permission.",
-            hint="Give one of them the method with_perm, as ModelBackend has it, or name addresses.",
+            _(
+                "DJANGO_MCP['APPROVAL_EMAILS'] has 'approvers', and no backend of AUTHENTICATION_BACKENDS"
+                " can say who holds a permission."
+            ),
+            hint=_("Give one of them the method with_perm, as ModelBackend has it, or name addresses."),
             id="django_mcp.E034",
         )
 
@@ -66,8 +73,8 @@ def check_page() -> Iterator[CheckMessage]:
     """Notices that cannot say where the decision is made."""
     if is_wanted() and not conf.settings.BASE_URL:
         yield Warning(
-            "Notices of calls that wait for approval have no address of the page where they are decided.",
-            hint="Write the site's public address: 'BASE_URL': 'https://travel.example.com'.",
+            _("Notices of calls that wait for approval have no address of the page where they are decided."),
+            hint=_("Write the site's public address: 'BASE_URL': 'https://travel.example.com'."),
             id="django_mcp.W016",
         )
 
@@ -78,16 +85,17 @@ def check_transport() -> Iterator[CheckMessage]:
     parts = _parts(conf.settings.APPROVAL_WEBHOOK or "")
     if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
         yield Warning(
-            "DJANGO_MCP['APPROVAL_WEBHOOK'] is http: arguments of calls travel without encryption.",
-            hint="Use https; http is for this machine alone.",
+            _("DJANGO_MCP['APPROVAL_WEBHOOK'] is http: arguments of calls travel without encryption."),
+            hint=_("Use https; http is for this machine alone."),
             id="django_mcp.W017",
         )
     if conf.settings.APPROVAL_EMAILS:
         setting, backend = _mail_backend()
         if backend in {f"django.core.mail.backends.{each}.EmailBackend" for each in TO_NOBODY}:
             yield Warning(
-                f"DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and {setting} is {backend!r}, which sends nothing.",
-                hint="Use a backend that sends e-mail.",
+                _("DJANGO_MCP['APPROVAL_EMAILS'] names addresses, and %(setting)s is %(backend)r, which sends nothing.")
+                % {"setting": setting, "backend": backend},
+                hint=_("Use a backend that sends e-mail."),
                 id="django_mcp.W018",
             )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from django.db import models
 from django.db.models import QuerySet
 from django.db.models.constants import LOOKUP_SEP
+from django.utils.translation import gettext_lazy as _
 from pydantic import Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.generated import list_of, optional
@@ -140,19 +141,24 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
     if isinstance(declared, Mapping):
         for source, lookups in declared.items():
             if isinstance(lookups, str):
-                msg = f"{source!r}: lookups must be a list, like [{lookups!r}]"
-                raise PathError(msg)
+                raise PathError(
+                    _("%(source)r: lookups must be a list, like [%(lookups)r]"), source=source, lookups=lookups
+                )
             yield from ((source, lookup) for lookup in lookups)
         return
     for each in declared:
-        source, _, lookup = each.rpartition(LOOKUP_SEP)
+        source, _sep, lookup = each.rpartition(LOOKUP_SEP)
         yield (source, lookup) if source and lookup in LOOKUPS else (each, "exact")
 
 
 def _filter(exposed: "Exposed", source: str, lookup: str) -> Filter:
     if lookup not in LOOKUPS:
-        msg = f"{source!r} cannot be filtered with {lookup!r}; there are {', '.join(sorted(LOOKUPS))}"
-        raise PathError(msg)
+        raise PathError(
+            _("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
+            source=source,
+            lookup=lookup,
+            lookups=", ".join(sorted(LOOKUPS)),
+        )
     path = read_path(exposed.model, source)
     argument = source if lookup == "exact" else f"{source}{LOOKUP_SEP}{lookup}"
     if path.field.is_relation and (target := exposed.on_server(path.field.related_model)) and lookup != "isnull":
@@ -173,8 +179,12 @@ def _require_comparable(path: Path, lookup: str) -> None:
     }
     for lookups, fitting in fits.items():
         if lookup in lookups and not fitting:
-            msg = f"{path.source!r} is a {type(field).__name__}, which cannot be filtered with {lookup!r}"
-            raise PathError(msg)
+            raise PathError(
+                _("%(source)r is a %(kind)s, which cannot be filtered with %(lookup)r"),
+                source=path.source,
+                kind=type(field).__name__,
+                lookup=lookup,
+            )
 
 
 def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: "Exposed") -> QuerySet[Any]:

@@ -6,10 +6,24 @@ from typing import Any
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.constants import LOOKUP_SEP
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 
 class PathError(ValueError):
-    """A path that leads nowhere, or where none may lead. The message says what would be right."""
+    """A path that leads nowhere, or where none may lead. The message says what would be right.
+
+    Args:
+        text: the message. It is translated when it is shown, which that of an attribute in place of a field never is.
+        values: of the placeholders in it.
+    """
+
+    def __init__(self, text: str | Promise, **values: Any) -> None:
+        super().__init__(text, values)
+        self.text, self.values = text, values
+
+    def __str__(self) -> str:
+        return str(self.text) % self.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +80,18 @@ def read_path(model: type[models.Model], source: str) -> Path:
     for name in source.split(LOOKUP_SEP):
         if field is not None:
             if field.related_model is None:
-                msg = f"{source!r}: {field.name!r} is no relation, so nothing can follow it"
-                raise PathError(msg)
+                raise PathError(
+                    _("%(source)r: %(field)r is no relation, so nothing can follow it"), source=source, field=field.name
+                )
             hops.append(field)
             here = field.related_model
         field = _field(here, name, source)
     many = [each for each in (*hops, field) if each.is_relation and (each.one_to_many or each.many_to_many)]
     if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
-        msg = f"{source!r}: a set of rows can only be the first step of a path, and there can only be one"
-        raise PathError(msg)
+        raise PathError(
+            _("%(source)r: a set of rows can only be the first step of a path, and there can only be one"),
+            source=source,
+        )
     return Path(source, tuple(hops), field, bool(many))
 
 
@@ -86,12 +103,19 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
         field = options.get_field(name)
     except FieldDoesNotExist:
         names = ", ".join(sorted(each.name for each in options.get_fields()))
-        msg = f"{source!r}: {options.label} has no field {name!r}; it has {names}"
-        raise PathError(msg) from None
+        raise PathError(
+            _("%(source)r: %(model)s has no field %(name)r; it has %(names)s"),
+            source=source,
+            model=options.label,
+            name=name,
+            names=names,
+        ) from None
     if field.is_relation and field.related_model is None:
-        msg = f"{source!r}: {name!r} is a generic relation, which has no model; name a function instead"
-        raise PathError(msg)
+        raise PathError(
+            _("%(source)r: %(name)r is a generic relation, which has no model; name a function instead"),
+            source=source,
+            name=name,
+        )
     if getattr(field, "column", None) is not None and field.name != name:
-        msg = f"{source!r}: write {field.name!r}, not {name!r}"
-        raise PathError(msg)
+        raise PathError(_("%(source)r: write %(field)r, not %(name)r"), source=source, field=field.name, name=name)
     return field

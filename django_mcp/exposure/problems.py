@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models.constants import LOOKUP_SEP
+from django.utils.translation import gettext as _
 
 from django_mcp.exposure.declaration import READ_TOOLS, VERBS
 from django_mcp.exposure.exposed import Exposed
@@ -50,11 +51,20 @@ def problems(exposed: Exposed) -> list[Problem]:
     try:
         compile_declaration(exposed)
     except PathError as error:
-        return [Problem("django_mcp.E022", f"{resource!r}: {error}.", "Correct the name.")]
+        return [
+            Problem(
+                "django_mcp.E022",
+                _("%(resource)r: %(text)s.") % {"resource": resource, "text": error},
+                _("Correct the name."),
+            )
+        ]
     found = [*_shape(exposed), *_secrets(exposed), *_undeclared(exposed), *_per_row(exposed)]
     return [
         *found,
-        *(Problem("django_mcp.E027", f"{resource!r}: {text}.", hint) for text, hint in writing_problems(exposed)),
+        *(
+            Problem("django_mcp.E027", _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}, hint)
+            for text, hint in writing_problems(exposed)
+        ),
     ]
 
 
@@ -62,36 +72,59 @@ def _unread(exposed: Exposed) -> Iterator[Problem]:
     """What keeps a declaration from being compiled, or nobody would read."""
     resource = exposed.resource
     if isinstance(resource.fields, str) or not resource.fields:
-        text = f"{resource!r} does not say what is shown."
+        text = _("%(resource)r does not say what is shown.") % {"resource": resource}
         if resource.fields:
-            text = f"{resource!r} does not say what is shown: fields is {resource.fields!r}, a string."
-        hint = "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+            text = _("%(resource)r does not say what is shown: fields is %(fields)r, a string.") % {
+                "resource": resource,
+                "fields": resource.fields,
+            }
+        hint = _(
+            "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+        )
         yield Problem("django_mcp.E022", text, hint)
     for name in _LISTS:
         if isinstance(value := getattr(resource, name), str):
-            text = f"{resource!r}: {name} is {value!r}, a string, which is read letter by letter."
-            yield Problem("django_mcp.E022", text, f"Write a list: {name} = [{value!r}].")
+            text = _("%(resource)r: %(name)s is %(value)r, a string, which is read letter by letter.") % {
+                "resource": resource,
+                "name": name,
+                "value": value,
+            }
+            yield Problem(
+                "django_mcp.E022", text, _("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value}
+            )
     if resource.lookup_field not in {"pk", *(each.name for each in exposed.options.concrete_fields)}:
-        text = f"{resource!r}: lookup_field {resource.lookup_field!r} is no column of the model, so it is not unique."
-        yield Problem("django_mcp.E025", text, "Name a unique field, or leave it out for the primary key.")
+        text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
+            "resource": resource,
+            "name": resource.lookup_field,
+        }
+        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
     for name, meant in misspelt(resource):
-        text = f"{resource!r}: there is no attribute {name!r}. Did you mean {meant!r}?"
+        text = _("%(resource)r: there is no attribute %(name)r. Did you mean %(meant)r?") % {
+            "resource": resource,
+            "name": name,
+            "meant": meant,
+        }
         yield Problem(
-            "django_mcp.E022", text, "Correct it, or call it something else; other names of your own are fine."
+            "django_mcp.E022", text, _("Correct it, or call it something else; other names of your own are fine.")
         )
     # Those that come from an admin are there in case that something is added up.
     own = next(each for each in type(resource).__mro__ if "dimensions" in vars(each))
     if resource.dimensions and resource.aggregates is None and "admin" not in vars(own):
-        text = f"{resource!r}: dimensions without aggregates: nothing would be counted or added up."
-        yield Problem("django_mcp.E022", text, "Write aggregates = {} for counts alone.")
+        text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
+            "resource": resource
+        }
+        yield Problem("django_mcp.E022", text, _("Write aggregates = {} for counts alone."))
 
 
 def _shape(exposed: Exposed) -> Iterator[Problem]:
     resource = exposed.resource
     lookup = exposed.lookup
     if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
-        text = f"{resource!r}: lookup_field {exposed.lookup_name!r} is not unique, so it does not address one row."
-        yield Problem("django_mcp.E025", text, "Name a unique field, or leave it out for the primary key.")
+        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not address one row.") % {
+            "resource": resource,
+            "name": exposed.lookup_name,
+        }
+        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
     names = {column.name for column in exposed.columns}
     # A method may show less than the column that is called like it.
     own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}
@@ -100,21 +133,40 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
         name = getattr(resource, attribute)
         field = own.get(name)
         if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
-            what = "date or moment" if kind is models.DateField else "plain value"
-            text = f"{resource!r}: {attribute} {name!r} is no column of the model that is in fields and is a {what}."
-            yield Problem("django_mcp.E022", text, "Name a column of the model that is shown anyway.")
+            what = _("date or moment") if kind is models.DateField else _("plain value")
+            text = _(
+                "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
+            ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
+            yield Problem("django_mcp.E022", text, _("Name a column of the model that is shown anyway."))
     for each in exposed.filters:
         if each.argument in RESERVED:
-            text = f"{resource!r}: a filter cannot be called {each.argument!r}, as is another argument."
-            yield Problem("django_mcp.E022", text, f"Give it a lookup, like '{each.argument}__in'.")
+            text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
+                "resource": resource,
+                "argument": each.argument,
+            }
+            yield Problem(
+                "django_mcp.E022", text, _("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument}
+            )
     if "uri" in names:
-        yield Problem("django_mcp.E022", f"{resource!r}: 'uri' is the row's own.", "Show the field by a method.")
+        yield Problem(
+            "django_mcp.E022",
+            _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
+            _("Show the field by a method."),
+        )
     for attribute, known in (("tools", READ_TOOLS), ("verbs", VERBS)):
         value = getattr(resource, attribute)
         is_shared = attribute == "tools" and value == "shared"
         if not is_shared and (isinstance(value, str) or set(value) - set(known)):
-            text = f"{resource!r}: {attribute} is {value!r}."
-            yield Problem("django_mcp.E022", text, f"Write a list of some of {', '.join(map(repr, known))}.")
+            text = _("%(resource)r: %(attribute)s is %(value)r.") % {
+                "resource": resource,
+                "attribute": attribute,
+                "value": value,
+            }
+            yield Problem(
+                "django_mcp.E022",
+                text,
+                _("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+            )
 
 
 def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
@@ -137,12 +189,18 @@ def _secrets(exposed: Exposed) -> Iterator[Problem]:
     shown = [("fields", column.name) for column in exposed.columns]
     written = [("write_fields", name) for name in resource.write_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
-    paths = [(attribute, source) for attribute, source, _ in _compared(exposed)]
+    paths = [(attribute, source) for attribute, source, _path in _compared(exposed)]
     lookup = [("lookup_field", exposed.lookup_name)]
     for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
         if source not in resource.secret_fields and any(map(_SECRET.search, source.split(LOOKUP_SEP))):
-            text = f"{resource!r}: {source!r} in {attribute} looks like a secret."
-            hint = f"Take it out. If it is none, name it a second time: secret_fields = [{source!r}]."
+            text = _("%(resource)r: %(source)r in %(attribute)s looks like a secret.") % {
+                "resource": resource,
+                "source": source,
+                "attribute": attribute,
+            }
+            hint = _("Take it out. If it is none, name it a second time: secret_fields = [%(source)r].") % {
+                "source": source
+            }
             yield Problem("django_mcp.E023", text, hint)
 
 
@@ -151,10 +209,12 @@ def _undeclared(exposed: Exposed) -> Iterator[Problem]:
     # A method may show less than the column that is called like it.
     shown = {column.name for column in exposed.columns if column.path is not None}
     shown |= {"pk", exposed.lookup_name, exposed.options.pk.name}
-    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _ in _compared(exposed)):
+    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(exposed)):
         if source not in shown and source not in resource.findable:
-            text = f"{resource!r}: {source!r} in {attribute} is not in fields: who compares can find out what it holds."
-            hint = f"Put it into fields, or say that this is meant: findable = [{source!r}]."
+            text = _(
+                "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
+            ) % {"resource": resource, "source": source, "attribute": attribute}
+            hint = _("Put it into fields, or say that this is meant: findable = [%(source)r].") % {"source": source}
             yield Problem("django_mcp.E024", text, hint)
 
 
@@ -162,13 +222,20 @@ def _per_row(exposed: Exposed) -> Iterator[Problem]:
     """What cannot be, where each row has to be asked about."""
     resource = exposed.resource
     if resource.object_permissions and resource.aggregates is not None:
-        text = f"{resource!r}: aggregates would count rows that object_permissions hide."
-        yield Problem("django_mcp.E026", text, "Take aggregates out, or have get_queryset give the caller's rows only.")
+        text = _("%(resource)r: aggregates would count rows that object_permissions hide.") % {"resource": resource}
+        yield Problem(
+            "django_mcp.E026", text, _("Take aggregates out, or have get_queryset give the caller's rows only.")
+        )
     for attribute, source, path in _compared(exposed):
-        for _, relation in path.prefixes:
+        for _prefix, relation in path.prefixes:
             target = exposed.on_server(relation.related_model)
             if target is not None and target.resource.object_permissions:
-                text = f"{resource!r}: {source!r} in {attribute} would tell of rows that {target.resource!r} hides."
-                hint = "Take it out, or have get_queryset of that model give the caller's rows only."
+                text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
+                    "resource": resource,
+                    "source": source,
+                    "attribute": attribute,
+                    "target": target.resource,
+                }
+                hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
                 yield Problem("django_mcp.E026", text, hint)
                 break

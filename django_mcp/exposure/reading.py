@@ -8,6 +8,7 @@ from typing import Any
 from django.db import models
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields import related_descriptors
+from django.utils.translation import gettext_lazy as _
 from pydantic import PydanticUserError
 
 from django_mcp.exposure.aggregates import FUNCTIONS, PARTS, Dimension, Measure
@@ -49,8 +50,7 @@ def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> It
         if name in known:
             yield name
         elif name != lookup:
-            msg = f"list_fields: {name!r} is not in fields"
-            raise PathError(msg)
+            raise PathError(_("list_fields: %(name)r is not in fields"), name=name)
 
 
 def _contents(exposed: Exposed) -> dict[str, Content]:
@@ -65,8 +65,7 @@ def _contents(exposed: Exposed) -> dict[str, Content]:
         elif isinstance(field, models.TextField):
             found[str(name)] = Content(field, written.get(str(name), "text/plain"))
     if unknown := [name for name in written if name not in found]:
-        msg = f"content_fields: {unknown[0]!r} is no text, file or binary field among fields"
-        raise PathError(msg)
+        raise PathError(_("content_fields: %(name)r is no text, file or binary field among fields"), name=unknown[0])
     return found
 
 
@@ -91,11 +90,14 @@ def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
     relation = path.hops[0] if path.is_many and path.hops else path.field
     target = exposed.on_server(relation.related_model) if relation.is_relation else None
     if path.is_many and path.field.is_relation and target is None:
-        msg = (
-            f"{declared!r} is a set of {path.field.related_model._meta.label}, which is not registered at this "  # noqa: SLF001
-            f"endpoint: register it, or name a path into it, like '{declared}__name'"
+        raise PathError(
+            _(
+                "%(declared)r is a set of %(model)s, which is not registered at this endpoint: register "
+                "it, or name a path into it, like '%(declared)s__name'"
+            ),
+            declared=declared,
+            model=path.field.related_model._meta.label,  # noqa: SLF001
         )
-        raise PathError(msg)
     return column_of(declared, path, target)
 
 
@@ -120,11 +122,14 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
 
 def _require_showable(path: Path) -> None:
     if path.hops and isinstance(path.field, models.FileField | models.BinaryField):
-        msg = f"{path.source!r}: a file is shown of its own row only; show the relation that leads there"
-        raise PathError(msg)
+        raise PathError(
+            _("%(source)r: a file is shown of its own row only; show the relation that leads there"), source=path.source
+        )
     if path.is_many and path.hops and path.field.is_relation:
-        msg = f"{path.source!r} ends with a relation behind a set of rows: name a value, like '{path.source}__pk'"
-        raise PathError(msg)
+        raise PathError(
+            _("%(source)r ends with a relation behind a set of rows: name a value, like '%(source)s__pk'"),
+            source=path.source,
+        )
 
 
 def _attribute(name: str, attribute: Any) -> Column:
@@ -144,19 +149,23 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
         returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
         return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
     except (NameError, TypeError, PydanticUserError) as error:
-        msg = f"the return annotation of {name!r} cannot be shown: {error}"
-        raise PathError(msg) from None
+        raise PathError(
+            _("the return annotation of %(name)r cannot be shown: %(error)s"), name=name, error=str(error)
+        ) from None
 
 
 def _search_field(exposed: Exposed, declared: str) -> SearchField:
     lookup = LOOKUPS.get(declared[:1], "icontains")
     path = read_path(exposed.model, declared[1:] if declared[:1] in LOOKUPS else declared)
     if path.field.is_relation:
-        msg = f"search_fields: {declared!r} is a relation; name a text behind it, like '{declared}__name'"
-        raise PathError(msg)
+        raise PathError(
+            _("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
+            declared=declared,
+        )
     if isinstance(path.field, models.FileField | models.BinaryField):
-        msg = f"search_fields: {declared!r} is a file, and where it is stored is not shown"
-        raise PathError(msg)
+        raise PathError(
+            _("search_fields: %(declared)r is a file, and where it is stored is not shown"), declared=declared
+        )
     # A GeneratedField says what it gives.
     is_vector = type(getattr(path.field, "output_field", path.field)).__name__ == "SearchVectorField"
     return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
@@ -178,8 +187,7 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
 def _key(exposed: Exposed, declared: str) -> Key:
     path = read_path(exposed.model, declared.removeprefix("-"))
     if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
-        msg = f"{declared!r} cannot be sorted by: it is a set of rows, JSON or bytes"
-        raise PathError(msg)
+        raise PathError(_("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared)
     return Key(path, declared.startswith("-"))
 
 
@@ -188,8 +196,12 @@ def _measures(exposed: Exposed) -> Iterator[tuple[str, Measure]]:
         path = read_path(exposed.model, source)
         for name in names:
             if name not in FUNCTIONS:
-                msg = f"aggregates: {source!r} has {name!r}; there are {', '.join(FUNCTIONS)}, and count by itself"
-                raise PathError(msg)
+                raise PathError(
+                    _("aggregates: %(source)r has %(name)r; there are %(functions)s, and count by itself"),
+                    source=source,
+                    name=name,
+                    functions=", ".join(FUNCTIONS),
+                )
             _require_adding_up(path, name)
             yield f"{name}_{source}", Measure(name, path)
 
@@ -201,19 +213,24 @@ def _require_adding_up(path: Path, function: str) -> None:
     field = path.field
     is_none = field.is_relation or isinstance(field, models.FileField | models.BinaryField | models.JSONField)
     if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
-        msg = f"aggregates: {path.source!r} is a {type(field).__name__}, of which there is no {function}"
-        raise PathError(msg)
+        raise PathError(
+            _("aggregates: %(source)r is a %(kind)s, of which there is no %(function)s"),
+            source=path.source,
+            kind=type(field).__name__,
+            function=function,
+        )
 
 
 def _dimension(exposed: Exposed, declared: str) -> Dimension:
-    source, _, part = declared.rpartition(LOOKUP_SEP)
+    source, _sep, part = declared.rpartition(LOOKUP_SEP)
     if not source or part not in PARTS:
         source, part = declared, ""
     path = read_path(exposed.model, source)
     if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
-        msg = f"dimensions: rows cannot be grouped by {declared!r}: it is a set of rows, JSON or bytes"
-        raise PathError(msg)
+        raise PathError(
+            _("dimensions: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
+            declared=declared,
+        )
     if part and not isinstance(path.field, models.DateField):
-        msg = f"dimensions: {source!r} is no date, so it has no {part!r}"
-        raise PathError(msg)
+        raise PathError(_("dimensions: %(source)r is no date, so it has no %(part)r"), source=source, part=part)
     return Dimension(path, part or None)

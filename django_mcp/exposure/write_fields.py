@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
+from django.utils.translation import gettext as _
 
 from django_mcp.core.generated import CONTEXT, list_of
 from django_mcp.exposure.write_types import MOST_VALUES, form_type, write_type
@@ -103,8 +104,11 @@ def _of_model(exposed: "Exposed", name: str) -> WriteField:
     own = own_fields(exposed)
     if name not in own:
         names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
-        text = f"write_fields: {exposed.options.label} has no field {name!r} of its own"
-        raise UnwritableError(text, f"Name some of {names}.")
+        text = _("write_fields: %(model)s has no field %(name)r of its own") % {
+            "model": exposed.options.label,
+            "name": name,
+        }
+        raise UnwritableError(text, _("Name some of %(names)s.") % {"names": names})
     field = own[name]
     _require_writable("write_fields", field)
     is_required = not (field.blank or has_default(field))
@@ -112,9 +116,15 @@ def _of_model(exposed: "Exposed", name: str) -> WriteField:
         return WriteField(name, _nullable(write_type(field), field), is_required, _words(field), field)
     target = exposed.on_server(field.related_model)
     if target is None:
-        text = f"write_fields: {name!r} leads to {field.related_model._meta.label}, which is not registered here"  # noqa: SLF001
-        hint = "Register that model at the same endpoint, so that it is known which rows there are for whom; or write "
-        raise UnwritableError(text, f"{hint}through a form.")
+        text = _("write_fields: %(name)r leads to %(model)s, which is not registered here") % {
+            "name": name,
+            "model": field.related_model._meta.label,  # noqa: SLF001
+        }
+        hint = _(
+            "Register that model at the same endpoint, so that it is known which rows there are for whom; or write "
+            "through a form."
+        )
+        raise UnwritableError(text, hint)
     return _relation(field, target, is_required=is_required)
 
 
@@ -125,19 +135,23 @@ def has_default(field: Any) -> bool:
 
 def _require_writable(attribute: str, field: Any) -> None:
     if (why := _why_not(field)) is not None:
-        text = f"{attribute}: {field.name!r} {why}, so it cannot be written"
-        raise UnwritableError(text, "Take it out; what callers do not give may be set in save_model.")
+        text = _("%(attribute)s: %(field)r %(why)s, so it cannot be written") % {
+            "attribute": attribute,
+            "field": field.name,
+            "why": why,
+        }
+        raise UnwritableError(text, _("Take it out; what callers do not give may be set in save_model."))
 
 
 def _why_not(field: Any) -> str | None:
     if field.primary_key:
-        return "is the primary key, which says which row it is"
+        return _("is the primary key, which says which row it is")
     if isinstance(field, models.FileField | models.BinaryField):
-        return "holds a file or bytes"
+        return _("holds a file or bytes")
     if not field.editable:
-        return "is not editable"
+        return _("is not editable")
     if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does
-        return "is a set whose links are a model of their own"
+        return _("is a set whose links are a model of their own")
     return None
 
 
@@ -146,8 +160,11 @@ def _relation(field: Any, target: "Exposed", *, is_required: bool) -> WriteField
     try:
         one = write_type(target.lookup)
     except FieldDoesNotExist:
-        text = f"{field.name!r} leads to {target.options.label}, whose lookup_field is none"
-        raise UnwritableError(text, f"Correct lookup_field of {target.resource!r}.") from None
+        text = _("%(field)r leads to %(model)s, whose lookup_field is none") % {
+            "field": field.name,
+            "model": target.options.label,
+        }
+        raise UnwritableError(text, _("Correct lookup_field of %(target)r.") % {"target": target.resource}) from None
     how = f"by {'primary key' if target.lookup_name == 'pk' else target.lookup_name}"
     if field.many_to_many:
         # Those the caller cannot see stay: for the caller they do not exist.
@@ -186,15 +203,21 @@ def _of_form(exposed: "Exposed", name: str) -> WriteField:
         return WriteField(name, _nullable(write_type(field), field), is_required, _words(field), field)
     annotation = form_type(asked)
     if annotation is None:
-        text = f"form: {name!r} is a {type(asked).__name__}, for which JSON has no value"
-        raise UnwritableError(text, "Use a form of its own for this endpoint, without it.")
+        text = _("form: %(name)r is a %(kind)s, for which JSON has no value") % {
+            "name": name,
+            "kind": type(asked).__name__,
+        }
+        raise UnwritableError(text, _("Use a form of its own for this endpoint, without it."))
     return WriteField(name, annotation if field is None else _nullable(annotation, field), is_required, words, field)
 
 
 def _relation_of_form(exposed: "Exposed", asked: Any, field: Any, *, is_required: bool) -> WriteField:
     if not isinstance(asked, forms.ModelChoiceField):
-        text = f"form: {field.name!r} is a relation, and {type(asked).__name__} chooses no row"
-        raise UnwritableError(text, "Let the form have a ModelChoiceField there, or no field.")
+        text = _("form: %(field)r is a relation, and %(kind)s chooses no row") % {
+            "field": field.name,
+            "kind": type(asked).__name__,
+        }
+        raise UnwritableError(text, _("Let the form have a ModelChoiceField there, or no field."))
     target = exposed.on_server(field.related_model)
     if target is not None:
         return _relation(field, target, is_required=is_required)
@@ -222,4 +245,4 @@ def field_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
 def _clashes(exposed: "Exposed", found: Iterable[WriteField]) -> Iterator[tuple[str, str]]:
     names = [CONTEXT, exposed.lookup_name, *(each.argument(exposed, change=True) for each in found)]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"two arguments would be called {name!r}", "Take one of the fields out."
+        yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")

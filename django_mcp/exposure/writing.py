@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.forms import BaseModelForm
+from django.utils.translation import gettext as _
 
 from django_mcp.core.context import Context
 from django_mcp.core.generated import function, shaped
@@ -106,20 +107,22 @@ def writing_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
 
 def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     if not resource.write_fields:
-        verbs = " and ".join(repr(verb) for verb in resource.verbs if verb != "delete")
-        return f"verbs has {verbs}, and there is nothing to write", "Name the fields: write_fields = [...], or a form."
+        verbs = _(" and ").join(repr(verb) for verb in resource.verbs if verb != "delete")
+        text = _("verbs has %(verbs)s, and there is nothing to write") % {"verbs": verbs}
+        return text, _("Name the fields: write_fields = [...], or a form.")
     return None
 
 
 def _wrong_form(exposed: "Exposed") -> tuple[str, str] | None:
     resource, form = exposed.resource, exposed.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
-        return f"form is {form!r}", "Give a subclass of ModelForm that has a Meta with a model."
+        return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
     if not issubclass(exposed.model, form._meta.model):  # noqa: SLF001 - of ModelForm
-        return f"form is of {form._meta.model._meta.label}", f"Give one of {exposed.options.label}."  # noqa: SLF001
+        text = _("form is of %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
+        return text, _("Give one of %(model)s.") % {"model": exposed.options.label}
     if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
-        hint = "Name them in its Meta.fields, so that new columns cannot be written by themselves."
-        return f"form {form.__name__} does not say which fields it has", hint
+        hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
+        return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint
     if resource.write_fields:
-        return "both write_fields and form are declared", "Keep one of them."
+        return _("both write_fields and form are declared"), _("Keep one of them.")
     return None

@@ -5,6 +5,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_noop
+
+NO_RATE = gettext_noop("%(rate)r is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute.")
+"""A message for ``gettext``: what is raised is in English, for it may be before there are translations."""
 
 _RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -37,8 +41,7 @@ def parse_rate(text: str | None, label: str | None = None) -> Rate | None:
     found = _parsed(text) if isinstance(text, str) else None
     if found is None:
         of = "" if label is None else f"{label}: rate_limit "
-        msg = f"{of}{text!r} is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute."
-        raise ImproperlyConfigured(msg)
+        raise ImproperlyConfigured(of + NO_RATE % {"rate": text})
     return found
 
 

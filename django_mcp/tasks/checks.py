@@ -7,6 +7,7 @@ import django
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core.checking import add
@@ -16,7 +17,7 @@ from django_mcp.tasks.starting import DEFAULT, PROCESS, has_default
 
 
 @add
-def check_backend(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_backend(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """A backend that there is not, or whose workers would not be used."""
     try:
         return list(_problems(settings.TASK_BACKEND))
@@ -28,8 +29,8 @@ def _problems(alias: str | None) -> Iterator[CheckMessage]:
     if alias == PROCESS or (alias is None and not _is_default_used()):
         return
     if alias is not None and alias not in _aliases():
-        hint = 'Write an alias of TASKS, "process" for the serving process, or leave it out.'
-        yield _error(f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.', hint)
+        hint = _('Write an alias of TASKS, "process" for the serving process, or leave it out.')
+        yield _error(_('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, which is no alias in TASKS.') % {"alias": alias}, hint)
     elif engines.framework() is None:
         yield from _without_framework(alias)
     else:
@@ -47,13 +48,15 @@ def _is_default_used() -> bool:
 
 
 def _without_framework(alias: str | None) -> Iterator[CheckMessage]:
-    text = f'Django {django.get_version()} has no Tasks framework, and "django_tasks" is not in INSTALLED_APPS'
-    hint = 'Install django-tasks, and add "django_tasks" to INSTALLED_APPS.'
+    text = _('Django %(version)s has no Tasks framework, and "django_tasks" is not in INSTALLED_APPS') % {
+        "version": django.get_version()
+    }
+    hint = _('Install django-tasks, and add "django_tasks" to INSTALLED_APPS.')
     if alias is not None:
-        yield _error(f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, but {text}.', hint)
+        yield _error(_('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, but %(text)s.') % {"alias": alias, "text": text}, hint)
     else:
         yield Warning(
-            f"{text}: what TASKS says is not used, and tasks of tools run in the serving process.",
+            _("%(text)s: what TASKS says is not used, and tasks of tools run in the serving process.") % {"text": text},
             hint=hint,
             id="django_mcp.W015",
         )
@@ -63,11 +66,16 @@ def _of_backend(alias: str) -> Iterator[CheckMessage]:
     try:
         queues = engines.backend(alias).queues
     except Exception as error:  # noqa: BLE001 - whatever a backend raises
-        yield _error(f"TASKS[{alias!r}] cannot be used: {error}", "Correct it.")
+        yield _error(
+            _("TASKS[%(alias)r] cannot be used: %(error)s") % {"alias": alias, "error": error}, _("Correct it.")
+        )
         return
     if queues and settings.TASK_QUEUE not in queues:
-        text = f'DJANGO_MCP["TASK_QUEUE"] is {settings.TASK_QUEUE!r}, which is no queue of TASKS[{alias!r}].'
-        yield _error(text, f"Write one of: {', '.join(sorted(queues))}.")
+        text = _('DJANGO_MCP["TASK_QUEUE"] is %(queue)r, which is no queue of TASKS[%(alias)r].') % {
+            "queue": settings.TASK_QUEUE,
+            "alias": alias,
+        }
+        yield _error(text, _("Write one of: %(queues)s.") % {"queues": ", ".join(sorted(queues))})
 
 
 def _error(text: str, hint: str) -> Error:

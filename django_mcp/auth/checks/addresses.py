@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.auth.checks.base import check, external_issuers, is_loopback, takes_oauth
@@ -23,22 +24,27 @@ def check_base_url() -> Iterator[CheckMessage]:
         return
     if not url:
         yield Error(
-            f"DJANGO_MCP['BASE_URL'] is missing, and {needing!r} takes tokens." if needing else "BASE_URL is empty.",
-            hint="Write the site's public address: 'BASE_URL': 'https://travel.example.com'.",
+            _("DJANGO_MCP['BASE_URL'] is missing, and %(needing)r takes tokens.") % {"needing": needing}
+            if needing
+            else _("BASE_URL is empty."),
+            hint=_("Write the site's public address: 'BASE_URL': 'https://travel.example.com'."),
             id="django_mcp.E010",
         )
     elif not is_origin(url):
         yield Error(
-            f"DJANGO_MCP['BASE_URL'] is {url!r}, which is no origin.",
-            hint="Write scheme, host and, where it is not the usual one, port, in lower case, and nothing after it, "
-            "not even a slash: 'https://travel.example.com'.",
+            _("DJANGO_MCP['BASE_URL'] is %(url)r, which is no origin.") % {"url": url},
+            hint=_(
+                "Write scheme, host and, where it is not the usual one, port, in lower case, and nothing "
+                "after it, not even a slash: 'https://travel.example.com'."
+            ),
             id="django_mcp.E010",
         )
     elif url.startswith("http:") and not is_loopback(urlsplit(url).hostname):
         kind, number = (Warning, "django_mcp.W002") if django_settings.DEBUG else (Error, "django_mcp.E011")
         yield kind(
-            f"DJANGO_MCP['BASE_URL'] is {url!r}: tokens and codes would travel without encryption.",
-            hint=f"Write 'https:{url[5:]}' and serve the site over https; http is for this machine alone.",
+            _("DJANGO_MCP['BASE_URL'] is %(url)r: tokens and codes would travel without encryption.") % {"url": url},
+            hint=_("Write 'https:%(rest)s' and serve the site over https; http is for this machine alone.")
+            % {"rest": url[5:]},
             id=number,
         )
 
@@ -58,9 +64,12 @@ def check_issuers() -> Iterator[CheckMessage]:
         for issuer in external_issuers(server):
             if not isinstance(issuer, str) or not is_safe_address(issuer):
                 yield Error(
-                    f"{server!r} takes tokens of {issuer!r}, which is no https URL.",
-                    hint="Write the issuer as it calls itself, like 'https://login.example.com/realms/staff'; over "
-                    "http anybody on the way can replace its keys.",
+                    _("%(server)r takes tokens of %(issuer)r, which is no https URL.")
+                    % {"server": server, "issuer": issuer},
+                    hint=_(
+                        "Write the issuer as it calls itself, like 'https://login.example.com/realms/staff'; over"
+                        " http anybody on the way can replace its keys."
+                    ),
                     obj=server,
                     id="django_mcp.E012",
                 )
@@ -73,9 +82,9 @@ def check_address_header() -> Iterator[CheckMessage]:
     if name is not None and not re.fullmatch(r"[A-Za-z0-9-]+", name):
         meant = name.removeprefix("HTTP_").replace("_", "-").title()
         yield Error(
-            f"DJANGO_MCP['CLIENT_ADDRESS_HEADER'] is {name!r}, which is no header's name.",
-            hint=f"Write it as the proxy sends it: {meant!r}."
+            _("DJANGO_MCP['CLIENT_ADDRESS_HEADER'] is %(name)r, which is no header's name.") % {"name": name},
+            hint=_("Write it as the proxy sends it: %(meant)r.") % {"meant": meant}
             if re.fullmatch(r"[A-Za-z0-9-]+", meant)
-            else "Write letters, digits and hyphens: 'X-Real-IP'.",
+            else _("Write letters, digits and hyphens: 'X-Real-IP'."),
             id="django_mcp.E009",
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from django.core.checks import CheckMessage, Error
+from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import Authenticator, authenticators
 from django_mcp.auth.checks.base import check, made
@@ -20,16 +21,16 @@ def check_authenticators() -> Iterator[CheckMessage]:
             wrong = [each for each in authenticators(server) if not isinstance(each, Authenticator)]
         except Exception as error:  # noqa: BLE001 - whatever a site's own class raises
             yield Error(
-                f"An authenticator of {server!r} cannot be made: {error}",
-                hint="Write objects, classes or dotted paths of django_mcp.Authenticator, like 'django_mcp.OAuth'.",
+                _("An authenticator of %(server)r cannot be made: %(error)s") % {"server": server, "error": error},
+                hint=_("Write objects, classes or dotted paths of django_mcp.Authenticator, like 'django_mcp.OAuth'."),
                 obj=server,
                 id="django_mcp.E006",
             )
             continue
         for each in wrong:
             yield Error(
-                f"{each!r} among the authenticators of {server!r} is none.",
-                hint="Make its class a subclass of django_mcp.Authenticator.",
+                _("%(each)r among the authenticators of %(server)r is none.") % {"each": each, "server": server},
+                hint=_("Make its class a subclass of django_mcp.Authenticator."),
                 obj=server,
                 id="django_mcp.E006",
             )
@@ -44,9 +45,9 @@ def check_order() -> Iterator[CheckMessage]:
             behind = [other for other in given[:place] if _answers_for(other, each)]
             if behind:
                 yield Error(
-                    f"{type(each).__name__} of {server!r} is never asked: {type(behind[0]).__name__} stands before it "
-                    "and answers first.",
-                    hint=f"Put {type(behind[0]).__name__} behind it: they are asked in order.",
+                    _("%(behind)s of %(server)r is never asked: %(first)s stands before it and answers first.")
+                    % {"behind": type(each).__name__, "server": server, "first": type(behind[0]).__name__},
+                    hint=_("Put %(first)s behind it: they are asked in order.") % {"first": type(behind[0]).__name__},
                     obj=server,
                     id="django_mcp.E021",
                 )

@@ -10,6 +10,7 @@ from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.checks import CheckMessage, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.auth.checks.base import check, made, uses_oauth
@@ -22,9 +23,11 @@ def check_keys_in_urls() -> Iterator[CheckMessage]:
     """API keys in addresses."""
     if conf.settings.API_KEYS_IN_URL:
         yield Warning(
-            "DJANGO_MCP['API_KEYS_IN_URL'] is on: proxies, browsers and logs keep addresses, and the keys in them.",
-            hint="Remove it unless a client can be given nothing but a URL; give such keys few scopes and a short "
-            "life, and keep the query out of the proxy's log.",
+            _("DJANGO_MCP['API_KEYS_IN_URL'] is on: proxies, browsers and logs keep addresses, and the keys in them."),
+            hint=_(
+                "Remove it unless a client can be given nothing but a URL; give such keys few scopes and "
+                "a short life, and keep the query out of the proxy's log."
+            ),
             id="django_mcp.W003",
         )
 
@@ -38,9 +41,12 @@ def check_models_nobody_may_view() -> Iterator[CheckMessage]:
         for exposed in server.exposed.values():
             if exposed.is_sound and not _is_for_anybody(exposed.resource):
                 yield Warning(
-                    f"{exposed.resource!r} exists for nobody: {server!r} lets everybody in without knowing who they "
-                    "are, and it takes a permission to view the model.",
-                    hint="Write view_permission = None if everybody may see its rows; else let users sign in there.",
+                    _(
+                        "%(resource)r exists for nobody: %(server)r lets everybody in without knowing who they "
+                        "are, and it takes a permission to view the model."
+                    )
+                    % {"resource": exposed.resource, "server": server},
+                    hint=_("Write view_permission = None if everybody may see its rows; else let users sign in there."),
                     obj=server,
                     id="django_mcp.W013",
                 )
@@ -61,10 +67,12 @@ def check_public() -> Iterator[CheckMessage]:
             tools = server.tools.values()
             writing = [each for each in tools if not each.definition.get("annotations", {}).get("readOnlyHint")]
             yield Warning(
-                f"{server!r} lets everybody in and offers {len(tools)} tools, {len(writing)} of which are not "
-                "read_only.",
-                hint="Give it authentication=['django_mcp.OAuth'] unless all of it is for everybody; then say so "
-                "with SILENCED_SYSTEM_CHECKS.",
+                _("%(server)r lets everybody in and offers %(tools)s tools, %(writing)s of which are not read_only.")
+                % {"server": server, "tools": len(tools), "writing": len(writing)},
+                hint=_(
+                    "Give it authentication=['django_mcp.OAuth'] unless all of it is for everybody; then say "
+                    "so with SILENCED_SYSTEM_CHECKS."
+                ),
                 obj=server,
                 id="django_mcp.W004",
             )
@@ -75,8 +83,8 @@ def check_hosts() -> Iterator[CheckMessage]:
     """A site that answers to every name."""
     if "*" in django_settings.ALLOWED_HOSTS:
         yield Warning(
-            "ALLOWED_HOSTS has '*': a page under any name that is pointed at this server can send it requests.",
-            hint="Write the site's own names: ALLOWED_HOSTS = ['travel.example.com'].",
+            _("ALLOWED_HOSTS has '*': a page under any name that is pointed at this server can send it requests."),
+            hint=_("Write the site's own names: ALLOWED_HOSTS = ['travel.example.com']."),
             id="django_mcp.W005",
         )
 
@@ -90,10 +98,11 @@ def check_cache() -> Iterator[CheckMessage]:
     except Exception:  # noqa: BLE001 - Django's own checks and the first use say what is wrong with it
         return
     if limited and isinstance(cache, LocMemCache | DummyCache):
-        counts = "by each process for itself" if isinstance(cache, LocMemCache) else "by nobody"
+        counts = _("by each process for itself") if isinstance(cache, LocMemCache) else _("by nobody")
         yield Warning(
-            f"The default cache is {type(cache).__name__}, so limits are counted {counts}: {', '.join(limited)}.",
-            hint="Share one: CACHES = {'default': {'BACKEND': 'django.core.cache.backends.redis.RedisCache', …}}.",
+            _("The default cache is %(cache)s, so limits are counted %(counts)s: %(limited)s.")
+            % {"cache": type(cache).__name__, "counts": counts, "limited": ", ".join(limited)},
+            hint=_("Share one: CACHES = {'default': {'BACKEND': 'django.core.cache.backends.redis.RedisCache', …}}."),
             id="django_mcp.W006",
         )
 
@@ -101,11 +110,11 @@ def check_cache() -> Iterator[CheckMessage]:
 def limits() -> Iterator[str]:
     """What is counted in the cache, in words."""
     if uses_oauth():
-        yield "registration of OAuth clients"
+        yield _("registration of OAuth clients")
     for server in servers():
         try:
             rated = server.rate or any(tool.rate for tool in server.tools.values())
         except ImproperlyConfigured:  # reported as the setting's own fault
             continue
         if rated:
-            yield f"calls of {server!r}"
+            yield _("calls of %(server)r") % {"server": server}

@@ -17,6 +17,8 @@ from django.urls import (
     resolve,
     reverse,
 )
+from django.utils.translation import gettext as _
+from django.utils.translation import override
 from rest_framework.versioning import NamespaceVersioning
 
 from django_mcp.adapters import paths
@@ -53,7 +55,8 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
     lacking = frozenset(min(longer, key=len, default=()))
     fitting = [each for each in known if each.variables.keys() == values.keys()]
     if not fitting and not lacking:
-        raise ImproperlyConfigured(missing(operation, known))
+        with override(None):  # logs are in English
+            raise ImproperlyConfigured(missing(operation, known))
     for each in fitting:
         try:
             path = reverse(each.lookup, kwargs=dict(values))
@@ -68,10 +71,18 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
 
 def missing(operation: Operation, known: Sequence[Address]) -> str:
     """For the site's owner: that no URL leads to an operation."""
-    urls = [f"with {', '.join(sorted(each.variables)) or 'no variables'}" for each in known]
-    where = f"{operation.method} of {operation.view.__module__}.{operation.view.__qualname__}"
-    has = f"its URLs are {'; '.join(urls)}" if urls else "the URLconf has none (in a namespace a URL needs a name)"
-    return f"No URL leads to {where} with the variables that its tool knows: {has}."
+    urls = [
+        _("with %(variables)s") % {"variables": ", ".join(sorted(each.variables)) or _("no variables")}
+        for each in known
+    ]
+    has = _("the URLconf has none (in a namespace a URL needs a name)")
+    if urls:
+        has = _("its URLs are %(urls)s") % {"urls": "; ".join(urls)}
+    return _("No URL leads to %(method)s of %(view)s with the variables that its tool knows: %(has)s.") % {
+        "method": operation.method,
+        "view": f"{operation.view.__module__}.{operation.view.__qualname__}",
+        "has": has,
+    }
 
 
 def addresses(operation: Operation, version: str | None) -> list[Address]:

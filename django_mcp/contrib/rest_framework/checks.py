@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
 
 from django_mcp.adapters.making import every_server
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
@@ -13,12 +14,13 @@ from django_mcp.contrib.rest_framework.tools import APITool
 
 
 @register("django_mcp")
-def check_addresses(app_configs: Sequence[Any] | None, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
     """Tools whose calls would end nowhere."""
     return [
         Error(
-            f"The tool {tool.name!r} on {server!r} cannot reach its view. {missing(tool.endpoint.operation, known)}",
-            hint="Add the view to the URLconf, name variables with path_arguments={…}, or say mounted=False.",
+            _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
+            % {"tool": tool.name, "server": server, "missing": missing(tool.endpoint.operation, known)},
+            hint=_("Add the view to the URLconf, name variables with path_arguments={…}, or say mounted=False."),
             id="django_mcp.E028",
         )
         for server in every_server()

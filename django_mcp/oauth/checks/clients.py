@@ -8,6 +8,7 @@ from typing import Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
 
 from django_mcp.auth.checks.base import check, is_loopback, is_readable, split, uses_oauth
 from django_mcp.conf import settings
@@ -29,9 +30,12 @@ def check_redirects() -> Iterator[CheckMessage]:
     for uri in settings.EXTRA_REDIRECT_URIS:
         if problem := problem_of(uri):
             yield Error(
-                f"DJANGO_MCP['EXTRA_REDIRECT_URIS'] has {uri!r}, which {problem}.",
-                hint="Write the client's redirect URI exactly: 'cursor://anysphere.cursor-mcp/oauth/callback'. "
-                "https and loopback ones need no entry.",
+                _("DJANGO_MCP['EXTRA_REDIRECT_URIS'] has %(uri)r, which %(problem)s.")
+                % {"uri": uri, "problem": problem},
+                hint=_(
+                    "Write the client's redirect URI exactly: 'cursor://anysphere.cursor-mcp/oauth/callback'."
+                    " https and loopback ones need no entry."
+                ),
                 id="django_mcp.E018",
             )
 
@@ -40,13 +44,13 @@ def problem_of(uri: Any) -> str | None:
     """What speaks against an extra redirect URI."""
     parts = split(uri)
     if parts is None or not parts.scheme or not (parts.netloc or parts.path):
-        return "is no absolute URI"
+        return _("is no absolute URI")
     if "*" in uri or "#" in uri or "@" in parts.netloc:
-        return "has a wildcard, a fragment or user information; redirect URIs are compared as they are"
+        return _("has a wildcard, a fragment or user information; redirect URIs are compared as they are")
     if parts.scheme in NO_TARGETS:
-        return "runs in the browser instead of leading to a program"
+        return _("runs in the browser instead of leading to a program")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
-        return "would send codes without encryption"
+        return _("would send codes without encryption")
     return None
 
 
@@ -56,8 +60,8 @@ def check_ports() -> Iterator[CheckMessage]:
     for port in settings.CLIENT_DOCUMENT_PORTS:
         if type(port) is not int or not 0 < port < 2**16:
             yield Error(
-                f"DJANGO_MCP['CLIENT_DOCUMENT_PORTS'] has {port!r}, which is no port.",
-                hint="Write numbers from 1 to 65535: [443].",
+                _("DJANGO_MCP['CLIENT_DOCUMENT_PORTS'] has %(port)r, which is no port.") % {"port": port},
+                hint=_("Write numbers from 1 to 65535: [443]."),
                 id="django_mcp.E020",
             )
 
@@ -67,9 +71,13 @@ def check_grace() -> Iterator[CheckMessage]:
     """A grace so long that theft goes unnoticed."""
     if uses_oauth() and settings.REFRESH_GRACE_SECONDS > LONGEST_GRACE:
         yield Warning(
-            f"DJANGO_MCP['REFRESH_GRACE_SECONDS'] is {settings.REFRESH_GRACE_SECONDS}: for so long a stolen refresh "
-            "token can be used beside its owner's without being noticed.",
-            hint=f"Write at most {LONGEST_GRACE}; 60 is enough for clients with several processes.",
+            _(
+                "DJANGO_MCP['REFRESH_GRACE_SECONDS'] is %(seconds)s: for so long a stolen refresh token "
+                "can be used beside its owner's without being noticed."
+            )
+            % {"seconds": settings.REFRESH_GRACE_SECONDS},
+            hint=_("Write at most %(longest)s; 60 is enough for clients with several processes.")
+            % {"longest": LONGEST_GRACE},
             id="django_mcp.W012",
         )
 
@@ -78,7 +86,7 @@ def check_grace() -> Iterator[CheckMessage]:
 def check_applications(
     app_configs: Any,  # noqa: ARG001
     databases: Sequence[str] | None = None,
-    **_: Any,
+    **options: Any,  # noqa: ARG001
 ) -> list[CheckMessage]:
     """Applications somebody made by hand, with redirect URIs that clients of MCP would not be allowed.
 
@@ -89,9 +97,12 @@ def check_applications(
     try:
         found: list[CheckMessage] = [
             Warning(
-                f"OAuth application {name!r} ({client_id}) may have people sent to {uri!r}, which is neither https "
-                "nor this computer.",
-                hint="Write https, or list the URI in DJANGO_MCP['EXTRA_REDIRECT_URIS'] if it is its program's own.",
+                _(
+                    "OAuth application %(name)r (%(client_id)s) may have people sent to %(uri)r, which is "
+                    "neither https nor this computer."
+                )
+                % {"name": name, "client_id": client_id, "uri": uri},
+                hint=_("Write https, or list the URI in DJANGO_MCP['EXTRA_REDIRECT_URIS'] if it is its program's own."),
                 id="django_mcp.W011",
             )
             for name, client_id, uri in islice(_doubtful(databases), MOST_NAMED)

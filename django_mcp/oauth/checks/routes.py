@@ -7,17 +7,21 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Warning  # noqa: A004
 from django.urls import URLResolver, get_resolver, resolve
 from django.urls.exceptions import Resolver404
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from django_mcp.auth.checks.base import check, external_issuers, takes_oauth, uses_oauth
 from django_mcp.auth.identifiers import WELL_KNOWN, path_of
 from django_mcp.core.registry import servers
 
-APPLICATIONS = "lets every user who can log in create clients"
-DEVICES = "is device flow, which knows no resource and fails with current oauthlib"
-REGISTRATION = "registers clients for any grant, with a token that never expires"
-STOCK = "is the toolkit's own, without this package's rules: it neither shows where people are sent nor binds resources"
+APPLICATIONS = gettext_noop("lets every user who can log in create clients")
+DEVICES = gettext_noop("is device flow, which knows no resource and fails with current oauthlib")
+REGISTRATION = gettext_noop("registers clients for any grant, with a token that never expires")
+STOCK = gettext_noop(
+    "is the toolkit's own, without this package's rules: it neither shows where people are sent nor binds resources"
+)
 MUST_NOT = {
-    "IntrospectTokenView": "tells any confidential client of any token",
+    "IntrospectTokenView": gettext_noop("tells any confidential client of any token"),
     "ApplicationList": APPLICATIONS,
     "ApplicationRegistration": APPLICATIONS,
     "ApplicationDetail": APPLICATIONS,
@@ -29,7 +33,7 @@ MUST_NOT = {
     "DeviceGrantStatusView": DEVICES,
     "DynamicClientRegistrationView": REGISTRATION,
     "DynamicClientRegistrationManagementView": REGISTRATION,
-    "OAuthProtectedResourceMetadataView": "answers for any path, with identifiers from the Host header",
+    "OAuthProtectedResourceMetadataView": gettext_noop("answers for any path, with identifiers from the Host header"),
     "AuthorizationView": STOCK,
     "TokenView": STOCK,
 }
@@ -69,8 +73,11 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
             found.setdefault(MUST_NOT[kind.__name__], []).append(path)
     for why, paths in found.items():
         yield Warning(
-            f"A view of django-oauth-toolkit is mounted that should not be: {', '.join(paths)} {why}.",
-            hint="Take include('oauth2_provider.urls') out of the URLconf: django_mcp.urls mounts what clients need.",
+            _("A view of django-oauth-toolkit is mounted that should not be: %(paths)s %(why)s.")
+            % {"paths": ", ".join(paths), "why": _(why)},
+            hint=_(
+                "Take include('oauth2_provider.urls') out of the URLconf: django_mcp.urls mounts what clients need."
+            ),
             id="django_mcp.W009",
         )
 
@@ -84,10 +91,12 @@ def check_well_known() -> Iterator[CheckMessage]:
         return
     for path in wrong:
         yield Warning(
-            f"{path} is not served by django_mcp, and clients look for it there.",
-            hint="Put path('', include('django_mcp.urls')) into the root URLconf, outside i18n_patterns and before "
-            "patterns that match everything; where an endpoint should be below a path, write "
-            "MCPServer(path='api/mcp').",
+            _("%(path)s is not served by django_mcp, and clients look for it there.") % {"path": path},
+            hint=_(
+                "Put path('', include('django_mcp.urls')) into the root URLconf, outside i18n_patterns "
+                "and before patterns that match everything; where an endpoint should be below a path, "
+                "write MCPServer(path='api/mcp')."
+            ),
             id="django_mcp.W010",
         )
 

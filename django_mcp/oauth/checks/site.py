@@ -9,6 +9,8 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.shortcuts import resolve_url
 from django.urls import ResolverMatch, get_script_prefix, resolve
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from django_mcp.auth.checks.base import check, made, uses_oauth
 from django_mcp.auth.session import SiteSession
@@ -16,14 +18,14 @@ from django_mcp.conf import settings
 from django_mcp.core.registry import servers
 
 APPS = {
-    "oauth2_provider": "it keeps clients and tokens",
-    "django.contrib.auth": "tokens are for its users",
-    "django.contrib.sessions": "people log in",
+    "oauth2_provider": gettext_noop("it keeps clients and tokens"),
+    "django.contrib.auth": gettext_noop("tokens are for its users"),
+    "django.contrib.sessions": gettext_noop("people log in"),
 }
 MIDDLEWARE = {
-    "django.contrib.sessions.middleware.SessionMiddleware": "people log in",
-    "django.contrib.auth.middleware.AuthenticationMiddleware": "it says who agrees",
-    "django.middleware.csrf.CsrfViewMiddleware": "without it another site can agree for them",
+    "django.contrib.sessions.middleware.SessionMiddleware": gettext_noop("people log in"),
+    "django.contrib.auth.middleware.AuthenticationMiddleware": gettext_noop("it says who agrees"),
+    "django.middleware.csrf.CsrfViewMiddleware": gettext_noop("without it another site can agree for them"),
 }
 
 
@@ -35,8 +37,8 @@ def check_apps() -> Iterator[CheckMessage]:
         needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
         if needed and not apps.is_installed(name):
             yield Error(
-                f"{name!r} is not installed, and an endpoint needs it: {why}.",
-                hint=f"Add {name!r} to INSTALLED_APPS, then run manage.py migrate.",
+                _("%(name)r is not installed, and an endpoint needs it: %(why)s.") % {"name": name, "why": _(why)},
+                hint=_("Add %(name)r to INSTALLED_APPS, then run manage.py migrate.") % {"name": name},
                 id="django_mcp.E013",
             )
 
@@ -52,8 +54,9 @@ def check_middleware() -> Iterator[CheckMessage]:
         found = any(isinstance(each, type) and issubclass(each, wanted) for each in present if wanted is not None)
         if not found and name not in django_settings.MIDDLEWARE:
             yield Error(
-                f"An endpoint takes OAuth tokens, and MIDDLEWARE has no {name.rpartition('.')[2]}: {why}.",
-                hint=f"Add {name!r} to MIDDLEWARE.",
+                _("An endpoint takes OAuth tokens, and MIDDLEWARE has no %(short)s: %(why)s.")
+                % {"short": name.rpartition(".")[2], "why": _(why)},
+                hint=_("Add %(name)r to MIDDLEWARE.") % {"name": name},
                 id="django_mcp.E014",
             )
 
@@ -76,16 +79,18 @@ def check_login() -> Iterator[CheckMessage]:
         match = match_of(resolve_url(given))
     except Exception:  # noqa: BLE001 - unresolvable names and paths, and whatever the URLconf raises
         yield Error(
-            f"LOGIN_URL is {str(given)!r}, which leads nowhere, so nobody can log in to agree.",
-            hint="Write LOGIN_URL = 'login' and add path('accounts/', include('django.contrib.auth.urls')) with a "
-            "template registration/login.html, or name the login page there is.",
+            _("LOGIN_URL is %(given)r, which leads nowhere, so nobody can log in to agree.") % {"given": str(given)},
+            hint=_(
+                "Write LOGIN_URL = 'login' and add path('accounts/', include('django.contrib.auth.urls'))"
+                " with a template registration/login.html, or name the login page there is."
+            ),
             id="django_mcp.E015",
         )
         return
     if match is not None and "admin" in match.app_names and match.url_name == "login":
         yield Warning(
-            f"LOGIN_URL is {str(given)!r}, the admin's login page, which lets only staff in.",
-            hint="Write the address or name of a login page for all users, unless only staff are to connect.",
+            _("LOGIN_URL is %(given)r, the admin's login page, which lets only staff in.") % {"given": str(given)},
+            hint=_("Write the address or name of a login page for all users, unless only staff are to connect."),
             id="django_mcp.W007",
         )
 
@@ -109,7 +114,8 @@ def check_path() -> Iterator[CheckMessage]:
     path = settings.OAUTH_PATH
     if path and (path.startswith("/") or not path.endswith("/")):
         yield Error(
-            f"DJANGO_MCP['OAUTH_PATH'] is {path!r}: addresses would be like {f'/{path}authorize/'!r}.",
-            hint=f"Write {path.strip('/') + '/'!r}.",
+            _("DJANGO_MCP['OAUTH_PATH'] is %(path)r: addresses would be like %(address)r.")
+            % {"path": path, "address": f"/{path}authorize/"},
+            hint=_("Write %(right)r.") % {"right": path.strip("/") + "/"},
             id="django_mcp.E019",
         )
