@@ -9,6 +9,7 @@ from typing import Annotated, Any, NotRequired, Required, cast
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import Field, PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
 from django_mcp.primitives.annotations import is_rows, leaves
@@ -25,6 +26,12 @@ class _Schema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        try:
+            return super().encode_default(dft)
+        except UnicodeDecodeError as error:  # of pydantic 2.12, where a default is bytes; later ones raise the other
+            raise PydanticSerializationError(str(error)) from None
 
 
 def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
