@@ -44,7 +44,8 @@ def ann(server: MCPServer, reader: MakeReader, books: Any) -> Reader:
 
 def said(answer: Answer, name: str) -> str:
     """An answer's bytes but for its id, for what was asked, and for the declared name that it looks like."""
-    text = answer.body.decode().replace(f'"id":{answer.json["id"]}', "").replace(name, "NAME")
+    text = answer.body.decode().replace(f'"id":{answer.json["id"]}', "")
+    text = re.sub(rf"(?<!\d){re.escape(name)}(?!\d)", "NAME", text)  # 200 is no part of -32002
     return re.sub(r" Did you mean '[^']*'\?", "", text)
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -38,7 +39,7 @@ def tools(port: int) -> list[str]:
     try:
         with urlopen(Request(f"http://127.0.0.1:{port}/mcp", body, headers), timeout=10) as answer:
             return [each["name"] for each in json.load(answer)["result"]["tools"]]
-    except OSError:  # it is just being started
+    except (OSError, HTTPException, ValueError):  # it is just being started, or was stopped within its answer
         return []
 
 
