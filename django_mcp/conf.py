@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import gettext_noop
+from django.utils.translation.trans_null import gettext_noop  # the other one asks settings, which are being read
 
 from django_mcp.version import __version__
 

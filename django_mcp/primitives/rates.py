@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.translation import gettext_noop
+from django.utils.translation.trans_null import gettext_noop  # the other one asks settings, which are being read
 
 NO_RATE = gettext_noop("%(rate)r is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute.")
 """A message for ``gettext``: what is raised is in English, for it may be before there are translations."""

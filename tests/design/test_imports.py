@@ -1,12 +1,16 @@
 """What importing the package brings with it."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+
+from tests.design.sources import ROOT
 
 THIRD_PARTY = {
     "annotated_types",
@@ -61,6 +65,38 @@ def test_a_site_that_is_set_up_has_not_imported_the_official_implementation(edge
     modules = imported_by(f"{setup}\n{edge}")
     assert "django_mcp.core.methods" in modules
     assert not {name for name in modules if name.partition(".")[0] in {"mcp", "mcp_types"}}
+
+
+NAMES = (
+    "import django_mcp\n"
+    "for name in django_mcp.__all__: getattr(django_mcp, name)\n"
+    "DJANGO_MCP = {'AUTHENTICATION': [django_mcp.Public()], 'BASE_URL': 'https://travel.example', 'RATE_LIMIT': '60/m'}"
+)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        NAMES,
+        "from django_mcp.oauth import oauth_defaults\nOAUTH2_PROVIDER = oauth_defaults({'BASE_URL': 'https://a.example'})",
+    ],
+)
+def test_a_settings_file_can_import_it_without_settings_being_asked_for(tmp_path: Path, lines: str) -> None:
+    """Whoever asks meanwhile makes Django take the file as it is by then: half of it."""
+    words = (
+        "from django.conf import settings\nassert not settings.configured, 'asked for'\nINSTALLED_APPS = ['django_mcp']"
+    )
+    (tmp_path / "half_read.py").write_text(f"{lines}\n{words}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "from django.conf import settings; print(settings.INSTALLED_APPS)"],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "half_read", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['django_mcp']\n"
 
 
 @pytest.mark.django_db
