@@ -1,6 +1,9 @@
 """Deployments with one fault each: the fault is named, with what helps, and nothing else is complained of."""
 
+import json
 import os
+import select
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
@@ -12,7 +15,7 @@ import pytest
 import trustme
 
 from benchmarks.process import HOST, run_to_end
-from tests.doctor.conftest import Deployment, Report, command, deployed, make_site, manage
+from tests.doctor.conftest import USER, Deployment, Report, command, deployed, make_site, manage
 from tests.doctor.proxy import Fault, Handler, Proxy, page, without
 from tests.ports import free_port
 
@@ -23,6 +26,11 @@ Look = Callable[..., Report]
 def at(path: str, answer: Callable[[Handler], Any]) -> Callable[[Handler], Any]:
     """An answer to requests below a path alone."""
     return lambda request: answer(request) if request.path.startswith(path) else None
+
+
+def asked_for(method: str, answer: Callable[[Handler], Any]) -> Callable[[Handler], Any]:
+    """An answer to requests with a method of the protocol alone, in either era."""
+    return lambda request: answer(request) if f'"method": "{method}"'.encode() in request.body else None
 
 
 def redirect(status: int, to: str) -> Callable[[Handler], Any]:
@@ -217,6 +225,49 @@ def test_a_header_that_a_proxy_takes_out(look: Look, fault: Fault, finding: str)
     assert report.bad <= {finding, *also}, report.text
 
 
+@pytest.mark.parametrize(
+    ("method", "finding", "says"),
+    [
+        ("initialize", "legacy.error", "initialize of 2025-11-25 is answered with 500"),
+        ("subscriptions/listen", "streams.error", "A stream is answered with 500 <html><body>Oops</body></html>"),
+    ],
+)
+def test_a_method_that_fails(look: Look, method: str, finding: str, says: str) -> None:
+    report = look(fault=Fault(instead=asked_for(method, page(500, "Oops"))))
+    assert report.bad == {finding}
+    assert says in report.message(finding)
+
+
+def test_a_proxy_that_knows_no_method_of_the_newest_version(look: Look) -> None:
+    def unknown(request: Handler) -> Any:
+        if "origin" in request.headers:
+            return None
+        error = {"code": -32601, "message": "Method not found"}
+        answer = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "error": error}
+        return 404, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+    report = look(fault=Fault(instead=asked_for("server/discover", unknown)))
+    assert report.bad == {"modern.error"}
+    assert "server/discover of 2026-07-28 is answered with 404" in report.message("modern.error")
+
+
+def test_an_endpoint_that_opens_no_session(look: Look) -> None:
+    def without_session(request: Handler) -> Any:
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "x", "version": "1"}}
+        answer = {"jsonrpc": "2.0", "id": json.loads(request.body)["id"], "result": result}
+        return 200, {"content-type": "application/json"}, json.dumps(answer).encode()
+
+    assert look(fault=Fault(instead=asked_for("initialize", without_session))).bad == {"session.none"}
+
+
+def test_a_key_that_allows_something_else(look: Look, deployment: Deployment) -> None:
+    scopes = {**deployment.environment, "DOCTOR_MCP": '{"SCOPES": {"mcp": "Use it", "mcp:less": "Use less of it"}}'}
+    made = manage(scopes, "mcp_key", "create", "--user", USER, "--name", "narrow", "--scope", "mcp:less")
+    report = look(who=("--key", made.split()[0]))
+    assert report.bad == {"credential.scopes"}
+    assert "--scope" in report.remedy("credential.scopes")
+
+
 def test_a_key_that_nobody_knows(look: Look) -> None:
     assert look(who=("--key", "mcp_key_nobody")).bad == {"credential.refused"}
 
@@ -351,6 +402,17 @@ def test_a_server_with_a_smaller_limit_than_the_settings_here(look: Look) -> Non
     assert look(DOCTOR_MCP='{"MAX_BODY_BYTES": 5000000}').bad == {"size.endpoint"}
 
 
+def test_a_large_body_at_which_the_connection_breaks(look: Look) -> None:
+    def limited(request: Handler) -> None:
+        if len(request.body) > 1024 * 1024:
+            request.connection.shutdown(socket.SHUT_RDWR)
+            raise ConnectionAbortedError
+
+    report = look(fault=Fault(instead=limited))
+    assert report.bad == {"size.broken"}
+    assert "client_max_body_size" in report.remedy("size.broken")
+
+
 def test_connections_that_are_closed_are_a_hint(look: Look) -> None:
     report = look(fault=Fault(reply=lambda headers: headers.update(connection="close")))
     assert report.found["connection.closed"] == "hint"
@@ -373,6 +435,25 @@ def test_a_layer_that_does_not_cross_to_the_server(tmp_path: Path) -> None:
     with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis, DOCTOR_MCP=slow) as deployment:
         report = deployment.look(DOCTOR_PREFIX="another")
     assert report.bad == {"bell.slow"}
+
+
+def test_a_stream_that_goes_on_when_its_session_has_ended(look: Look) -> None:
+    def endless(request: Handler) -> None:
+        if request.command == "GET" and "mcp-session-id" in request.headers and "last-event-id" not in request.headers:
+            request.begin(200, {"content-type": "text/event-stream", "cache-control": "no-store"})
+            request.wfile.write(b": open\n\n")
+            select.select([request.connection], [], [], 60)
+            raise ConnectionAbortedError
+
+    report = look(fault=Fault(instead=endless))
+    assert report.bad == {"bell.unheard"}
+    assert "did not hear within 17 s" in report.message("bell.unheard")
+
+
+def test_a_rate_that_each_process_counts_for_itself_is_a_hint(look: Look) -> None:
+    limited = '{"RATE_LIMIT": "60/m"}'
+    assert "cache.local" not in look(DOCTOR_MCP=limited).found
+    assert look(DOCTOR_MCP=limited, DOCTOR_CACHE="local").found["cache.local"] == "hint"
 
 
 def test_a_database_that_is_away(look: Look, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ Environment variables:
 ``DOCTOR_DEBUG``
     "1" for ``DEBUG``.
 ``DOCTOR_CACHE``
-    the table of the cache.
+    the table of the cache; "local" for one in the memory of each process.
 ``DOCTOR_SILENCED``
     ids of system checks that somebody has thought about.
 ``DOCTOR_MCP``
@@ -48,10 +48,11 @@ ROOT_URLCONF = "tests.doctor.site.urls"
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}]
 LOGIN_URL = "login"
 DATABASES = {"default": sqlite(os.environ["DOCTOR_DATABASE"])}
+CACHED = os.environ.get("DOCTOR_CACHE", "cached")
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
-        "LOCATION": os.environ.get("DOCTOR_CACHE", "cached"),
+        "BACKEND": f"django.core.cache.backends.{'locmem.LocMemCache' if CACHED == 'local' else 'db.DatabaseCache'}",
+        "LOCATION": CACHED,
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
