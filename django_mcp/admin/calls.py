@@ -1,5 +1,6 @@
 """The log of calls in the admin: to be read, searched and taken along, and never changed."""
 
+import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
@@ -9,6 +10,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern, path
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
@@ -42,8 +44,8 @@ WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credenti
 class ToolCallAdmin(ReadOnlyAdmin):
     """Calls, the newest first."""
 
-    list_display = ("called", "what", "about", "state", "who", "client", "took", "said")
-    list_display_links = ("called", "what")
+    list_display = ("time", "what", "about", "state", "who", "client", "took", "said")
+    list_display_links = ("time", "what")
     list_filter = (
         PeriodFilter,
         "outcome",
@@ -60,7 +62,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     )
     date_hierarchy = "called"
     ordering = ("-called",)
-    sortable_by = ("called",)
+    sortable_by = ("time",)
     list_per_page = 100
     list_max_show_all = 100
     show_full_result_count = False
@@ -69,7 +71,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     actions = None
     change_list_template = "admin/django_mcp/toolcall/change_list.html"
     fieldsets: ClassVar[Any] = (
-        (None, {"fields": ("called", "method", "name", "server", "outcome", "words", "given")}),
+        (None, {"fields": ("exact", "method", "name", "server", "outcome", "words", "given")}),
         (
             gettext_lazy("Caller"),
             {"fields": ("person", "principal", "credential", "client_id", "client", "protocol", "address")},
@@ -136,6 +138,16 @@ class ToolCallAdmin(ReadOnlyAdmin):
             request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}
         )
 
+    @admin.display(description=gettext_lazy("time"), ordering="called")
+    def time(self, row: ToolCall) -> str:
+        """To the second, and sorted as it is read: what belongs together was called within one minute."""
+        return _local(row.called).strftime("%Y-%m-%d %H:%M:%S")
+
+    @admin.display(description=gettext_lazy("time"))
+    def exact(self, row: ToolCall) -> str:
+        """To the millisecond, with its distance from UTC where the site has time zones: to be found in other logs."""
+        return _local(row.called).isoformat(" ", "milliseconds")
+
     @admin.display(description=gettext_lazy("method"), ordering="method")
     def what(self, row: ToolCall) -> str:
         """The method, or what took its place."""
@@ -193,3 +205,8 @@ class ToolCallAdmin(ReadOnlyAdmin):
     def principal(self, row: ToolCall) -> str:
         """Kind and id."""
         return f"{row.principal_kind} {row.principal_id}".strip() or "–"
+
+
+def _local(moment: datetime.datetime) -> datetime.datetime:
+    """In the current time zone, where the site has any."""
+    return timezone.localtime(moment) if timezone.is_aware(moment) else moment

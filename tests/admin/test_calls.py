@@ -3,17 +3,21 @@
 import csv
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client as Browser
+from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from benchmarks.calls import fill
+from django_mcp.admin.calls import ToolCallAdmin
 from django_mcp.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -57,13 +61,34 @@ def page(browser: Browser, query: str = "", path: str = "") -> str:
 
 
 def rows_of(html: str) -> int:
-    return len(re.findall(r'<th class="field-called', html))
+    return len(re.findall(r'<th class="field-time', html))
 
 
 def sent(browser: Browser, form: str, query: str = "") -> str:
     answer = browser.get(f"{CALLS}export.{form}{query}")
     assert answer.streaming
     return b"".join(answer.streaming_content).decode()
+
+
+def test_times_are_shown_to_the_second_in_the_list_and_to_the_millisecond_on_their_page(browser: Browser) -> None:
+    called = datetime(2026, 5, 4, 23, 30, 7, 89_123, tzinfo=UTC)
+    row = made(called=called)
+    with timezone.override(ZoneInfo("Europe/Lisbon")):
+        assert ">2026-05-05 00:30:07<" in page(browser)
+        assert "2026-05-05 00:30:07.089+01:00" in page(browser, path=f"{row.pk}/change/")
+    with override_settings(USE_TZ=False):
+        assert ToolCallAdmin(ToolCall, admin.site).exact(ToolCall(called=called.replace(tzinfo=None))) == (
+            "2026-05-04 23:30:07.089"
+        )
+
+
+def test_the_list_is_sorted_by_time_either_way(browser: Browser) -> None:
+    made(name="early", called=timezone.now() - timedelta(hours=1))
+    made(name="late")
+    for query, first, second in (("", "late", "early"), ("?o=0", "early", "late"), ("?o=-0", "late", "early")):
+        html = page(browser, query)
+        assert 'class="sortable column-time sorted ' in html, query
+        assert html.index(f"{first} · default") < html.index(f"{second} · default"), query
 
 
 PAGES = (
