@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import models
 from django.db.models import QuerySet
+from django.utils.text import capfirst
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.context import Context
@@ -135,6 +136,15 @@ class Argument:
         if not isinstance(value, list | tuple | set | frozenset):
             return self._found([value], viewer)[0]
         return type(value)(self._found(list(value), viewer))
+
+    def named(self, rows: Any) -> str:
+        """A line that says which rows they are, by the titles that their declaration gives them; "" without one."""
+        if self._exposed is None or rows is None:
+            return ""
+        each_row = [rows] if isinstance(rows, models.Model) else rows
+        # One line, whatever a title has in it: the next one is about another argument.
+        titles = [" ".join(self._exposed.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
+        return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
     def _found(self, values: list[Any], viewer: Viewer) -> list[Any]:
         for each in values:

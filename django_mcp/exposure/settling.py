@@ -40,6 +40,33 @@ def settle(server: MCPServer, tool: Tool) -> None:
         tool.function = _around(tool.read, {}, server, tool)
     if tool.read_preview is not None:
         tool.preview = _preview(tool.read_preview, server, tool)
+    elif tool.is_open:
+        tool.preview = _naming(server, tool)
+
+
+def _naming(server: MCPServer, tool: Tool) -> Function | None:
+    """The preview of a tool that takes rows and has none of its own: which rows a call means.
+
+    Where one does not exist for the caller it fails as the call would, so that nobody is asked about it.
+    """
+    arguments = {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()}
+    if not arguments:
+        return None
+
+    def name_rows(**keywords: Any) -> str | None:
+        found = resolved(arguments, keywords, Viewer(keywords[HIDDEN_CONTEXT]))
+        return "\n".join(filter(None, (each.named(found.get(name)) for name, each in arguments.items()))) or None
+
+    parameters = tuple(each.parameter for each in arguments.values())
+    return Function(
+        name_rows,
+        tool.name,
+        is_async=False,
+        parameters=parameters,
+        context=HIDDEN_CONTEXT,
+        returns=EMPTY,
+        description=None,
+    )
 
 
 def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:

@@ -18,6 +18,7 @@ def ann(server: MCPServer, books: list[Book], people: Mapping[str, User]) -> Use
     @register(Book, server=server)
     class Books(ModelResource):
         fields = ("title",)
+        title_field = "title"
         lookup_field = "slug"
 
         def get_queryset(self, ctx: Context) -> Any:
@@ -56,6 +57,37 @@ def test_the_tool_says_which_rows_there_are(server: MCPServer, ann: User) -> Non
     assert look(server, ann, "take", tag="sea") == {"text": "ann takes sea"}
     with pytest.raises(ToolError, match="There is no tag night"):
         look(server, ann, "take", tag="night")
+
+
+def test_without_a_preview_it_is_said_which_rows_are_meant(server: MCPServer, ann: User) -> None:
+    @tool(server=server)
+    def lend(
+        books: list[Book],
+        also: Book | None = None,
+        tag: Annotated[Tag, Rows(lambda _: Tag.objects.all(), lookup="word")] | None = None,
+        days: int = 7,
+    ) -> str:
+        raise AssertionError
+
+    salt = Book.objects.get(slug="salt")
+    salt.title = "Salt\nalso: Book Nothing"
+    salt.save()
+    meant = look(server, ann, "lend", books=["salt", "lanterns"], also="lanterns", tag="sea")
+    assert meant == {"text": "books: Book Salt also: Book Nothing, Lanterns\nalso: Book Lanterns"}
+    assert look(server, ann, "lend", books=[], days=3) is None
+
+
+def test_without_a_preview_nobody_is_asked_about_rows_that_are_not_there(server: MCPServer, ann: User) -> None:
+    @tool(server=server)
+    async def lend(book: Book, tag: Annotated[Tag, Rows(lambda _: Tag.objects.exclude(word="night"))]) -> str:
+        raise AssertionError
+
+    sea, night = (Tag.objects.get(word=word).pk for word in ("sea", "night"))
+    assert look(server, ann, "lend", book="salt", tag=sea) == {"text": "book: Book Salt"}
+    with pytest.raises(ToolError, match=f"There is no tag {night}"):
+        look(server, ann, "lend", book="salt", tag=night)
+    with pytest.raises(ToolError, match="There is no book tides"):
+        look(server, ann, "lend", book="tides", tag=sea)
 
 
 def test_a_preview_may_take_what_addresses_a_row(server: MCPServer, ann: User) -> None:
