@@ -25,9 +25,9 @@ def _decided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def people(db: None) -> dict[str, Any]:
-    """Ann, who may change tags, Ben, who may not, and Cleo, who approves."""
+    """Ann, who may change tags, Bob, who may not, and Cleo, who approves."""
     model = get_user_model()
-    made = {name: model.objects.create_user(username=name) for name in ("ann", "ben", "cleo")}
+    made = {name: model.objects.create_user(username=name) for name in ("ann", "bob", "cleo")}
     for name, codename in (("ann", "change_tag"), ("ann", "view_tag"), ("cleo", "approve_toolcall")):
         made[name].user_permissions.add(Permission.objects.get(codename=codename))
     return {name: model.objects.get(pk=each.pk) for name, each in made.items()}

@@ -119,7 +119,7 @@ def test_progress_and_what_is_logged_come_with_the_outcome(site: MCPServer, ann:
 
 
 def test_what_the_caller_may_not_see_is_hidden(site: MCPServer, people: dict[str, Any]) -> None:
-    client = MCPClient(people["ben"], server=site)
+    client = MCPClient(people["bob"], server=site)
     client.call("rename_tag", old="a", new="b").assert_hidden()
     assert "rename_tag" not in client.names()
     assert "add" in client.names()
@@ -131,12 +131,12 @@ def test_what_the_caller_may_not_see_is_hidden(site: MCPServer, people: dict[str
 
 
 def test_rights_are_those_of_the_moment(site: MCPServer, people: dict[str, Any]) -> None:
-    client = MCPClient(people["ben"], server=site)
+    client = MCPClient(people["bob"], server=site)
     client.call("rename_tag", old="a", new="b").assert_hidden()
-    people["ben"].user_permissions.add(Permission.objects.get(codename="change_tag"))
+    people["bob"].user_permissions.add(Permission.objects.get(codename="change_tag"))
     client.call("rename_tag", old="a", new="b").assert_error_mentions("there is no tag 'a'")
-    people["ben"].is_active = False
-    people["ben"].save()
+    people["bob"].is_active = False
+    people["bob"].save()
     client.call("rename_tag", old="a", new="b").assert_error_mentions("is_active")
 
 
@@ -211,7 +211,7 @@ def test_a_call_is_approved_and_then_made(site: MCPServer, people: dict[str, Any
     client.call("pay", amount=5).assert_needs_approval()
     assert "should have waited for approval" in failing(client.call("add", a=1, b=1).assert_needs_approval)
     with pytest.raises(PermissionDenied):
-        client.approve(waiting, by=people["ben"])
+        client.approve(waiting, by=people["bob"])
     client.approve(waiting, by=people["cleo"], reason="fine").assert_text("Paid 5.")
     client.call("pay", amount=5).assert_needs_approval()
 
@@ -262,7 +262,7 @@ def test_a_subscriber_hears_of_rows_and_of_lists(site: MCPServer, ann: Any) -> N
 def test_nobody_subscribes_to_what_they_may_not_see(site: MCPServer, people: dict[str, Any]) -> None:
     tag = Tag.objects.create(word="red")
     uri = next(each for each in MCPClient(people["ann"], server=site).names("resource") if each.endswith(f"/{tag.pk}"))
-    said = failing(lambda: MCPClient(people["ben"], server=site).subscribe(uri).__enter__())
+    said = failing(lambda: MCPClient(people["bob"], server=site).subscribe(uri).__enter__())
     assert f"There is no resource {uri} for this caller" in said
 
 
