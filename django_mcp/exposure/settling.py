@@ -34,24 +34,22 @@ def settle(server: MCPServer, tool: Tool) -> None:
         ImproperlyConfigured: nothing says what a caller may see of a model, or a class cannot be found.
     """
     tool.bind()
+    taken = {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()} if tool.is_open else {}
     if tool.is_open:
-        tool.settle(_with_rows(server, tool))
+        tool.settle(_with_rows(server, tool, taken))
     elif server.exposed and _is_unsaid(tool.read.returns):
         tool.function = _around(tool.read, {}, server, tool)
     if tool.read_preview is not None:
         tool.preview = _preview(tool.read_preview, server, tool)
-    elif tool.is_open:
-        tool.preview = _naming(server, tool)
+    elif taken:
+        tool.preview = _naming(tool, taken)
 
 
-def _naming(server: MCPServer, tool: Tool) -> Function | None:
+def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
     """The preview of a tool that takes rows and has none of its own: which rows a call means.
 
     Where one does not exist for the caller it fails as the call would, so that nobody is asked about it.
     """
-    arguments = {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()}
-    if not arguments:
-        return None
 
     def name_rows(**keywords: Any) -> str | None:
         found = resolved(arguments, keywords, Viewer(keywords[HIDDEN_CONTEXT]))
@@ -90,9 +88,8 @@ def _is_unsaid(returns: Any) -> bool:
     return returns in UNSAID
 
 
-def _with_rows(server: MCPServer, tool: Tool) -> Function:
+def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) -> Function:
     function = tool.read
-    arguments = {name: Argument(each, server, tool) for name, each in _rows_in(function).items()}
     parameters = [arguments[each.name].parameter if each.name in arguments else each for each in function.parameters]
     returns = _returns(function.returns, server, tool)
     gives_rows = returns is not function.returns or _is_unsaid(function.returns)
