@@ -3,6 +3,9 @@ with different ones.
 
 Nobody is given what was looked up before they came: a request that comes while a lookup is under way waits for the
 next, which it shares with all who wait as well. So a credential that was revoked opens nothing from then on.
+
+Requests that were sent together are read over some turns of the event loop. A lookup begins when a turn has brought
+nobody new, and they stay together from then on, to the tool and into the log. Whoever comes alone waits for nobody.
 """
 
 import asyncio
@@ -24,6 +27,9 @@ Outcome = Principal | Exception | None
 """What came of one request: its caller, what to raise, or that it holds nothing."""
 Find = Callable[[Sequence[Head]], Sequence[Outcome]]
 
+MOST_TURNS = 4
+"""For how many turns of the loop those who came are kept waiting for more."""
+
 
 class _Request(NamedTuple):
     """One that waits for its caller to be found."""
@@ -35,11 +41,15 @@ class _Request(NamedTuple):
     context: contextvars.Context
 
 
+_Key = tuple[asyncio.AbstractEventLoop, Hashable]
+"""Of a group on one loop."""
+
+
 class Lookups:
     """Those of each event loop for itself; all of this runs on the loop but ``find`` functions."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, list[_Request]] = {}
+        self._waiting: dict[_Key, list[_Request]] = {}
 
     async def find(
         self, pool: Pool, group: Hashable, asked: Hashable, head: Head, find: Find, most: int = 1
@@ -63,12 +73,28 @@ class Lookups:
         waiting = self._waiting.get(key)
         if waiting is None:
             self._waiting[key] = [request]
-            loop.call_soon(self._look, pool, key, most)  # after all who come in this turn of the loop
+            loop.call_soon(self._gather, pool, key, most, 1, MOST_TURNS)  # after all who come in this turn
         else:
             waiting.append(request)
         return await request.found
 
-    def _look(self, pool: Pool, key: Hashable, most: int) -> None:
+    def _gather(self, pool: Pool, key: _Key, most: int, before: int, turns: int) -> None:
+        """Look when no more come.
+
+        Args:
+            pool: as that of ``find``, and *most*.
+            key: of those who wait.
+            most: how many can be looked for at once.
+            before: how many waited a turn of the loop ago.
+            turns: for how many more there is time.
+        """
+        waiting = len(self._waiting[key])
+        if turns and waiting > before:
+            key[0].call_soon(self._gather, pool, key, most, waiting, turns - 1)
+        else:
+            self._look(pool, key, most)
+
+    def _look(self, pool: Pool, key: _Key, most: int) -> None:
         """Look for those who wait, as many as can be looked for at once."""
         waiting = [each for each in self._waiting.pop(key) if not each.found.done()]
         if not waiting:
@@ -82,7 +108,7 @@ class Lookups:
     def _done(
         self,
         pool: Pool,
-        key: Hashable,
+        key: _Key,
         most: int,
         requests: Sequence[_Request],
         asked: Sequence[Hashable],
@@ -90,7 +116,7 @@ class Lookups:
     ) -> None:
         """Hand over what was found, and look again for those who came meanwhile."""
         _hand_over(requests, asked, looking)
-        self._look(pool, key, most)
+        self._gather(pool, key, most, 1, MOST_TURNS)
 
 
 def _hand_over(

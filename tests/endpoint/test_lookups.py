@@ -19,7 +19,7 @@ from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.callers import find_caller
-from django_mcp.endpoint.lookups import Lookups
+from django_mcp.endpoint.lookups import MOST_TURNS, Lookups
 
 WITHIN = 10
 """Seconds that nothing here takes."""
@@ -99,6 +99,42 @@ def test_those_who_come_in_one_turn_of_the_loop_share_the_first() -> None:
         assert {each.id for each in await asyncio.gather(*all_of_them)} == {"it"}
 
     assert run(test).begun == 1
+
+
+def test_those_who_come_a_turn_after_several_others_share_their_lookup() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+        first = await begun(lookups, find, 2)
+        later = await begun(lookups, find, 1)
+        find.may_end.release()
+        assert {each.id for each in await asyncio.gather(*first, *later)} == {"it"}
+
+    assert run(test).begun == 1
+
+
+def test_whoever_comes_alone_is_looked_up_at_once() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+        first = await begun(lookups, find, 1)
+        later = await begun(lookups, find, 1)
+        find.may_end.release(2)
+        await asyncio.gather(*first, *later)
+
+    assert run(test).begun == 2
+
+
+def test_a_lookup_begins_though_more_come_in_every_turn() -> None:
+    async def test(lookups: Lookups, find: Lookup) -> None:
+        find.found = caller("it")
+        early = await begun(lookups, find, 2)
+        late: list[asyncio.Task[Any]] = []
+        while len(lookups._waiting[next(iter(lookups._waiting))]) == len(early) + len(late):
+            late += await begun(lookups, find, 1)
+        assert len(late) == MOST_TURNS + 1
+        find.may_end.release(2)
+        await asyncio.gather(*early, *late)
+
+    assert run(test).begun == 2
 
 
 def test_what_was_revoked_while_another_request_is_looked_up_opens_nothing() -> None:
