@@ -25,10 +25,14 @@ _PEERS = {peer.name: peer for peer in PEERS}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how often to measure."""
+    """How long and how often to measure.
 
-    rounds: int = 7
-    seconds: float = 2.0
+    Many short rounds: how fast a virtual machine is changes within seconds, and a ratio is taken of what was measured
+    within one of them.
+    """
+
+    rounds: int = 21
+    seconds: float = 0.7
     warm_up: float = 0.3
     connections: int = 16
     seed: int = 0

@@ -33,10 +33,10 @@ class Recorder:
 
     def wants(self, context: Context) -> bool:
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
-        method = context.method
-        is_meant = method != "completion/complete" and not method.startswith("tasks/")
-        wanted = tracing.wanted.look()
-        return is_meant and (context.server.log_calls or wanted.spans or wanted.metrics)
+        method, wanted = context.method, tracing.wanted.look()
+        if not (context.server.log_calls or wanted.spans or wanted.metrics):
+            return False
+        return method != "completion/complete" and not method.startswith("tasks/")
 
     async def watch(self, context: Context, serve: Callable[[], Awaitable[Result]]) -> Result:
         """Serve a call, and write down what came of it."""

@@ -1,6 +1,6 @@
 """From method to handler, for every client alike."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
@@ -35,9 +35,9 @@ from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.results import Result
 
 
-async def list_tools(context: Context) -> Result:
+def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
     """``tools/list``."""
-    return await page_of(context, "tools", context.server.tools.values())
+    return page_of(context, "tools", context.server.tools.values())
 
 
 async def call_tool(context: Context) -> Result:
@@ -186,9 +186,9 @@ async def _admitted(
     return fields
 
 
-async def list_resource_templates(context: Context) -> Result:
+def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
     """``resources/templates/list``."""
-    return await page_of(context, "resourceTemplates", context.server.templates.values())
+    return page_of(context, "resourceTemplates", context.server.templates.values())
 
 
 async def read_resource(context: Context) -> Result:
@@ -198,9 +198,9 @@ async def read_resource(context: Context) -> Result:
     return Result({"contents": contents}, ttl_ms=0)
 
 
-async def list_prompts(context: Context) -> Result:
+def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
     """``prompts/list``."""
-    return await page_of(context, "prompts", context.server.prompts.values())
+    return page_of(context, "prompts", context.server.prompts.values())
 
 
 async def get_prompt(context: Context) -> Result:

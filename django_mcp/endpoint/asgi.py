@@ -15,11 +15,12 @@ from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import servers
-from django_mcp.endpoint.gate import Admission, Endpoint
+from django_mcp.endpoint.gate import JSON_ONLY, Admission, Endpoint
 from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.stopping import Patience
 from django_mcp.endpoint.streams import LiveWire
+from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -70,7 +71,10 @@ class MCPApplication:
             await _send(send, admitted)
             return
         assert isinstance(admitted, Admission)  # noqa: S101
-        body = await read_body(receive, settings.MAX_BODY_BYTES)
+        first = await receive()
+        body = first.get("body", b"")
+        if first["type"] != "http.request" or first.get("more_body") or len(body) > settings.MAX_BODY_BYTES:
+            body = await read_body(receive, first, settings.MAX_BODY_BYTES)  # most come in one piece
         if body is None:
             return
         if isinstance(body, TooLarge):
@@ -121,9 +125,19 @@ class Edge:
         return is_secure(self._scope, read_headers(self._scope["headers"]))
 
 
+_NAMES = {
+    name.encode(): name
+    for name in (
+        *("host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length"),
+        *("authorization", VERSION, METHOD, NAME, SESSION),
+    )
+}
+"""Those of most requests, which are not decoded each time."""
+
+
 def read_headers(raw: Collection[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by name, which ASGI has in lower case. A second one of the same name is joined to the first."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    headers = {_NAMES.get(name) or name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
     if len(headers) == len(raw):
         return headers
     joined: dict[str, str] = {}
@@ -157,12 +171,14 @@ class TooLarge:
     """Stands for a body that was not read to its end."""
 
 
-async def read_body(receive: Receive, limit: int) -> "bytes | TooLarge | None":
-    """The whole body, or word that it is longer than *limit* bytes; None where the client has gone."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        return body if len(body) <= limit else TooLarge()
+async def read_body(receive: Receive, message: MutableMapping[str, Any], limit: int) -> "bytes | TooLarge | None":
+    """The whole body, or word that it is longer than *limit* bytes; None where the client has gone.
+
+    Args:
+        receive: of the application.
+        message: the first that it gave.
+        limit: in bytes.
+    """
     chunks: list[bytes] = []
     length = 0
     while message["type"] == "http.request":
@@ -181,7 +197,12 @@ def _encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes],
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
 
 
+_JSON_ONLY = _encoded(JSON_ONLY)
+"""Those of most answers."""
+
+
 async def _send(send: Send, reply: Reply) -> None:
-    headers = (*_encoded(tuple(reply.headers)), (b"content-length", b"%d" % len(reply.body)))
+    encoded = _JSON_ONLY if reply.headers is JSON_ONLY else _encoded(tuple(reply.headers))
+    headers = (*encoded, (b"content-length", b"%d" % len(reply.body)))
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})

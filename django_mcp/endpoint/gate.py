@@ -29,7 +29,8 @@ from django_mcp.protocol.jsonrpc import decode, encode_error, id_of
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
-_JSON_ONLY = (_JSON_HEADER,)
+JSON_ONLY: Headers = (_JSON_HEADER,)
+"""The headers of most answers."""
 
 
 class Endpoint:
@@ -162,7 +163,7 @@ class Admission:
         if not self.accepts.json and status == 200:  # noqa: PLR2004
             # A client that wants nothing but events gets its one message as an event.
             return Reply(status, (*cors, *EVENT_HEADERS), frame(Event(body)))
-        return Reply(status, (*cors, _JSON_HEADER) if cors else _JSON_ONLY, body)
+        return Reply(status, (*cors, _JSON_HEADER) if cors else JSON_ONLY, body)
 
 
 def overloaded() -> Refusal:

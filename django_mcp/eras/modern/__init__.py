@@ -146,7 +146,9 @@ def check_request(request: Request, inbound: Inbound) -> Envelope:
     Raises:
         ProtocolError: whose code tells the rung.
     """
-    check_version(inbound.headers, meta_of(request.params).get(envelope.VERSION))
+    claimed = meta_of(request.params).get(envelope.VERSION)
+    if not (claimed in versions.MODERN and inbound.headers.get(headers.VERSION) == claimed):  # as most are
+        check_version(inbound.headers, claimed)
     asked = Envelope.read(request.params)
     if inbound.over_http:
         headers.check_mirrors(inbound.headers, request.method, request.params)
