@@ -86,6 +86,7 @@ class _Call:
     def __init__(self, context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> None:
         self.context, self.tool, self.keywords = context, tool, keywords
         self.digest, self.version = digest(context, tool, keywords), version(tool, rule)
+        self._since = 0  # the newest entry of the log when it came
 
     async def answer(self) -> Result | None:
         """What answers it; None where it may run."""
@@ -128,6 +129,9 @@ class _Call:
             approved = standing.find(context, self.tool, self.keywords, self.version)
             if approved is not None and not context.channel.needs_approval:
                 context.admission = StandingAdmission(approved, self._fields(), context)
+        if context.admission is None and context.channel.waits:
+            # Before anybody can decide: a credential that is taken back from now on is found to be.
+            self._since = log.newest()
         return None, found
 
     def _fields(self, preview: Any = None) -> dict[str, Any]:
@@ -177,10 +181,10 @@ class _Call:
         Raises:
             ToolError: it was approved, but meanwhile people decided otherwise about the tool or the caller.
         """
-        context, since = self.context, await self.context.runner.sync(log.newest)
+        context = self.context
         found = await wait(context, found, settings.APPROVAL_WAIT_SECONDS)
         if found.state == State.APPROVED and not (
-            await context.runner.sync(partial(is_still_there, context, since))
+            await context.runner.sync(partial(is_still_there, context, self._since))
             and await may_use(context, self.tool)
             and version(self.tool, await find_rule(context, self.tool)) == self.version
         ):

@@ -32,7 +32,7 @@ def is_still_there(context: Context, since: int) -> bool:
 
     Args:
         context: of who waited.
-        since: the newest entry of the log when they began.
+        since: the newest entry of the log when their call came.
     """
     principal = as_of_now(context.principal)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):

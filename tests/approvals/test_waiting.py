@@ -11,6 +11,7 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
+from django_mcp.approvals import tickets
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.live.revocation import end_access
 from django_mcp.models import Approval, Event
@@ -105,6 +106,21 @@ def test_what_was_decided_otherwise_while_it_waited_counts(
     assert ran == []
     assert kind_of(result) == "expired"
     assert the_ticket().state == "approved", "not used up"
+
+
+def test_a_credential_that_is_taken_back_just_when_the_ticket_is_there_opens_nothing(
+    server: MCPServer, people: People, pay: Calls, patiently: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def proposed(*arguments: Any) -> Any:
+        made = propose(*arguments)
+        end_access("test", people["ann"].username)
+        assert approve(the_ticket(), people["cleo"])
+        return made
+
+    propose = tickets.propose
+    monkeypatch.setattr(tickets, "propose", proposed)
+    assert kind_of(serve(server, people["ann"], "pay", {"amount": 5})) == "expired"
+    assert pay == []
 
 
 def test_who_waits_holds_no_lock(wait: Callable[[], Waiting], people: People) -> None:
