@@ -72,9 +72,9 @@ class MCPApplication:
             return
         assert isinstance(admitted, Admission)  # noqa: S101
         first = await receive()
-        body = first.get("body", b"")
+        body = first.get("body", b"")  # most come in one piece
         if first["type"] != "http.request" or first.get("more_body") or len(body) > settings.MAX_BODY_BYTES:
-            body = await read_body(receive, first, settings.MAX_BODY_BYTES)  # most come in one piece
+            body = await read_body(receive, first, settings.MAX_BODY_BYTES)
         if body is None:
             return
         if isinstance(body, TooLarge):
@@ -128,8 +128,18 @@ class Edge:
 _NAMES = {
     name.encode(): name
     for name in (
-        *("host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length"),
-        *("authorization", VERSION, METHOD, NAME, SESSION),
+        "host",
+        "user-agent",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-type",
+        "content-length",
+        "authorization",
+        VERSION,
+        METHOD,
+        NAME,
+        SESSION,
     )
 }
 """Those of most requests, which are not decoded each time."""
