@@ -54,9 +54,8 @@ class MCPApplication:
             endpoint = self._endpoints.get(path)
             if endpoint is not None:
                 serving = self._serve(endpoint, scope, receive, send)
-                patience = self._patience
-                if patience.is_needed or (patience.is_needed is None and patience.look()):
-                    serving = patience.serve(serving)
+                if self._patience.is_needed is not False and self._patience.look():
+                    serving = self._patience.serve(serving)
                 await serving
                 return
         await self.django_application(scope, receive, send)
@@ -64,22 +63,21 @@ class MCPApplication:
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])
         edge = Edge(scope)
-        query = scope.get("query_string", b"").decode("latin-1")
+        query = query.decode("latin-1") if (query := scope.get("query_string")) else ""
         head = Head(scope["method"], headers, host_of(scope, headers), edge.is_secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
-        if type(admitted) is Reply:
+        if not isinstance(admitted, Admission):
             await _send(send, admitted)
             return
-        assert isinstance(admitted, Admission)  # noqa: S101
         first = await receive()
         body = first.get("body", b"")  # most come in one piece
         if first["type"] != "http.request" or first.get("more_body") or len(body) > settings.MAX_BODY_BYTES:
             body = await read_body(receive, first, settings.MAX_BODY_BYTES)
-        if body is None:
-            return
-        if isinstance(body, TooLarge):
-            await _send(send, admitted.too_large())
-            return
+            if body is None:
+                return
+            if isinstance(body, TooLarge):
+                await _send(send, admitted.too_large())
+                return
         wire = LiveWire(receive, send, admitted)
         try:
             reply = await admitted.answer(body, wire)

@@ -38,9 +38,10 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
     """
     try:
         token = bearer(head.headers) if "authorization" in head.headers else None
-        in_url = settings.API_KEYS_IN_URL and keys_in_query(head.query)
-        sent = (token is not None) + bool(head.headers.get("x-api-key")) + bool(in_url)
-        if sent > 1:
+        in_header = "x-api-key" in head.headers and head.headers["x-api-key"] != ""
+        in_url = settings.API_KEYS_IN_URL and bool(keys_in_query(head.query))
+        sent = token is not None or in_header or in_url
+        if sent and (token is not None) + in_header + in_url > 1:
             raise Refusal(400, "Send one credential: either Authorization or an API key, not both.")
         for authenticator in authenticators(server):
             if authenticator.blocking or server.user_passes_test is not None:

@@ -61,27 +61,33 @@ class Endpoint:
     async def admit(self, head: Head, runner: Runner) -> "Admission | Reply":
         """Look at a request before its body is read: who calls, or the reply that ends it."""
         cors: Headers = ()
+        headers = head.headers
         try:
             check_host(head)
-            cors = check_origin(head)
-            if head.method == "OPTIONS":
-                return Reply(204, (*cors, *preflight(head.headers)))
+            if "origin" in headers:
+                cors = check_origin(head)
             if head.method not in self.verbs:
-                allow = ", ".join((*self.verbs, "OPTIONS"))
-                instead = "POST a message" if "POST" in self.verbs else "GET the stream"
-                raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
+                return self._not_served(head, cors)
             if runner.is_overloaded:
                 raise overloaded()
             principal = await find_caller(head, self.server, runner)
-            if head.method != "POST":
-                return Admission(self, head, principal, cors, Accepts(json=True, events=True), runner)
-            check_size(head.headers.get("content-length", ""))
-            kinds = accepts(head.headers.get("content-type", ""), head.headers.get("accept", "*/*"))
+            kinds = _ANY
+            if head.method == "POST":
+                check_size(headers.get("content-length", ""))
+                kinds = accepts(headers.get("content-type", ""), headers.get("accept", "*/*"))
             return Admission(self, head, principal, cors, kinds, runner)
         except Refusal as refusal:
             if refusal.is_of_caller:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
             return refusal.reply(cors)
+
+    def _not_served(self, head: Head, cors: Headers) -> Reply:
+        """The answer to a method that is none of ``verbs``."""
+        if head.method == "OPTIONS":
+            return Reply(204, (*cors, *preflight(head.headers)))
+        allow = ", ".join((*self.verbs, "OPTIONS"))
+        instead = "POST a message" if "POST" in self.verbs else "GET the stream"
+        raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
 
 
 async def noted(
@@ -101,6 +107,9 @@ class Accepts(NamedTuple):
 
     json: bool
     events: bool
+
+
+_ANY = Accepts(json=True, events=True)
 
 
 class Admission:
@@ -154,16 +163,18 @@ class Admission:
         return _too_large().reply(self.cors)
 
     def _reply(self, answer: Answer) -> Reply:
-        status, body = answer.status, answer.body
-        cors = (*self.cors, *answer.headers) if answer.headers else self.cors
-        if answer.stream is not None:
-            return Reply(status, (*cors, *EVENT_HEADERS), body, answer.stream)
+        status, body, further, stream = answer
+        if body and stream is None and self.accepts.json and not (further or self.cors):  # as most are
+            return Reply(status, JSON_ONLY, body)
+        cors = (*self.cors, *further)
+        if stream is not None:
+            return Reply(status, (*cors, *EVENT_HEADERS), body, stream)
         if not body:
             return Reply(status, cors)
         if not self.accepts.json and status == 200:  # noqa: PLR2004
             # A client that wants nothing but events gets its one message as an event.
             return Reply(status, (*cors, *EVENT_HEADERS), frame(Event(body)))
-        return Reply(status, (*cors, _JSON_HEADER) if cors else JSON_ONLY, body)
+        return Reply(status, (*cors, _JSON_HEADER), body)
 
 
 def overloaded() -> Refusal:

@@ -29,11 +29,12 @@ class Patience:
         self._serving: set[asyncio.Task[None]] = set()
 
     def look(self) -> bool:
-        """Find out which server this is; under daphne, have it wait when it stops."""
-        reactor: Any = sys.modules.get("twisted.internet.reactor")
-        self.is_needed = bool(getattr(reactor, "running", False))
-        if self.is_needed:
-            reactor.addSystemEventTrigger("before", "shutdown", self._stop)
+        """Find out which server this is, where that is not known yet; under daphne, have it wait when it stops."""
+        if self.is_needed is None:
+            reactor: Any = sys.modules.get("twisted.internet.reactor")
+            self.is_needed = bool(getattr(reactor, "running", False))
+            if self.is_needed:
+                reactor.addSystemEventTrigger("before", "shutdown", self._stop)
         return self.is_needed
 
     async def serve(self, serving: Coroutine[Any, Any, None]) -> None:

@@ -167,7 +167,13 @@ def context_for(
     )
 
 
-def response(request_id: RequestId, result: Result, version: str, finish: Callable[[Result], dict[str, Any]]) -> bytes:
+def response(
+    request_id: RequestId,
+    result: Result,
+    version: str,
+    finish: Callable[[Result, MCPServer], dict[str, Any]],
+    server: MCPServer,
+) -> bytes:
     """The response that carries a result.
 
     Args:
@@ -175,6 +181,7 @@ def response(request_id: RequestId, result: Result, version: str, finish: Callab
         result: of the method.
         version: under which the encoding of a result that many requests share is kept.
         finish: puts the marks of *version* on a result.
+        server: whose result it is.
 
     Raises:
         InternalError: it cannot be encoded.
@@ -182,9 +189,9 @@ def response(request_id: RequestId, result: Result, version: str, finish: Callab
     try:
         kept = result.encoded
         if kept is None:
-            return encode_result(request_id, finish(result))
+            return encode_result(request_id, finish(result, server))
         if version not in kept:
-            kept[version] = encode(finish(result))
+            kept[version] = encode(finish(result, server))
         return encode_result(request_id, kept[version])
     except UnencodableResult as error:
         raise _unencodable(request_id, error) from None

@@ -63,7 +63,7 @@ class Output:
 
     def __init__(self, returns: Any, label: str) -> None:
         self.schema: dict[str, Any] | None = None
-        self._wrapped = False
+        self._wrapped = self._is_scalar = False
         if typing.get_origin(returns) is ToolResult:
             (returns,) = typing.get_args(returns)
         elif _is_plain(returns):
@@ -75,6 +75,7 @@ class Output:
             checked = typed.result(returns, label)
         self.schema, self._wrapped = checked.schema, checked.is_wrapped
         self._validate, self._dump = checked.validate, checked.dump
+        self._is_scalar = checked.dump is None
 
     def fields(self, value: Any, most_characters: int | None = None, most_bytes: int | None = None) -> dict[str, Any]:
         """The ``CallToolResult`` for what the function returned.
@@ -89,6 +90,8 @@ class Output:
             ValueError: NaN or an infinity, which JSON does not have.
         """
         if type(value) in PLAIN:  # as most are: to ask an abstract class takes longer than all else here
+            if self._is_scalar:
+                return self._scalar(value, most_characters)
             return self._fields(value, None, [], most_characters, most_bytes)
         if isinstance(value, LAZY) and not is_block(value):
             value = list(value)
@@ -99,6 +102,15 @@ class Output:
                 fields["_meta"] = dict(value.meta)
             return fields
         return self._fields(value, None, [], most_characters, most_bytes)
+
+    def _scalar(self, value: Any, most_characters: int | None) -> dict[str, Any]:
+        """``_fields`` for what is wrapped, and JSON as it is."""
+        value = self._validate(value)
+        text = _json(value)
+        content = [{"type": "text", "text": text}]
+        if most_characters is not None and len(text) > most_characters:
+            check_size(content, len(text), most_characters, None)
+        return {"content": content, "structuredContent": {"result": value}}
 
     def _fields(
         self,
@@ -111,7 +123,9 @@ class Output:
         structured: dict[str, Any] | None = None
         encoded = ""
         if self.schema is not None:
-            value = self._dump(self._validate(value), mode="json", by_alias=True)
+            value = self._validate(value)
+            if self._dump is not None:
+                value = self._dump(value, mode="json", by_alias=True)
             encoded = _json(value)
             text = encoded if text is None else text
             structured = {"result": value} if self._wrapped else value
@@ -128,7 +142,8 @@ class Output:
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
         # One text within the limit, as most results are, needs no closer look.
-        if text is None or content[1:] or max(len(text), len(encoded)) > (most_characters or 0):
+        most = most_characters or 0
+        if text is None or len(content) > 1 or len(text) > most or len(encoded) > most:
             check_size(content, len(encoded), most_characters, most_bytes)
         fields: dict[str, Any] = {"content": content}
         if structured is not None:

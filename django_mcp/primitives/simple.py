@@ -57,13 +57,13 @@ class CheckedResult(NamedTuple):
         schema: JSON Schema, of an object.
         is_wrapped: the result is inside of that object.
         validate: gives the value, or raises pydantic's ``ValidationError``.
-        dump: gives what is JSON of the value.
+        dump: gives what is JSON of the value; None where the value itself is.
     """
 
     schema: Schema
     is_wrapped: bool
     validate: Callable[[Any], Any]
-    dump: Callable[..., Any]
+    dump: Callable[..., Any] | None
 
 
 def simple(annotation: Any) -> Simple | None:
@@ -138,10 +138,11 @@ def result(returns: Any) -> CheckedResult | None:
     """The result of a function; None where pydantic has to say what it is."""
     if (found := simple(returns)) is None:
         return None
-    validator, serializer = SchemaValidator(found.core), SchemaSerializer(found.core)
+    validator = SchemaValidator(found.core)
+    dump = None if returns in SCALARS else SchemaSerializer(found.core).to_python
     is_wrapped = found.shown.get("type") != "object"
     schema = _object({"result": found.shown}, ["result"]) if is_wrapped else found.shown
-    return CheckedResult(schema, is_wrapped, validator.validate_python, serializer.to_python)
+    return CheckedResult(schema, is_wrapped, validator.validate_python, dump)
 
 
 def _is_simple(default: Any) -> bool:

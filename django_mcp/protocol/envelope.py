@@ -64,7 +64,7 @@ class Envelope(NamedTuple):
             InvalidParams: ``_meta`` or one of its required members is missing or of the wrong type.
         """
         meta = params.get("_meta")
-        if not isinstance(meta, dict):
+        if type(meta) is not dict:
             raise InvalidParams(f'"params._meta" must be an object with {VERSION!r} and {CLIENT_CAPABILITIES!r}.')
         version, capabilities = meta.get(VERSION), meta.get(CLIENT_CAPABILITIES)
         if not isinstance(version, str):

@@ -93,13 +93,14 @@ def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, 
     if raw != method:
         _compare("Mcp-Method", None if raw is None else raw.strip(" \t"), method, "method")
     named_by = NAMED_BY.get(method)
-    if named_by is not None and isinstance(params.get(named_by), str):
-        raw = headers.get(NAME)
-        if raw is not None and raw == params[named_by] and raw.isidentifier() and raw.isascii():
-            return  # as most names are, which need no decoding
-        if raw is None and named_by == "taskId":
-            return  # clients in use leave it out there, and no state of ours is where only a header would lead
-        _compare("Mcp-Name", None if raw is None else decode_value(raw), params[named_by], f"params.{named_by}")
+    if named_by is None:
+        return
+    raw, named = headers.get(NAME), params.get(named_by)
+    if raw is not None and raw == named and raw.isidentifier() and raw.isascii():
+        return  # as most names are, which need no decoding
+    if not isinstance(named, str) or (raw is None and named_by == "taskId"):
+        return  # clients in use leave it out of those, and no state of ours is where only a header would lead
+    _compare("Mcp-Name", None if raw is None else decode_value(raw), named, f"params.{named_by}")
 
 
 def check_parameters(

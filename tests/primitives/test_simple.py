@@ -132,6 +132,8 @@ def test_results_are_described_checked_and_shown_as_by_pydantic(annotation: Any)
 
 
 def shown(checked: simple.CheckedResult, value: Any) -> str:
+    if checked.dump is None:
+        return repr(value)
     try:
         return repr(checked.dump(value, mode="json", by_alias=True))
     except ValueError as error:

@@ -137,8 +137,9 @@ async def _result(request: Request, version: str, session: Session | None, inbou
     else:
         result = await dispatch(context)
     if request.method == "tools/list" and has_tasks(inbound.server, version):
-        return response(request.id, result, version, partial(_listed, version, inbound.server))
-    return response(request.id, result, version, lambda result: shape(result.fields, request.method, version))
+        return response(request.id, result, version, partial(_listed, version), inbound.server)
+    finish = partial(_shaped, version, request.method)
+    return response(request.id, result, version, finish, inbound.server)
 
 
 async def _with_task(context: Context, version: str) -> Result:
@@ -147,7 +148,11 @@ async def _with_task(context: Context, version: str) -> Result:
     return result
 
 
-def _listed(version: str, server: MCPServer, result: Result) -> dict[str, Any]:
+def _shaped(version: str, method: str, result: Result, _: MCPServer) -> dict[str, Any]:
+    return shape(result.fields, method, version)
+
+
+def _listed(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
     return with_support(shape(result.fields, "tools/list", version), server)
 
 

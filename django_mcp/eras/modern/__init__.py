@@ -37,6 +37,7 @@ from django_mcp.protocol.errors import (
     UnsupportedProtocolVersion,
 )
 from django_mcp.protocol.jsonrpc import (
+    Message,
     Notification,
     Request,
     Response,
@@ -51,57 +52,65 @@ class ModernEra:
     """The stateless protocol."""
 
     async def serve(self, inbound: Inbound) -> Answer:
-        """Answer one body. A notification is accepted and forgotten: this version defines none over HTTP."""
-        message = parse(inbound.body)
-        if type(message) is Request:
-            try:
-                return await self._result(message, inbound)
-            except ProtocolError as error:
-                return Answer(error.http_status, encode_error(message.id, error), error.headers)
-        if type(message) is Response:
-            refusal = "A client sends no responses: answers to questions go into the repeated request."
-            raise InvalidRequest(refusal, request_id=message.id)
-        assert type(message) is Notification  # noqa: S101
-        check_version(inbound.headers, meta_of(message.params).get(envelope.VERSION))
-        return ACCEPTED
-
-    async def _result(self, request: Request, inbound: Inbound) -> Answer:
-        asked = check_request(request, inbound)
-        if headers.IDEMPOTENCY_KEY in inbound.headers:
-            adopt_key(request, inbound)
-        server = inbound.server
-        finish = partial(complete, server=server)
-        match request.method:
-            case "server/discover":
-                await book.refresh(inbound.runner)  # whether there are tasks may depend on it
-                return Answer(200, encode_result(request.id, finish(discover(server, inbound.wire))))
-            case "initialize":
-                speaks = ", ".join(versions.SUPPORTED)
-                raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
-            case "subscriptions/listen":
-                return await listen(request, asked.capabilities, inbound)
-        channel = ModernChannel(inbound, asked.log_level, asked.capabilities)
-        context = context_for(inbound, request, asked.client, asked.capabilities, channel)
-        begin = None
-        if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
-            begin = partial(resume, context, inbound)
+        """Answer one body."""
+        request = parse(inbound.body)
+        if type(request) is not Request:
+            return _take(request, inbound)
+        channel = None
         try:
-            serving = dispatch(context, extended=True, begin=begin)
-            can_stop = may_speak(server, request.method, request.params)
-            result = await (channel.followed(serving) if can_stop else serving)
-        except InputRequired as needed:
-            state = seal(channel.dialogue, request, server, inbound.principal)
-            fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
-            result = Result(fields)
+            asked = check_request(request, inbound)
+            if headers.IDEMPOTENCY_KEY in inbound.headers:
+                adopt_key(request, inbound)
+            if request.method in OWN:
+                return await _serve_own(request, asked, inbound)
+            channel = ModernChannel(inbound, asked)
+            context = context_for(inbound, request, asked.client, asked.capabilities, channel)
+            begin = None
+            if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
+                begin = partial(resume, context, inbound)
+            try:
+                serving = dispatch(context, extended=True, begin=begin)
+                can_stop = may_speak(inbound.server, request.method, request.params)
+                result = await (channel.followed(serving) if can_stop else serving)
+            except InputRequired as needed:
+                state = seal(channel.dialogue, request, inbound.server, inbound.principal)
+                fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
+                result = Result(fields)
+            return Answer(200, response(request.id, result, asked.version, complete, inbound.server))
+        except ProtocolError as error:
+            return Answer(error.http_status, encode_error(request.id, error), error.headers)
         except (Cancelled, asyncio.CancelledError):
-            if not channel.cancelled:
+            if channel is None or not channel.cancelled:
                 raise
             return GONE
-        return Answer(200, response(request.id, result, asked.version, finish))
 
+
+OWN = frozenset({"server/discover", "initialize", "subscriptions/listen"})
+"""Methods that are about this version of the protocol, and not for ``dispatch``."""
 
 GONE = Answer(499)
 """Nobody reads it: the client closed its connection, and the call was stopped."""
+
+
+async def _serve_own(request: Request, asked: Envelope, inbound: Inbound) -> Answer:
+    if request.method == "subscriptions/listen":
+        return await listen(request, asked.capabilities, inbound)
+    if request.method == "initialize":
+        speaks = ", ".join(versions.SUPPORTED)
+        raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
+    await book.refresh(inbound.runner)  # whether there are tasks may depend on it
+    result = discover(inbound.server, inbound.wire)
+    return Answer(200, encode_result(request.id, complete(result, inbound.server)))
+
+
+def _take(message: Message, inbound: Inbound) -> Answer:
+    """A notification is accepted and forgotten: this version defines none over HTTP."""
+    if type(message) is Response:
+        refusal = "A client sends no responses: answers to questions go into the repeated request."
+        raise InvalidRequest(refusal, request_id=message.id)
+    assert type(message) is Notification  # noqa: S101
+    check_version(inbound.headers, meta_of(message.params).get(envelope.VERSION))
+    return ACCEPTED
 
 
 async def resume(context: Context, inbound: Inbound) -> None:
@@ -146,10 +155,14 @@ def check_request(request: Request, inbound: Inbound) -> Envelope:
     Raises:
         ProtocolError: whose code tells the rung.
     """
-    claimed = meta_of(request.params).get(envelope.VERSION)
-    if not (claimed in versions.MODERN and inbound.headers.get(headers.VERSION) == claimed):  # as most are
-        check_version(inbound.headers, claimed)
-    asked = Envelope.read(request.params)
+    try:
+        asked = Envelope.read(request.params)
+    except InvalidParams:
+        check_version(inbound.headers, meta_of(request.params).get(envelope.VERSION))
+        raise
+    version = asked.version
+    if not (version in versions.MODERN and inbound.headers.get(headers.VERSION) == version):  # as most are
+        check_version(inbound.headers, version)
     if inbound.over_http:
         headers.check_mirrors(inbound.headers, request.method, request.params)
     return asked

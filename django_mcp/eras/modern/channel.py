@@ -12,6 +12,7 @@ from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
 from django_mcp.primitives.mirrors import Mirror
 from django_mcp.protocol import headers
+from django_mcp.protocol.envelope import Envelope
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.extension import is_declared, not_declared
@@ -27,13 +28,14 @@ class ModernChannel(StepChannel):
     takes_ttl = False
     _task: asyncio.Task[Any] | None = None
 
-    def __init__(self, inbound: Inbound, log_level: Any, capabilities: Mapping[str, Any]) -> None:
-        if log_level is not None and log_level not in LEVELS:
-            raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
-        self.log_level = log_level
+    def __init__(self, inbound: Inbound, asked: Envelope) -> None:
         self.inbound = inbound
-        self.protocol = inbound.headers.get(headers.VERSION, "").strip()
-        self.capabilities = capabilities
+        self.protocol = asked.version
+        self.capabilities = asked.capabilities
+        if asked.log_level is not None:
+            if asked.log_level not in LEVELS:
+                raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
+            self.log_level = asked.log_level
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send it, where the client takes streams."""
