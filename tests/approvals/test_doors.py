@@ -40,7 +40,7 @@ from tests.clients import LEGACY, MODERN, Client
 from tests.clients import META as MCP
 from tests.conversation import Conversation, Outcome, accept
 from tests.endpoint.test_http_sse import Listener, Worker, site
-from tests.exchange import Room
+from tests.exchange import Room, eventually
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.legacy.work import NAMES
 
@@ -215,8 +215,15 @@ def test_what_was_approved_and_is_asked_for_as_a_task_runs_once(room: Room, peop
     assert approve(the_ticket(), people["cleo"])
     params = {"name": "pay", "arguments": FIVE, "task": {}}
     tasks = [talk.request("tools/call", params).result["task"]["taskId"] for _ in range(2)]
-    assert talk.request("tasks/result", {"taskId": tasks[0]}).text == PAID
     assert tasks[0] != tasks[1]
+
+    def ended() -> list[str]:
+        """What came of those that are over. They run side by side: which is the faster one nobody knows."""
+        states = {each: talk.request("tasks/get", {"taskId": each}).result["status"] for each in tasks}
+        over = [each for each, state in states.items() if state in {"completed", "failed"}]
+        return [talk.request("tasks/result", {"taskId": each}).text for each in over]
+
+    assert eventually(lambda: PAID in ended())
     assert len(pay) == 1
 
 
