@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint types migrations pytest conformance auth-check docs matrix format clean require-python environment-dev \
+.PHONY: help demo test test-all lint types migrations fast everything pytest conformance auth-check docs matrix format clean require-python environment-dev \
   bench bench-rows bench-pages bench-streams bench-scale bench-growth bench-startup soak
 
 help: ## List the commands
@@ -24,7 +24,9 @@ demo: require-python ## Start the demo site with sample data (PORT=8000)
 	@$(PYTHON) scripts/environment.py '$(VENV)' demo
 	@DATABASE_URL= $(BIN)/python manage.py demo --port '$(PORT)'
 
-test: lint types migrations pytest ## Check style and types and run every test (ARGS="-k name")
+test: lint types migrations fast ## Check style and types and run the fast tests, in minutes (ARGS="-k name")
+
+test-all: everything conformance auth-check ## Run every test: services, processes, browser, conformance, coverage
 
 lint: environment-dev ## Check style and formatting
 	$(BIN)/ruff check .
@@ -36,10 +38,16 @@ types: environment-dev ## Check the types
 migrations: environment-dev ## Check that no model lacks a migration
 	DATABASE_URL= DEMO_DATABASE=:memory: $(BIN)/python manage.py makemigrations --check --dry-run
 
-# Random order is pytest-randomly's doing; it prints the seed that repeats a run.
-pytest: environment-dev ## Run the tests alone, with coverage (ARGS="-k name")
+# Random order is pytest-randomly's doing; it prints the seed that repeats a run. No services: the same everywhere.
+fast: environment-dev
+	$(BIN)/python scripts/run_tests.py fast $(ARGS)
+
+everything: environment-dev
 	@rm -f .coverage .coverage.*
-	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py $(ARGS)
+	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py all $(ARGS)
+
+pytest: environment-dev ## Run some tests of any kind (ARGS="tests/tasks -k lease")
+	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py chosen $(ARGS)
 
 conformance: environment-dev ## Run the official conformance suite against every server (ARGS="--help")
 	$(BIN)/python scripts/with_services.py $(BIN)/python -m tests.conformance.run $(ARGS)

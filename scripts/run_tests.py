@@ -1,57 +1,64 @@
-"""Run the tests: those that meet a database on PostgreSQL, where there is one, and then all of them on SQLite.
-
-All come last, so that the summary that is printed last is the whole one. Coverage is measured there alone: it takes a
-third of the time again. Several processes share the tests among them, file by file, unless some were asked for.
-"""
+"""Run the tests of ``make test``, ``make test-all`` and ``make pytest``; ``tests/lanes.py`` says what each leaves out."""
 
 # ruff: noqa: S603, T201 - a command-line helper talks, and runs what the lines below spell out
 
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 
-MEET_A_DATABASE = (
-    "tests/admin",
-    "tests/approvals",
-    "tests/audit",
-    "tests/auth",
-    "tests/behaviour",
-    "tests/core",
-    "tests/demo",
-    "tests/endpoint",
-    "tests/exposure",
-    "tests/live",
-    "tests/oauth",
-    "tests/policies",
-    "tests/tasks",
-)
-
-WITH_DATABASES_OF_THEIR_OWN = "tests/tasks/workers"
 MOST_PROCESSES = 4
+NOTHING_CHOSEN = 5
+SERVICES = ("DATABASE_URL", "REDIS_URL")
 
 
 def main(arguments: list[str]) -> int:
-    """Run both parts, whatever comes of the first; the answer is the exit code.
+    """Run a lane; the answer is the exit code.
 
     Args:
-        arguments: For pytest, like ``-k name``.
+        arguments: The lane (``fast``, ``all`` or ``chosen``), then what is for pytest, like ``-k name``.
     """
-    processes = str(min(os.cpu_count() or 1, MOST_PROCESSES))
-    everything = arguments or ["-n", processes, "--dist", "loadfile"]
-    failed = 0
-    if os.environ.get("DATABASE_URL"):
-        print("On PostgreSQL:", ", ".join(MEET_A_DATABASE), flush=True)
-        # 5: a -k that picks none of these.
-        ours = [*MEET_A_DATABASE, f"--ignore={WITH_DATABASES_OF_THEIR_OWN}"]
-        failed = pytest([*ours, *everything], TEST_ON="postgresql") not in {0, 5}
-        print("On SQLite: all tests", flush=True)
-    return pytest(["--cov", "--cov-report=term", "-rfEs", *everything], TEST_ON="sqlite") or int(failed)
+    lane, given = arguments[0], arguments[1:]
+    # Many tests start processes, which would compile the package again each time.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment["TEST_ON"] = "sqlite"
+    if lane == "fast":
+        without = {key: value for key, value in environment.items() if key not in SERVICES}
+        return pytest(["--fast", *shared(), *given], without)
+    if lane == "chosen":
+        return pytest(given or shared(), environment)
+    return everything(given, environment)
 
 
-def pytest(arguments: list[str], **environment: str) -> int:
+def everything(given: list[str], environment: Mapping[str, str]) -> int:
+    """Run what touches a database on PostgreSQL, all other ways in, and everything else with coverage.
+
+    Everything comes last, so that its summary is the one that is printed last.
+    """
+    failed = False
+    if environment.get("DATABASE_URL"):
+        print("On PostgreSQL: tests with the mark postgresql", flush=True)
+        postgresql = {**environment, "TEST_ON": "postgresql"}
+        failed |= pytest(["-m", "postgresql", *shared(), *given], postgresql) not in {0, NOTHING_CHOSEN}
+    print("On SQLite: every edge and version besides the first", flush=True)
+    others = ["--fast", "--ways-in=others", *shared(), *given]
+    failed |= pytest(others, environment) not in {0, NOTHING_CHOSEN}
+    print("On SQLite: everything, with coverage", flush=True)
+    return pytest(["--cov", "--cov-report=term", "-rfEs", *shared(), *given], environment) or int(failed)
+
+
+def shared() -> list[str]:
+    """Options that share the tests among processes, file by file."""
+    return ["-n", str(min(os.cpu_count() or 1, MOST_PROCESSES)), "--dist", "loadfile"]
+
+
+def pytest(arguments: list[str], environment: Mapping[str, str]) -> int:
     """Run pytest with this Python, and answer its exit code."""
-    command = [sys.executable, "-m", "pytest", *arguments]
-    return subprocess.run(command, env=os.environ | environment, check=False).returncode
+    started = time.monotonic()
+    code = subprocess.run([sys.executable, "-m", "pytest", *arguments], env=environment, check=False).returncode
+    print(f"pytest {' '.join(arguments)}: {time.monotonic() - started:.0f} s, exit {code}", flush=True)
+    return code
 
 
 if __name__ == "__main__":

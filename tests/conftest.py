@@ -38,7 +38,9 @@ from django_mcp.policies import reading
 from django_mcp.tasks.engines import _pool as task_pool
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.rows import UNFINISHED
-from tests.clients import EDGES, LEGACY, MODERN, Client
+from tests.clients import LEGACY, MODERN, Client
+
+pytest_plugins = ["tests.lanes"]
 
 for _each in registry.every_server():  # what the demo's tools say of themselves; see the fixture ``policies``
     _each.policies = NONE
@@ -158,15 +160,15 @@ def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     return make_server()
 
 
-@pytest.fixture(params=EDGES)
+@pytest.fixture
 def edge(request: pytest.FixtureRequest) -> str:
-    """Each way in: the ASGI application, and the Django view under WSGI and under ASGI."""
+    """A way in: the ASGI application, or the Django view under WSGI or under ASGI; ``tests/lanes.py`` says which."""
     return request.param
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
+@pytest.fixture
 def version(request: pytest.FixtureRequest) -> str:
-    """The newest version of each era."""
+    """The newest version of an era; ``tests/lanes.py`` says which."""
     return request.param
 
 

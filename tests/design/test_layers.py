@@ -234,16 +234,11 @@ def is_under(name: str, roots: set[str]) -> bool:
     return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
-def label(module: Module) -> str:
-    return module.label
-
-
-@pytest.mark.parametrize("module", modules(), ids=label)
-def test_a_module_imports_what_its_layer_may_and_nothing_else(module: Module) -> None:
-    if module.layer in TOP:
-        return
+def test_a_module_imports_what_its_layer_may_and_nothing_else() -> None:
     wrong = [
         f"{module.label}:{line} imports {name}"
+        for module in modules()
+        if module.layer not in TOP
         for name, line in sorted(module.imports())
         if (module.label, name) not in EXCEPTIONS
         and (
@@ -254,17 +249,18 @@ def test_a_module_imports_what_its_layer_may_and_nothing_else(module: Module) ->
     assert wrong == []
 
 
-@pytest.mark.parametrize("module", modules(), ids=label)
-def test_no_module_imports_the_official_implementation(module: Module) -> None:
+def test_no_module_imports_the_official_implementation() -> None:
     """It is a client for the tests; the package has to stand without it."""
-    assert [name for name, _ in module.imports() if is_under(name, {"mcp", "mcp_types"})] == []
+    assert importers_of({"mcp", "mcp_types"}) == set()
 
 
-@pytest.mark.parametrize("module", modules(), ids=label)
-def test_the_toolkit_is_imported_in_one_module(module: Module) -> None:
+def test_the_toolkit_is_imported_in_one_module() -> None:
     """Its next release moves its modules; there is one place to follow it."""
-    toolkit = [name for name, _ in module.imports() if is_under(name, {"oauth2_provider"})]
-    assert bool(toolkit) is (module.label == "oauth/toolkit.py")
+    assert importers_of({"oauth2_provider"}) == {"oauth/toolkit.py"}
+
+
+def importers_of(roots: set[str]) -> set[str]:
+    return {module.label for module in modules() for name, _ in module.imports() if is_under(name, roots)}
 
 
 def test_every_module_is_in_a_layer_of_the_table() -> None:
@@ -276,20 +272,14 @@ def test_every_exception_to_the_table_is_still_needed() -> None:
     assert used >= EXCEPTIONS
 
 
-@pytest.mark.parametrize("module", [each for each in modules() if each.layer != "migrations"], ids=label)
-def test_no_module_is_longer_than_four_hundred_lines(module: Module) -> None:
-    assert len(module.text.splitlines()) <= 400
-
-
 NEUTRAL = {"protocol", "primitives", "core", "conf", "auth", "version"}
 ERAS = re.compile(r"(?i)legacy|modern|20\d\d-\d\d-\d\d")
 
 
-@pytest.mark.parametrize("module", [each for each in modules() if each.layer in NEUTRAL], ids=label)
-def test_nothing_below_the_eras_knows_which_client_is_calling(module: Module) -> None:
+def test_nothing_below_the_eras_knows_which_client_is_calling() -> None:
     """Docstrings and comments may cite a revision of the specification; code may not tell one from another."""
-    named = {match[0] for match in ERAS.finditer(module.code())}
-    assert bool(named) is (module.label == "protocol/versions.py"), named
+    naming = {module.label for module in modules() if module.layer in NEUTRAL and ERAS.search(module.code())}
+    assert naming == {"protocol/versions.py"}
 
 
 @pytest.mark.parametrize(

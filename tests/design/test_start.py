@@ -15,9 +15,9 @@ from django.contrib.admin import AdminSite
 
 import django_mcp
 from django_mcp.admin import PAGES
-from django_mcp.admin.deferred import Deferred, DeferredAdmin
+from django_mcp.admin.deferred import DeferredAdmin
 from django_mcp.models import Task
-from tests.design.sources import ROOT, Module, modules
+from tests.design.sources import ROOT, modules
 
 MOST_MODULES = 180
 SITE = """
@@ -104,26 +104,26 @@ def test_a_site_with_a_few_plain_tools_imports_few_modules(site: Any) -> None:
     assert len(own) <= MOST_MODULES, own
 
 
-@pytest.mark.parametrize("name", UNUSED)
-def test_what_such_a_site_does_not_use_is_not_imported(site: Any, name: str) -> None:
-    assert [each for each in site["called"] if each == name or each.startswith(f"{name}.")] == []
+def test_what_such_a_site_does_not_use_is_not_imported(site: Any) -> None:
+    assert [
+        each for each in site["called"] if any(each == name or each.startswith(f"{name}.") for name in UNUSED)
+    ] == []
 
 
-@pytest.mark.parametrize("package", STARTING)
-def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any, package: str) -> None:
-    prefix = f"django_mcp.{package}."
-    assert {each.removeprefix(prefix) for each in site["called"] if each.startswith(prefix)} == STARTING[package]
+def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any) -> None:
+    called = [each.split(".", 2) for each in site["called"] if each.count(".") > 1]
+    found = {package: {rest for _, within, rest in called if within == package} for package in STARTING}
+    assert found == STARTING
 
 
 def test_no_module_of_ours_is_imported_while_the_first_call_waits(site: Any) -> None:
     assert [each for each in site["called"] if each.startswith("django_mcp") and each not in site["started"]] == []
 
 
-@pytest.mark.parametrize("module", [each for each in modules() if each.imported_later()], ids=lambda each: each.label)
-def test_what_is_imported_later_is_there(module: Module) -> None:
-    for path, _ in module.imported_later():
-        where, _, name = path.rpartition(".")
-        assert callable(getattr(import_module(where), name)), path
+def test_what_is_imported_later_is_there() -> None:
+    paths = [path.rpartition(".") for module in modules() for path, _ in module.imported_later()]
+    assert paths
+    assert [f"{where}.{name}" for where, _, name in paths if not callable(getattr(import_module(where), name))] == []
 
 
 # Public names
@@ -166,18 +166,14 @@ def test_a_name_that_is_not_there_is_missed_as_everywhere() -> None:
 # The admin
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_urlconf_knows_the_routes_that_pages_have(page: Deferred) -> None:
-    prefix = f"{page.model._meta.app_label}_{page.model._meta.model_name}"
-    own = page.load()(page.model, admin.site).get_urls()
-    routes = [(each.name and each.name.removeprefix(prefix), str(each.pattern)) for each in own]
-    assert routes == list(page.routes)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_is_registered_as_what_it_is(page: Deferred) -> None:
-    assert isinstance(admin.site.get_model_admin(page.model), page.load())
-    assert getattr(import_module("django_mcp.admin"), page.name) is page.load()
+def test_each_page_is_registered_as_what_it_is_with_the_routes_that_the_urlconf_knows() -> None:
+    for page in PAGES:
+        prefix = f"{page.model._meta.app_label}_{page.model._meta.model_name}"
+        own = page.load()(page.model, admin.site).get_urls()
+        routes = [(each.name and each.name.removeprefix(prefix), str(each.pattern)) for each in own]
+        assert routes == list(page.routes), page.name
+        assert isinstance(admin.site.get_model_admin(page.model), page.load()), page.name
+        assert getattr(import_module("django_mcp.admin"), page.name) is page.load()
 
 
 def test_a_site_that_looks_at_classes_is_given_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,152 @@
+"""Which tests ``make test`` runs, which it leaves to ``make test-all``, and at which ways in each test runs.
+
+A way in is an edge (the ASGI application, the Django view under WSGI or under ASGI) with a protocol version. A rule is
+tested at the first of them; what must be seen at each is in ``tests/behaviour/matrix.py``, or is marked
+``every_way_in``.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients import EDGES, LEGACY, MODERN
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LEFT_OUT = {
+    "tests/auth_check": "outside tools against the login pages",
+    "tests/benchmarks": "servers under load",
+    "tests/commands": "commands in processes of their own",
+    "tests/conformance": "the official conformance suite",
+    "tests/deploy": "the Docker image's files, nginx",
+    "tests/docs": "the documentation, typed in",
+    "tests/doctor": "mcp_doctor against broken sites",
+    "tests/faults": "killed processes, lost databases",
+    "tests/packaging": "the built distributions",
+    "tests/real_browser": "Chromium",
+    "tests/real_clients": "Python and JavaScript clients",
+    "tests/real_logins": "clients that sign in",
+    "tests/tasks/workers": "workers of Django Tasks, Celery, RQ",
+    "tests/approvals/processes": "approvals in several processes",
+}
+"""Folders whose tests start processes, and what those are."""
+
+SLOW = 2.0
+"""Seconds from which on a test is listed at the end of a run."""
+
+WAYS_IN = {"edge": EDGES, "version": (MODERN, LEGACY)}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lanes")
+    group.addoption("--fast", action="store_true", help="leave out what starts processes or needs services")
+    group.addoption(
+        "--ways-in",
+        choices=["first", "others", "all"],
+        default="first",
+        help="run tests that could run at each edge and version at the first (default), at the others, or at all",
+    )
+
+
+# Folders, and single tests with the mark ``slow``.
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not config.getoption("fast"):
+        return None
+    return (collection_path.is_relative_to(ROOT) and collection_path.relative_to(ROOT).as_posix() in LEFT_OUT) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    dropped = [item for item in items if not is_wanted(item, config)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in set(dropped)]
+    config.stash[MARKED] = sum(item.get_closest_marker("slow") is not None for item in dropped)
+
+
+MARKED = pytest.StashKey[int]()
+
+
+def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
+    if config.getoption("fast") and item.get_closest_marker("slow"):
+        return False
+    return config.getoption("ways_in") != "others" or item.get_closest_marker("other_way_in") is not None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for variable in mark.args:
+            if not os.environ.get(variable):
+                pytest.skip(f"{variable} is not set")
+
+
+# Ways in.
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = metafunc.config.getoption("ways_in")
+    everywhere = metafunc.definition.get_closest_marker("every_way_in") is not None
+    for name, values in WAYS_IN.items():
+        if not is_open(metafunc, name):
+            continue
+        if everywhere:
+            metafunc.parametrize(name, values, indirect=True)
+        elif chosen == "first":
+            metafunc.parametrize(name, values[:1], indirect=True)
+        else:
+            others = [pytest.param(value, marks=pytest.mark.other_way_in) for value in values[1:]]
+            metafunc.parametrize(name, [values[0], *others], indirect=True)
+
+
+def is_open(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Return True if the test takes the fixture and neither a mark nor another fixture says which values."""
+    if name not in metafunc.fixturenames:
+        return False
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        named = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        if name in (named.replace(",", " ").split() if isinstance(named, str) else named):
+            return False
+    return metafunc._arg2fixturedefs[name][-1].func.__module__ == "tests.conftest"
+
+
+# What is said at the end.
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    node.config.stash[MARKED] = max(node.config.stash.get(MARKED, 0), node.workeroutput.get("marked", 0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["marked"] = session.config.stash.get(MARKED, 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    slow = Counter[str]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                slow[report.nodeid] += report.duration
+    over = [(nodeid, seconds) for nodeid, seconds in slow.most_common() if seconds >= SLOW]
+    if over:
+        terminalreporter.section(f"{len(over)} tests took {SLOW:g} s or longer")
+        for nodeid, seconds in over:
+            terminalreporter.write_line(f"{seconds:6.1f} s  {nodeid}")
+    if config.getoption("fast"):
+        terminalreporter.section("left out; make test-all runs it")
+        for line in left_out(config.stash.get(MARKED, 0)):
+            terminalreporter.write_line(line)
+
+
+def left_out(marked: int) -> Iterator[str]:
+    for folder, what in LEFT_OUT.items():
+        files = len(list((ROOT / folder).rglob("test_*.py")))
+        yield f"{folder}: {what} ({files} files)"
+    yield f"elsewhere: {marked} tests with the mark `slow`"
+    yield "PostgreSQL; the edges and protocol versions besides the first, where tests are not marked every_way_in"
