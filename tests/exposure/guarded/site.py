@@ -14,7 +14,7 @@ from tests.clients import MODERN
 from tests.exposure.conftest import ByName, Reader
 from tests.exposure.library.models import Author, Book
 
-call_command("migrate", verbosity=0, skip_checks=True)
+call_command("migrate", run_syncdb=True, verbosity=0, skip_checks=True)
 ann, bob = User.objects.create_user("ann"), User.objects.create_user("bob")
 anna, carl = Author.objects.create(name="Anna Berg"), Author.objects.create(name="Carl Dahl")
 books = [Book.objects.create(title=f"Book {number}", slug=f"book-{number}", author=anna) for number in range(4)]
