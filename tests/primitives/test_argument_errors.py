@@ -34,9 +34,8 @@ def problems(**changes: Any) -> list[str]:
     return list(caught.value.problems)
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
+def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(subtests: pytest.Subtests) -> None:
+    for changes, sentence in [
         ({"city": ...}, "Missing argument 'city'."),
         ({"guests": [{"name": "Ann"}]}, "Missing argument 'guests[0].age'."),
         ({"city": 5}, "Argument 'city' must be a string, not 5; write \"5\"."),
@@ -45,15 +44,13 @@ def problems(**changes: Any) -> list[str]:
         ({"nights": 0}, "Argument 'nights' must be at least 1, not 0."),
         ({"nights": 31}, "Argument 'nights' must be at most 30, not 31."),
         ({"board": "all"}, "Argument 'board' must be 'none', 'half' or 'full', not 'all'."),
-    ],
-)
-def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(changes: Any, sentence: str) -> None:
-    assert problems(**changes) == [sentence]
+    ]:
+        with subtests.test(changes=changes, sentence=sentence):
+            assert problems(**changes) == [sentence]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_a_mistake_names_the_argument_the_rule_and_the_value(subtests: pytest.Subtests) -> None:
+    for changes, words in [
         ({"nights": "many"}, ["'nights'", "integer", "'many'"]),
         ({"nights": 1.5}, ["'nights'", "integer", "1.5"]),
         ({"nights": [1]}, ["'nights'", "integer", "[1]"]),
@@ -62,20 +59,25 @@ def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(changes: 
         ({"guests": {"name": "Ann"}}, ["'guests'", "array"]),
         ({"guests": [{"name": "Ann", "age": "x"}]}, ["'guests[0].age'", "integer", "'x'"]),
         ({"note": "a" * 21}, ["'note'", "at most 20 characters"]),
-    ],
-)
-def test_a_mistake_names_the_argument_the_rule_and_the_value(changes: Any, words: list[str]) -> None:
-    (sentence,) = problems(**changes)
-    assert [word for word in words if word not in sentence] == []
+    ]:
+        with subtests.test(changes=changes, words=words):
+            (sentence,) = problems(**changes)
+            assert [word for word in words if word not in sentence] == []
 
 
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [("nigths", "nights"), ("citty", "city"), ("boards", "board"), ("arrival_", "arrival"), ("Nights", "nights")],
-)
-def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(wrong: str, meant: str) -> None:
-    (sentence,) = problems(**{wrong: 1})
-    assert sentence.startswith(f"Unknown argument {wrong!r}. Did you mean {meant!r}? It takes 'city', 'arrival'")
+def test_a_misspelt_argument_is_answered_with_the_one_that_was_meant(subtests: pytest.Subtests) -> None:
+    for wrong, meant in [
+        ("nigths", "nights"),
+        ("citty", "city"),
+        ("boards", "board"),
+        ("arrival_", "arrival"),
+        ("Nights", "nights"),
+    ]:
+        with subtests.test(wrong=wrong, meant=meant):
+            (sentence,) = problems(**{wrong: 1})
+            assert sentence.startswith(
+                f"Unknown argument {wrong!r}. Did you mean {meant!r}? It takes 'city', 'arrival'"
+            )
 
 
 def test_an_argument_like_no_other_is_answered_with_all_there_are() -> None:
@@ -98,11 +100,12 @@ def test_a_thousand_mistakes_are_not_all_told() -> None:
     assert len(problems(**{f"a{number}": 1 for number in range(1000)})) == 20
 
 
-@pytest.mark.parametrize("value", ["x" * 100_000, ["x"] * 10_000, {"a": "b" * 5000}])
-def test_a_long_value_is_not_repeated_in_full(value: Any) -> None:
-    (sentence,) = problems(nights=value)
-    assert len(sentence) < 250
-    assert "…" in sentence
+def test_a_long_value_is_not_repeated_in_full(subtests: pytest.Subtests) -> None:
+    for value in ["x" * 100_000, ["x"] * 10_000, {"a": "b" * 5000}]:
+        with subtests.test(value=value):
+            (sentence,) = problems(nights=value)
+            assert len(sentence) < 250
+            assert "…" in sentence
 
 
 def test_a_long_name_is_not_repeated_in_full() -> None:

@@ -58,21 +58,23 @@ def sphinx(city: str, nights: int = 1) -> str:
     raise NotImplementedError
 
 
-@pytest.mark.parametrize("call", [google, numpy, sphinx])
-def test_each_style_of_docstring_describes_tool_and_arguments(call: object) -> None:
-    tool = make_tool(call)
-    assert tool.definition["description"] == "Book a stay.\n\nAsk for the city first."
-    properties = tool.definition["inputSchema"]["properties"]
-    assert properties["city"]["description"].split() == ["Where", "to,", "like", '"Porto".']
-    assert properties["nights"]["description"] == "How many."
+def test_each_style_of_docstring_describes_tool_and_arguments(subtests: pytest.Subtests) -> None:
+    for call in [google, numpy, sphinx]:
+        with subtests.test(call=call):
+            tool = make_tool(call)
+            assert tool.definition["description"] == "Book a stay.\n\nAsk for the city first."
+            properties = tool.definition["inputSchema"]["properties"]
+            assert properties["city"]["description"].split() == ["Where", "to,", "like", '"Porto".']
+            assert properties["nights"]["description"] == "How many."
 
 
-@pytest.mark.parametrize("call", [google, numpy, sphinx])
-def test_each_style_describes_prompts_and_resources_too(call: object) -> None:
-    prompt = make_prompt(call)
-    assert prompt.definition["description"] == "Book a stay.\n\nAsk for the city first."
-    assert prompt.definition["arguments"][1]["description"] == "How many."
-    assert make_resource(call, "x:{city}{?nights}").definition["description"].startswith("Book a stay.")
+def test_each_style_describes_prompts_and_resources_too(subtests: pytest.Subtests) -> None:
+    for call in [google, numpy, sphinx]:
+        with subtests.test(call=call):
+            prompt = make_prompt(call)
+            assert prompt.definition["description"] == "Book a stay.\n\nAsk for the city first."
+            assert prompt.definition["arguments"][1]["description"] == "How many."
+            assert make_resource(call, "x:{city}{?nights}").definition["description"].startswith("Book a stay.")
 
 
 def test_a_function_without_docstring_has_no_description() -> None:
@@ -113,20 +115,28 @@ def test_a_described_parameter_that_does_not_exist_is_ignored() -> None:
     assert make_tool(book).arguments.schema["properties"] == {"city": {"type": "string"}}
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["One line", "A: B", "Args:", "Use {braces} and `ticks` and 100%.", "Ünïcode \N{EM DASH} yes.", "    ", "x" * 5000],
-)
-def test_any_docstring_can_be_read(text: str) -> None:
-    def odd() -> str: ...
+def test_any_docstring_can_be_read(subtests: pytest.Subtests) -> None:
+    def check(text: str) -> None:
+        def odd() -> str: ...
 
-    odd.__doc__ = text
-    make_tool(odd)
+        odd.__doc__ = text
+        make_tool(odd)
+
+    for text in [
+        "One line",
+        "A: B",
+        "Args:",
+        "Use {braces} and `ticks` and 100%.",
+        "Ünïcode \N{EM DASH} yes.",
+        "    ",
+        "x" * 5000,
+    ]:
+        with subtests.test(text=text):
+            check(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_one_line_is_read_as_the_parser_would_read_it(subtests: pytest.Subtests) -> None:
+    for text in [
         "",
         " ",
         "Add two numbers.",
@@ -144,9 +154,8 @@ def test_any_docstring_can_be_read(text: str) -> None:
         "Add two numbers.\n\nArgs:\n    a: One.",
         "Add two numbers.\n\nBoth are whole.",
         "\nAdd two numbers.\n",
-    ],
-)
-def test_one_line_is_read_as_the_parser_would_read_it(text: str) -> None:
-    docs = parse(text)
-    words = "\n\n".join(part for part in (docs.short_description, docs.long_description) if part)
-    assert read_docstring(text) == (words or None, {each.arg_name: each.description for each in docs.params})
+    ]:
+        with subtests.test(text=text):
+            docs = parse(text)
+            words = "\n\n".join(part for part in (docs.short_description, docs.long_description) if part)
+            assert read_docstring(text) == (words or None, {each.arg_name: each.description for each in docs.params})

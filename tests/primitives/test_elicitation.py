@@ -5,6 +5,7 @@ import enum
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import product
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -104,12 +105,14 @@ def test_defaults_of_a_model_are_in_the_schema_and_nothing_is_required() -> None
     }
 
 
-@pytest.mark.parametrize(
-    ("annotation", "schema"),
-    [
+def test_an_annotation_becomes_a_question_in_the_few_shapes_there_are(subtests: pytest.Subtests) -> None:
+    for annotation, schema in [
         (str, {"type": "string"}),
         (Annotated[str, Field(min_length=2, max_length=5)], {"type": "string", "minLength": 2, "maxLength": 5}),
-        (Annotated[str, Field(title="Name", description="Of the guest.")], "worded"),
+        (
+            Annotated[str, Field(title="Name", description="Of the guest.")],
+            {"type": "string", "title": "Name", "description": "Of the guest."},
+        ),
         (Annotated[str, Field(pattern="^a")], {"type": "string"}),
         (Annotated[str, Field(json_schema_extra={"format": "email"})], {"type": "string", "format": "email"}),
         (datetime.date, {"type": "string", "format": "date"}),
@@ -141,12 +144,9 @@ def test_defaults_of_a_model_are_in_the_schema_and_nothing_is_required() -> None
                 "items": {"type": "string", "enum": ["active", "inactive", "pending"]},
             },
         ),
-    ],
-)
-def test_an_annotation_becomes_a_question_in_the_few_shapes_there_are(annotation: Any, schema: Any) -> None:
-    if schema == "worded":
-        schema = {"type": "string", "title": "Name", "description": "Of the guest."}
-    assert schema_of(asking(annotation)) == written(schema)
+    ]:
+        with subtests.test(annotation=annotation, schema=schema):
+            assert schema_of(asking(annotation)) == written(schema)
 
 
 def test_a_model_can_ask_for_each_kind_of_choice_there_is() -> None:
@@ -181,9 +181,8 @@ def test_the_docstring_of_an_enum_describes_the_field_and_its_name_does_not() ->
     assert properties_of(asking(list[Cabin]))["value"]["items"] == {"type": "string", "enum": ["front"]}
 
 
-@pytest.mark.parametrize(
-    ("annotation", "default", "shown"),
-    [
+def test_a_default_is_shown_as_the_client_would_send_it(subtests: pytest.Subtests) -> None:
+    for annotation, default, shown in [
         (Status, Status.PENDING, "pending"),
         (Board, Board.HALF, "half"),
         (Optional[Board], Board.HALF, "half"),  # noqa: UP045 - people write it
@@ -194,22 +193,22 @@ def test_the_docstring_of_an_enum_describes_the_field_and_its_name_does_not() ->
         (bool, False, False),
         (int, 0, 0),
         (str, "", ""),
-    ],
-)
-def test_a_default_is_shown_as_the_client_would_send_it(annotation: Any, default: Any, shown: Any) -> None:
-    given = asking(annotation, default)
-    assert properties_of(given)["value"]["default"] == shown
-    assert FormSchema(given).validate({}).value == default
+    ]:
+        with subtests.test(annotation=annotation, default=default, shown=shown):
+            given = asking(annotation, default)
+            assert properties_of(given)["value"]["default"] == shown
+            assert FormSchema(given).validate({}).value == default
 
 
-@pytest.mark.parametrize("annotation", [int | None, Optional[int], Union[None, int]])  # noqa: UP007, UP045
-@pytest.mark.parametrize("default", [(), (None,)])
-def test_what_may_be_none_need_not_be_filled_in_and_the_schema_knows_no_null(annotation: Any, default: Any) -> None:
-    given = asking(annotation, *default)
-    assert schema_of(given) == {"type": "object", "properties": {"value": {"type": "integer"}}}
-    assert FormSchema(given).validate({}).value is None
-    assert FormSchema(given).validate({"value": None}).value is None
-    assert FormSchema(given).validate({"value": 3}).value == 3
+def test_what_may_be_none_need_not_be_filled_in_and_the_schema_knows_no_null(subtests: pytest.Subtests) -> None:
+    annotations = [int | None, Optional[int], Union[None, int]]  # noqa: UP007, UP045 - people write them
+    for annotation, default in product(annotations, [(), (None,)]):
+        with subtests.test(annotation=annotation, default=default):
+            given = asking(annotation, *default)
+            assert schema_of(given) == {"type": "object", "properties": {"value": {"type": "integer"}}}
+            assert FormSchema(given).validate({}).value is None
+            assert FormSchema(given).validate({"value": None}).value is None
+            assert FormSchema(given).validate({"value": 3}).value == 3
 
 
 def test_limits_and_words_of_what_may_be_none_stay() -> None:
@@ -261,9 +260,8 @@ class Booking(BaseModel):
         return self
 
 
-@pytest.mark.parametrize(
-    ("content", "problems"),
-    [
+def test_each_problem_with_a_models_answer_is_a_sentence_that_names_the_field(subtests: pytest.Subtests) -> None:
+    for content, problems in [
         ({"seats": 10}, ["seats: Input should be less than or equal to 9."]),
         ({}, ["seats: Field required."]),
         ({"seats": "many"}, ["seats: Input should be a valid integer, unable to parse string as an integer."]),
@@ -271,11 +269,10 @@ class Booking(BaseModel):
         ({"seats": 1, "until": 13}, ["until: not on that day."]),
         ({"seats": 1, "since": 3}, ["The end is before the start."]),
         ({"seats": 10, "since": []}, 2),
-    ],
-)
-def test_each_problem_with_a_models_answer_is_a_sentence_that_names_the_field(content: Any, problems: Any) -> None:
-    found = problems_of(Booking, content)
-    assert len(found) == problems if isinstance(problems, int) else found == problems
+    ]:
+        with subtests.test(content=content, problems=problems):
+            found = problems_of(Booking, content)
+            assert len(found) == problems if isinstance(problems, int) else found == problems
 
 
 class Address(BaseModel):
@@ -290,9 +287,8 @@ class Loop(BaseModel):
     next: Optional["Loop"] = None
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [
+def test_what_no_form_can_ask_names_the_field_and_says_what_can_be_asked(subtests: pytest.Subtests) -> None:
+    for annotation in [
         Address,
         Address | None,
         list[Address],
@@ -311,18 +307,18 @@ class Loop(BaseModel):
         Floor,
         Callable[[], int],
         tuple[int, str],
-    ],
-    ids=str,
-)
-def test_what_no_form_can_ask_names_the_field_and_says_what_can_be_asked(annotation: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"Asking.*value.*(?s:.*)A form asks for text"):
-        FormSchema(asking(annotation))
+    ]:
+        with (
+            subtests.test(annotation=annotation),
+            pytest.raises(ImproperlyConfigured, match=r"Asking.*value.*(?s:.*)A form asks for text"),
+        ):
+            FormSchema(asking(annotation))
 
 
-@pytest.mark.parametrize("model", [Node, Loop])
-def test_a_model_that_contains_itself_is_refused(model: type[BaseModel]) -> None:
-    with pytest.raises(ImproperlyConfigured, match="A form asks for text"):
-        FormSchema(model)
+def test_a_model_that_contains_itself_is_refused(subtests: pytest.Subtests) -> None:
+    for model in [Node, Loop]:
+        with subtests.test(model=model), pytest.raises(ImproperlyConfigured, match="A form asks for text"):
+            FormSchema(model)
 
 
 def test_a_model_that_is_not_finished_is_refused() -> None:
@@ -355,10 +351,10 @@ SECRETS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("given", SECRETS.values(), ids=SECRETS)
-def test_a_form_never_asks_for_a_secret(given: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"looks like a secret.*ctx\.elicit_url"):
-        FormSchema(given)
+def test_a_form_never_asks_for_a_secret(subtests: pytest.Subtests) -> None:
+    for case, given in SECRETS.items():
+        with subtests.test(case), pytest.raises(ImproperlyConfigured, match=r"looks like a secret.*ctx\.elicit_url"):
+            FormSchema(given)
 
 
 def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
@@ -380,9 +376,8 @@ def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
 # Django forms
 
 
-@pytest.mark.parametrize(
-    ("field", "schema"),
-    [
+def test_a_form_field_becomes_a_question_of_its_kind(subtests: pytest.Subtests) -> None:
+    for field, schema in [
         (forms.CharField(), {"type": "string"}),
         (forms.CharField(min_length=2, max_length=5), {"type": "string", "minLength": 2, "maxLength": 5}),
         (forms.CharField(widget=forms.Textarea, initial="Hi"), {"type": "string", "default": "Hi"}),
@@ -443,11 +438,9 @@ def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
                 "items": {"anyOf": [{"const": "0", "title": "Ground"}, {"const": "1", "title": "First"}]},
             },
         ),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, forms.Field) else "",
-)
-def test_a_form_field_becomes_a_question_of_its_kind(field: forms.Field, schema: dict[str, Any]) -> None:
-    assert schema_of(asking_field(field)) == written({"title": "Value", **schema})
+    ]:
+        with subtests.test(field=field, schema=schema):
+            assert schema_of(asking_field(field)) == written({"title": "Value", **schema})
 
 
 def test_a_form_fields_words_are_shown_without_markup() -> None:
@@ -524,9 +517,8 @@ def test_disabled_fields_are_not_asked_for() -> None:
     assert schema["required"] == ["name", "terms"]
 
 
-@pytest.mark.parametrize(
-    ("content", "problems"),
-    [
+def test_each_problem_with_a_forms_answer_is_a_sentence_that_names_the_field(subtests: pytest.Subtests) -> None:
+    for content, problems in [
         ({}, ["name: This field is required."]),
         ({"name": "Augusta"}, ["name: Ensure this value has at most 5 characters (it has 7)."]),
         ({"seats": 10}, ["seats: Ensure this value is less than or equal to 9."]),
@@ -541,16 +533,14 @@ def test_disabled_fields_are_not_asked_for() -> None:
         ({"terms": {"x": 1}, "seats": [1]}, 2),
         ({"terms": False}, ["terms: This must be true."]),
         ({"terms": None}, ["terms: This must be true."]),
-    ],
-)
-def test_each_problem_with_a_forms_answer_is_a_sentence_that_names_the_field(content: Any, problems: Any) -> None:
-    found = problems_of(Signup, ({"name": "Ada", "terms": True} | content) if content else {"terms": True})
-    assert len(found) == problems if isinstance(problems, int) else found == problems
+    ]:
+        with subtests.test(content=content, problems=problems):
+            found = problems_of(Signup, ({"name": "Ada", "terms": True} | content) if content else {"terms": True})
+            assert len(found) == problems if isinstance(problems, int) else found == problems
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
+def test_a_form_field_of_another_kind_is_refused_by_name_and_kind(subtests: pytest.Subtests) -> None:
+    for field in [
         forms.FileField(),
         forms.ImageField(),
         forms.JSONField(),
@@ -558,12 +548,12 @@ def test_each_problem_with_a_forms_answer_is_a_sentence_that_names_the_field(con
         forms.DurationField(),
         forms.SplitDateTimeField(),
         forms.Field(),
-    ],
-    ids=lambda field: type(field).__name__,
-)
-def test_a_form_field_of_another_kind_is_refused_by_name_and_kind(field: forms.Field) -> None:
-    with pytest.raises(ImproperlyConfigured, match=f"AskingField: 'value' is a {type(field).__name__}.*A form asks"):
-        FormSchema(asking_field(field))
+    ]:
+        with (
+            subtests.test(field=field),
+            pytest.raises(ImproperlyConfigured, match=f"AskingField: 'value' is a {type(field).__name__}.*A form asks"),
+        ):
+            FormSchema(asking_field(field))
 
 
 def test_a_form_that_cannot_be_made_without_arguments_is_refused() -> None:
@@ -658,18 +648,17 @@ WRITTEN: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "good", "bad"), WRITTEN.values(), ids=WRITTEN)
-def test_a_written_schema_is_sent_as_it_stands_and_checks_answers(
-    schema: dict[str, Any], good: list[Any], bad: list[Any]
-) -> None:
-    given = written(schema)
-    assert schema_of(given) == given
-    for value in good:
-        assert FormSchema(given).validate({"value": value, "unasked": 1}) == {"value": value}
-    for value in bad:
-        assert all(problem.startswith("value") for problem in problems_of(given, {"value": value}))
-    assert problems_of(given, {"value": None}) == ["value: Field required."]
-    assert FormSchema(written(schema, required=False)).validate({}) == {}
+def test_a_written_schema_is_sent_as_it_stands_and_checks_answers(subtests: pytest.Subtests) -> None:
+    for case, (schema, good, bad) in WRITTEN.items():
+        with subtests.test(case):
+            given = written(schema)
+            assert schema_of(given) == given
+            for value in good:
+                assert FormSchema(given).validate({"value": value, "unasked": 1}) == {"value": value}
+            for value in bad:
+                assert all(problem.startswith("value") for problem in problems_of(given, {"value": value}))
+            assert problems_of(given, {"value": None}) == ["value: Field required."]
+            assert FormSchema(written(schema, required=False)).validate({}) == {}
 
 
 def test_a_wrong_format_is_shown_a_right_one() -> None:
@@ -688,9 +677,8 @@ def test_a_form_without_fields_asks_only_for_a_yes() -> None:
     assert FormSchema(given).validate({}) == {}
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
+def test_a_written_schema_of_another_shape_is_refused_in_words(subtests: pytest.Subtests) -> None:
+    for schema, words in [
         ({"type": "string", "pattern": "a"}, "pattern: Extra inputs are not permitted. A text field has type"),
         ({"type": "string", "format": "uuid"}, "format: Input should be 'email', 'uri', 'date' or 'date-time'"),
         ({"type": "string", "default": 5}, "default"),
@@ -713,18 +701,16 @@ def test_a_form_without_fields_asks_only_for_a_yes() -> None:
         ({"enum": ["a"]}, "nothing a form can ask for"),
         ({}, "nothing a form can ask for"),
         ("string", "nothing a form can ask for"),
-    ],
-)
-def test_a_written_schema_of_another_shape_is_refused_in_words(schema: Any, words: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as caught:
-        FormSchema(written(schema), "tool 'book'")
-    assert str(caught.value).startswith("tool 'book': 'value'")
-    assert words in str(caught.value)
+    ]:
+        with subtests.test(schema=schema, words=words):
+            with pytest.raises(ImproperlyConfigured) as caught:
+                FormSchema(written(schema), "tool 'book'")
+            assert str(caught.value).startswith("tool 'book': 'value'")
+            assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_what_is_no_form_is_refused_in_words(subtests: pytest.Subtests) -> None:
+    for given, words in [
         ({}, '"type": "object"'),
         ({"type": "object"}, '"properties", an object'),
         ({"type": "array", "properties": {}}, '"type": "object"'),
@@ -738,13 +724,12 @@ def test_a_written_schema_of_another_shape_is_refused_in_words(schema: Any, word
         (str, "pydantic model class, a Django Form class or a JSON Schema"),
         (Booking(seats=1), "pydantic model class, a Django Form class or a JSON Schema"),
         (None, "pydantic model class, a Django Form class or a JSON Schema"),
-    ],
-)
-def test_what_is_no_form_is_refused_in_words(given: Any, words: str) -> None:
-    for make in (FormSchema, form_schema):
-        with pytest.raises(ImproperlyConfigured) as caught:
-            make(given)
-        assert words in str(caught.value)
+    ]:
+        with subtests.test(given=given, words=words):
+            for make in (FormSchema, form_schema):
+                with pytest.raises(ImproperlyConfigured) as caught:
+                    make(given)
+                assert words in str(caught.value)
 
 
 def test_changing_a_schema_after_it_was_given_changes_nothing() -> None:
@@ -754,10 +739,11 @@ def test_changing_a_schema_after_it_was_given_changes_nothing() -> None:
     assert form.schema == written({"type": "string"})
 
 
-@pytest.mark.parametrize("given", [Booking, Signup, written({"type": "string"})], ids=["model", "form", "written"])
-def test_a_form_is_made_once_however_often_the_tool_runs(given: Any) -> None:
-    again = dict(given) if isinstance(given, dict) else given
-    assert form_schema(given) is form_schema(again)
+def test_a_form_is_made_once_however_often_the_tool_runs(subtests: pytest.Subtests) -> None:
+    for case, given in zip(["model", "form", "written"], [Booking, Signup, written({"type": "string"})], strict=True):
+        with subtests.test(case):
+            again = dict(given) if isinstance(given, dict) else given
+            assert form_schema(given) is form_schema(again)
 
 
 def test_many_problems_and_long_words_are_cut() -> None:

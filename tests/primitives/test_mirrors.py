@@ -41,9 +41,8 @@ def of(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"value": value}}
 
 
-@pytest.mark.parametrize(
-    ("annotation", "kind", "published"),
-    [
+def test_a_marked_parameter_is_published_with_its_type_and_the_mark(subtests: pytest.Subtests) -> None:
+    for annotation, kind, published in [
         (str, "string", {"type": "string"}),
         (int, "integer", {"type": "integer"}),
         (bool, "boolean", {"type": "boolean"}),
@@ -55,39 +54,39 @@ def of(value: Mapping[str, Any]) -> dict[str, Any]:
         (str | None, "string", {"type": "string"}),
         (Optional[Zone], "string", {"type": "string", "enum": ["east", "west"], "description": "Where it runs."}),  # noqa: UP045
         (Annotated[int | None, Field(ge=1)], "integer", {"type": "integer", "minimum": 1}),
-    ],
-)
-def test_a_marked_parameter_is_published_with_its_type_and_the_mark(
-    annotation: Any, kind: str, published: dict[str, Any]
-) -> None:
-    made = taking(Annotated[annotation, Header("Region")])
-    schema = made.definition["inputSchema"]
-    assert schema["properties"]["value"] == {**published, KEY: "Region"}
-    assert schema["required"] == ["value"]
-    assert made.mirrors == (Mirror("Mcp-Param-Region", ("value",), kind),)
-    assert find_invalid_x_mcp_header(schema) is None
-    assert x_mcp_header_map(schema) == {("value",): "Region"}
+    ]:
+        with subtests.test(annotation=annotation, kind=kind, published=published):
+            made = taking(Annotated[annotation, Header("Region")])
+            schema = made.definition["inputSchema"]
+            assert schema["properties"]["value"] == {**published, KEY: "Region"}
+            assert schema["required"] == ["value"]
+            assert made.mirrors == (Mirror("Mcp-Param-Region", ("value",), kind),)
+            assert find_invalid_x_mcp_header(schema) is None
+            assert x_mcp_header_map(schema) == {("value",): "Region"}
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        Annotated[str | None, Header("Region"), Field(max_length=5, description="Where.", title="R")],
-        Annotated[str | None, Field(max_length=5, description="Where.", title="R"), Header("Region")],
-        Annotated[Annotated[str, Field(max_length=5)] | None, Header("Region"), Field(description="Where.", title="R")],
-    ],
-    ids=["before", "after", "within"],
-)
-def test_what_else_is_said_of_a_marked_parameter_stays(annotation: Any) -> None:
-    made = taking(annotation, None)
-    assert made.definition["inputSchema"]["properties"]["value"] == {
-        "type": "string",
-        "maxLength": 5,
-        "description": "Where.",
-        "title": "R",
-        KEY: "Region",
-    }
-    assert "required" not in made.definition["inputSchema"]
+def test_what_else_is_said_of_a_marked_parameter_stays(subtests: pytest.Subtests) -> None:
+    for case, annotation in zip(
+        ["before", "after", "within"],
+        [
+            Annotated[str | None, Header("Region"), Field(max_length=5, description="Where.", title="R")],
+            Annotated[str | None, Field(max_length=5, description="Where.", title="R"), Header("Region")],
+            Annotated[
+                Annotated[str, Field(max_length=5)] | None, Header("Region"), Field(description="Where.", title="R")
+            ],
+        ],
+        strict=True,
+    ):
+        with subtests.test(case):
+            made = taking(annotation, None)
+            assert made.definition["inputSchema"]["properties"]["value"] == {
+                "type": "string",
+                "maxLength": 5,
+                "description": "Where.",
+                "title": "R",
+                KEY: "Region",
+            }
+            assert "required" not in made.definition["inputSchema"]
 
 
 def test_a_marked_parameter_may_be_none_though_its_published_type_has_no_null() -> None:
@@ -119,9 +118,8 @@ def test_a_tool_without_marks_has_no_mirrors() -> None:
     assert taking(str).mirrors == ()
 
 
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
+def test_a_parameter_no_header_can_hold_is_refused(subtests: pytest.Subtests) -> None:
+    for annotation, words in [
         (float, "of type 'number'"),
         (list[str], "of type 'array'"),
         (dict[str, str], "of type 'object'"),
@@ -131,18 +129,25 @@ def test_a_tool_without_marks_has_no_mirrors() -> None:
         (Literal["a", None], "of no single type"),  # noqa: PYI061 - unlike Literal["a"] | None it has no type
         (Any, "of no single type"),
         (SecretStr, "is a secret"),
-    ],
-    ids=str,
-)
-def test_a_parameter_no_header_can_hold_is_refused(annotation: Any, words: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=rf"tool 'take' \(tests.*\): (parameter 'value'.*{words}|.*\$defs)"):
-        taking(Annotated[annotation, Header("Region")])
+    ]:
+        with (
+            subtests.test(annotation=annotation, words=words),
+            pytest.raises(
+                ImproperlyConfigured, match=rf"tool 'take' \(tests.*\): (parameter 'value'.*{words}|.*\$defs)"
+            ),
+        ):
+            taking(Annotated[annotation, Header("Region")])
 
 
-@pytest.mark.parametrize("annotation", [Place, Place | None, list[Place], dict[str, Place]], ids=str)
-def test_the_field_of_a_model_cannot_be_marked_because_clients_do_not_look_behind_a_ref(annotation: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"tool 'take'.*\$defs/Place/properties/region.*function itself"):
-        taking(annotation)
+def test_the_field_of_a_model_cannot_be_marked_because_clients_do_not_look_behind_a_ref(
+    subtests: pytest.Subtests,
+) -> None:
+    for annotation in [Place, Place | None, list[Place], dict[str, Place]]:
+        with (
+            subtests.test(annotation=annotation),
+            pytest.raises(ImproperlyConfigured, match=r"tool 'take'.*\$defs/Place/properties/region.*function itself"),
+        ):
+            taking(annotation)
 
 
 def test_an_item_of_a_list_cannot_be_marked() -> None:
@@ -150,21 +155,21 @@ def test_an_item_of_a_list_cannot_be_marked() -> None:
         taking(list[Annotated[str, Header("Region")]])
 
 
-@pytest.mark.parametrize(
-    "name", ["", " ", "My Region", "Région", "a:b", "a\r\nX: y", "a\x00", "a(b)", "Region\n", "tenant_id", 5]
-)
-def test_a_name_that_is_no_header_name_everywhere_is_refused(name: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
-        taking(Annotated[str, Header(name)])
-    with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
-        mirrored(of({"type": "string", KEY: name}), "tool 'x'")
+def test_a_name_that_is_no_header_name_everywhere_is_refused(subtests: pytest.Subtests) -> None:
+    for name in ["", " ", "My Region", "Région", "a:b", "a\r\nX: y", "a\x00", "a(b)", "Region\n", "tenant_id", 5]:
+        with subtests.test(name=name):
+            with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
+                taking(Annotated[str, Header(name)])
+            with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
+                mirrored(of({"type": "string", KEY: name}), "tool 'x'")
 
 
-@pytest.mark.parametrize("name", ["Region", "X-1", "a.b", "!#$%&'*+.^`|~-"])
-def test_any_other_token_is_a_name(name: str) -> None:
-    (mirror,) = mirrored(of({"type": "string", KEY: name}), "tool 'x'")
-    assert mirror.header == f"Mcp-Param-{name}"
-    assert find_invalid_x_mcp_header(of({"type": "string", KEY: name})) is None
+def test_any_other_token_is_a_name(subtests: pytest.Subtests) -> None:
+    for name in ["Region", "X-1", "a.b", "!#$%&'*+.^`|~-"]:
+        with subtests.test(name=name):
+            (mirror,) = mirrored(of({"type": "string", KEY: name}), "tool 'x'")
+            assert mirror.header == f"Mcp-Param-{name}"
+            assert find_invalid_x_mcp_header(of({"type": "string", KEY: name})) is None
 
 
 def test_two_parameters_with_one_header_are_refused_whatever_the_case() -> None:
@@ -205,12 +210,13 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("where", "schema"), ELSEWHERE.items(), ids=ELSEWHERE)
-def test_a_mark_where_clients_do_not_find_the_value_is_refused(where: str, schema: dict[str, Any]) -> None:
-    assert find_invalid_x_mcp_header(schema)
-    with pytest.raises(ImproperlyConfigured) as caught:
-        mirrored(schema, "tool 'x'")
-    assert str(caught.value).startswith(f"tool 'x': x-mcp-header at {where} of the input schema.")
+def test_a_mark_where_clients_do_not_find_the_value_is_refused(subtests: pytest.Subtests) -> None:
+    for case, (where, schema) in zip(ELSEWHERE, ELSEWHERE.items(), strict=True):
+        with subtests.test(case):
+            assert find_invalid_x_mcp_header(schema)
+            with pytest.raises(ImproperlyConfigured) as caught:
+                mirrored(schema, "tool 'x'")
+            assert str(caught.value).startswith(f"tool 'x': x-mcp-header at {where} of the input schema.")
 
 
 def test_a_marked_ref_has_no_type_and_is_refused() -> None:
@@ -231,11 +237,12 @@ def test_a_nested_property_and_one_named_like_a_keyword_can_be_marked() -> None:
     assert set(x_mcp_header_map(schema)) == {mirror.path for mirror in mirrored(schema, "tool 'x'")}
 
 
-@pytest.mark.parametrize("key", ["default", "const", "enum", "examples"])
-def test_data_that_looks_like_a_mark_is_none(key: str) -> None:
-    data: Any = {KEY: "Region"}
-    schema = of({key: [data] if key in {"enum", "examples"} else data})
-    assert mirrored(schema, "tool 'x'") == ()
+def test_data_that_looks_like_a_mark_is_none(subtests: pytest.Subtests) -> None:
+    for key in ["default", "const", "enum", "examples"]:
+        with subtests.test(key=key):
+            data: Any = {KEY: "Region"}
+            schema = of({key: [data] if key in {"enum", "examples"} else data})
+            assert mirrored(schema, "tool 'x'") == ()
 
 
 # Input schemas somebody wrote
@@ -284,22 +291,20 @@ def test_changing_a_written_schema_later_changes_nothing() -> None:
     assert made.definition["inputSchema"] == WRITTEN
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
+def test_a_written_schema_that_clients_would_not_take_is_refused(subtests: pytest.Subtests) -> None:
+    for schema, words in [
         ({}, '"type": "object" at its top'),
         ({"type": ["object"]}, '"type": "object" at its top'),
         ({"anyOf": [{"type": "object"}]}, '"type": "object" at its top'),
         ({"type": "object", "properties": {"a": {1, 2}}}, "must be JSON"),
         ({"type": "object", "maxProperties": float("inf")}, "must be JSON"),
         ({"type": "object", "properties": {"a": {"type": "number", KEY: "A"}}}, "of type 'number'"),
-    ],
-)
-def test_a_written_schema_that_clients_would_not_take_is_refused(schema: Any, words: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as caught:
-        written(schema)
-    assert str(caught.value).startswith("tool 'run' (tests.primitives.test_mirrors.run): ")
-    assert words in str(caught.value)
+    ]:
+        with subtests.test(schema=schema, words=words):
+            with pytest.raises(ImproperlyConfigured) as caught:
+                written(schema)
+            assert str(caught.value).startswith("tool 'run' (tests.primitives.test_mirrors.run): ")
+            assert words in str(caught.value)
 
 
 def test_the_decorator_takes_a_written_schema(server: MCPServer) -> None:
@@ -311,17 +316,15 @@ def test_the_decorator_takes_a_written_schema(server: MCPServer) -> None:
     Draft202012Validator.check_schema(server.tools["run"].definition["inputSchema"])
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_what_the_official_client_sends_passes(subtests: pytest.Subtests) -> None:
+    for arguments in [
         {"value": value}
         for value in ("eu", "", " padded ", "São Paulo", "a\nb", "=?base64?SGVsbG8=?=", 42, -7, 0, True, False, None)
-    ]
-    + [{}],
-    ids=str,
-)
-def test_what_the_official_client_sends_passes(arguments: dict[str, Any]) -> None:
-    schema = of({"type": "string", KEY: "Region"})
-    sent = {name.lower(): value for name, value in mcp_param_headers(x_mcp_header_map(schema), arguments).items()}
-    mirrors = [(mirror.header, mirror.path) for mirror in mirrored(schema, "tool 'x'")]
-    check_parameters(sent, mirrors, arguments)
+    ] + [{}]:
+        with subtests.test(arguments=arguments):
+            schema = of({"type": "string", KEY: "Region"})
+            sent = {
+                name.lower(): value for name, value in mcp_param_headers(x_mcp_header_map(schema), arguments).items()
+            }
+            mirrors = [(mirror.header, mirror.path) for mirror in mirrored(schema, "tool 'x'")]
+            check_parameters(sent, mirrors, arguments)

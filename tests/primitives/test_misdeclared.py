@@ -165,12 +165,12 @@ WRONG: dict[str, tuple[Declare, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_what_is_declared_wrongly_is_told_at_once(server: MCPServer, kind: str) -> None:
-    declare, words = WRONG[kind]
-    with pytest.raises(ImproperlyConfigured) as caught:
-        declare(server)
-    assert str(caught.value) == words
+def test_what_is_declared_wrongly_is_told_at_once(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for kind, (declare, words) in WRONG.items():
+        with subtests.test(kind):
+            with pytest.raises(ImproperlyConfigured) as caught:
+                declare(server)
+            assert str(caught.value) == words
 
 
 def test_an_option_that_resembles_none_is_answered_with_all(server: MCPServer) -> None:

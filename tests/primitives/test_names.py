@@ -1,6 +1,6 @@
 """Names, titles, hints and permissions."""
 
-from typing import Any
+from itertools import product
 
 import mcp_types
 import pytest
@@ -15,26 +15,27 @@ def ping() -> str:
     return "pong"
 
 
-@pytest.mark.parametrize("make", [make_tool, make_prompt])
-@pytest.mark.parametrize("name", ["a", "A-b_9", "-", "_", "0", "x" * 64])
-def test_a_name_of_letters_digits_dashes_and_underscores_is_taken(make: Any, name: str) -> None:
-    assert make(ping, name=name).definition["name"] == name
+def test_a_name_of_letters_digits_dashes_and_underscores_is_taken(subtests: pytest.Subtests) -> None:
+    for make, name in product([make_tool, make_prompt], ["a", "A-b_9", "-", "_", "0", "x" * 64]):
+        with subtests.test(make=make, name=name):
+            assert make(ping, name=name).definition["name"] == name
 
 
 BAD_NAMES = ["x" * 65, "a b", "a.b", "a/b", "é", "a\n", "ping ", "a:b", "<lambda>", "ａ", "١"]
 
 
-@pytest.mark.parametrize("make", [make_tool, make_prompt])
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_name_some_clients_refuse_is_refused_here(make: Any, name: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="1 to 64 letters") as caught:
-        make(ping, name=name)
-    assert f"{ping.__module__}.ping" in str(caught.value)
+def test_a_name_some_clients_refuse_is_refused_here(subtests: pytest.Subtests) -> None:
+    for make, name in product([make_tool, make_prompt], BAD_NAMES):
+        with subtests.test(make=make, name=name):
+            with pytest.raises(ImproperlyConfigured, match="1 to 64 letters") as caught:
+                make(ping, name=name)
+            assert f"{ping.__module__}.ping" in str(caught.value)
 
 
-@pytest.mark.parametrize("make", [make_tool, make_prompt, lambda call: make_resource(call, "x:ping")])
-def test_the_name_is_that_of_the_function_unless_given(make: Any) -> None:
-    assert make(ping).definition["name"] == "ping"
+def test_the_name_is_that_of_the_function_unless_given(subtests: pytest.Subtests) -> None:
+    for make in [make_tool, make_prompt, lambda call: make_resource(call, "x:ping")]:
+        with subtests.test(make=make):
+            assert make(ping).definition["name"] == "ping"
 
 
 def test_a_tool_is_left_as_small_as_it_is() -> None:
@@ -68,25 +69,27 @@ def test_everything_said_of_a_tool_is_listed() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("option", "hint"),
-    [
-        ("read_only", "readOnlyHint"),
-        ("destructive", "destructiveHint"),
-        ("idempotent", "idempotentHint"),
-        ("open_world", "openWorldHint"),
-    ],
-)
-@pytest.mark.parametrize("value", [True, False])
-def test_only_hints_that_were_given_are_listed(option: str, hint: str, value: bool) -> None:
-    assert make_tool(ping, **{option: value}).definition["annotations"] == {hint: value}
+def test_only_hints_that_were_given_are_listed(subtests: pytest.Subtests) -> None:
+    for (option, hint), value in product(
+        [
+            ("read_only", "readOnlyHint"),
+            ("destructive", "destructiveHint"),
+            ("idempotent", "idempotentHint"),
+            ("open_world", "openWorldHint"),
+        ],
+        [True, False],
+    ):
+        with subtests.test(option=option, hint=hint, value=value):
+            assert make_tool(ping, **{option: value}).definition["annotations"] == {hint: value}
 
 
-@pytest.mark.parametrize("make", [make_tool, make_prompt])
-@pytest.mark.parametrize("permission", ["change_book", "library.book.change", "", "library"])
-def test_a_permission_without_its_app_is_refused_at_once(make: Any, permission: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"'app_label\.codename'"):
-        make(ping, permission=permission)
+def test_a_permission_without_its_app_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    for make, permission in product([make_tool, make_prompt], ["change_book", "library.book.change", "", "library"]):
+        with (
+            subtests.test(make=make, permission=permission),
+            pytest.raises(ImproperlyConfigured, match=r"'app_label\.codename'"),
+        ):
+            make(ping, permission=permission)
 
 
 def test_a_permission_is_kept_and_not_shown() -> None:
@@ -102,7 +105,7 @@ def test_two_tools_of_one_function_do_not_share_their_definitions() -> None:
     assert two.definition["_meta"] == meta == {"example.com/a": 1}
 
 
-@pytest.mark.parametrize("option", ["readonly", "hidden", "uri"])
-def test_an_option_nobody_knows_is_refused(option: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=f"there is no option {option!r}"):
-        make_tool(ping, **{option: True})
+def test_an_option_nobody_knows_is_refused(subtests: pytest.Subtests) -> None:
+    for option in ["readonly", "hidden", "uri"]:
+        with subtests.test(option=option), pytest.raises(ImproperlyConfigured, match=f"there is no option {option!r}"):
+            make_tool(ping, **{option: True})

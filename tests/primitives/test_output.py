@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import product
 from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import mcp_types
@@ -149,34 +150,34 @@ def only_text(wire: dict[str, Any]) -> str:
     return block["text"]
 
 
-@pytest.mark.parametrize("kind", STRUCTURED)
-def test_a_class_with_fields_is_structured_content_as_it_is(kind: str) -> None:
-    returns, value, expected = STRUCTURED[kind]
-    wire = shown(giving(returns), value)
-    assert "result" not in wire["structuredContent"]
-    if expected is not None:
-        assert wire["structuredContent"] == expected
-    assert json.loads(only_text(wire)) == wire["structuredContent"]
+def test_a_class_with_fields_is_structured_content_as_it_is(subtests: pytest.Subtests) -> None:
+    for kind, (returns, value, expected) in STRUCTURED.items():
+        with subtests.test(kind):
+            wire = shown(giving(returns), value)
+            assert "result" not in wire["structuredContent"]
+            if expected is not None:
+                assert wire["structuredContent"] == expected
+            assert json.loads(only_text(wire)) == wire["structuredContent"]
 
 
-@pytest.mark.parametrize("kind", WRAPPED)
-def test_what_is_no_object_is_wrapped_for_clients_refuse_other_schemas(kind: str) -> None:
-    returns, value, expected = WRAPPED[kind]
-    wire = shown(giving(returns), value)
-    assert wire["structuredContent"] == {"result": expected}
-    assert set(wire) == {"content", "structuredContent"}
+def test_what_is_no_object_is_wrapped_for_clients_refuse_other_schemas(subtests: pytest.Subtests) -> None:
+    for kind, (returns, value, expected) in WRAPPED.items():
+        with subtests.test(kind):
+            wire = shown(giving(returns), value)
+            assert wire["structuredContent"] == {"result": expected}
+            assert set(wire) == {"content", "structuredContent"}
 
 
-@pytest.mark.parametrize("kind", [kind for kind, (_, _, wire) in WRAPPED.items() if wire is not None])
-def test_the_text_of_a_wrapped_value_is_the_value_without_its_wrapping(kind: str) -> None:
-    returns, value, expected = WRAPPED[kind]
-    text = only_text(shown(giving(returns), value))
-    assert text == expected or json.loads(text) == expected
+def test_the_text_of_a_wrapped_value_is_the_value_without_its_wrapping(subtests: pytest.Subtests) -> None:
+    for kind in [kind for kind, (_, _, wire) in WRAPPED.items() if wire is not None]:
+        with subtests.test(kind=kind):
+            returns, value, expected = WRAPPED[kind]
+            text = only_text(shown(giving(returns), value))
+            assert text == expected or json.loads(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("returns", "value"),
-    [
+def test_a_value_that_breaks_the_promise_of_the_annotation_is_not_sent(subtests: pytest.Subtests) -> None:
+    for returns, value in [
         (int, "many"),
         (int, None),
         (City, {"nome": "Porto"}),
@@ -186,20 +187,17 @@ def test_the_text_of_a_wrapped_value_is_the_value_without_its_wrapping(kind: str
         (ToolResult[City], ToolResult({"nome": "Porto"})),
         (Row, {}),
         (Literal["a"], "b"),
-    ],
-)
-def test_a_value_that_breaks_the_promise_of_the_annotation_is_not_sent(returns: Any, value: Any) -> None:
-    with pytest.raises(ValidationError):
-        giving(returns).output.fields(value)
+    ]:
+        with subtests.test(returns=returns, value=value), pytest.raises(ValidationError):
+            giving(returns).output.fields(value)
 
 
 NAN = float("nan")
 INFINITY = float("inf")
 
 
-@pytest.mark.parametrize(
-    ("returns", "value"),
-    [
+def test_a_number_json_does_not_have_is_not_sent_as_something_else(subtests: pytest.Subtests) -> None:
+    for returns, value in [
         (float, NAN),
         (float, -INFINITY),
         (list[float], [1.0, INFINITY]),
@@ -212,11 +210,12 @@ INFINITY = float("inf")
         (Any, NAN),
         (Any, {"a": [INFINITY]}),
         (list[TextContent | float], [TextContent("a"), NAN]),
-    ],
-)
-def test_a_number_json_does_not_have_is_not_sent_as_something_else(returns: Any, value: Any) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - whose words nobody but the log sees
-        giving(returns).output.fields(value)
+    ]:
+        with (
+            subtests.test(returns=returns, value=value),
+            pytest.raises(ValueError),  # noqa: PT011 - whose words nobody but the log sees
+        ):
+            giving(returns).output.fields(value)
 
 
 def test_the_words_for_such_numbers_are_words_like_others() -> None:
@@ -224,20 +223,21 @@ def test_the_words_for_such_numbers_are_words_like_others() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("returns", [list[dict[str, str]], list[GroupRow], Any])
-def test_a_queryset_is_the_list_of_its_rows(returns: Any) -> None:
+def test_a_queryset_is_the_list_of_its_rows(subtests: pytest.Subtests) -> None:
     Group.objects.bulk_create([Group(name="agents"), Group(name="guests")])
-    wire = shown(giving(returns), Group.objects.order_by("name").values("name"))
-    assert json.loads(only_text(wire)) == [{"name": "agents"}, {"name": "guests"}]
+    for returns in [list[dict[str, str]], list[GroupRow], Any]:
+        with subtests.test(returns=returns):
+            wire = shown(giving(returns), Group.objects.order_by("name").values("name"))
+            assert json.loads(only_text(wire)) == [{"name": "agents"}, {"name": "guests"}]
 
 
 class Unschemable: ...
 
 
-@pytest.mark.parametrize("returns", [Unschemable, list[Unschemable], ToolResult[Unschemable], Unschemable | None])
-def test_a_return_type_without_schema_is_refused_by_name(returns: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"(?s)tool 'give'.*Unschemable"):
-        giving(returns)
+def test_a_return_type_without_schema_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for returns in [Unschemable, list[Unschemable], ToolResult[Unschemable], Unschemable | None]:
+        with subtests.test(returns=returns), pytest.raises(ImproperlyConfigured, match=r"(?s)tool 'give'.*Unschemable"):
+            giving(returns)
 
 
 def test_an_iterator_as_return_type_is_refused_for_it_has_no_schema() -> None:
@@ -255,26 +255,24 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
-@pytest.mark.parametrize("annotated", [True, False])
-def test_a_block_is_content_and_nothing_more(block: Any, annotated: bool) -> None:
-    tool = giving(type(block) if annotated else Any)
-    assert "outputSchema" not in tool.definition
-    assert shown(tool, block) == {"content": [block.to_wire()]}
+def test_a_block_is_content_and_nothing_more(subtests: pytest.Subtests) -> None:
+    for block, annotated in product(BLOCKS, [True, False]):
+        with subtests.test(block=block, annotated=annotated):
+            tool = giving(type(block) if annotated else Any)
+            assert "outputSchema" not in tool.definition
+            assert shown(tool, block) == {"content": [block.to_wire()]}
 
 
-@pytest.mark.parametrize(
-    "returns",
-    [
+def test_a_list_of_blocks_has_no_schema(subtests: pytest.Subtests) -> None:
+    for returns in [
         list[TextContent],
         list[TextContent | ImageContent],
         list[TextContent | str],
         tuple[TextContent, ...],
         Sequence[ImageContent],
-    ],
-)
-def test_a_list_of_blocks_has_no_schema(returns: Any) -> None:
-    assert "outputSchema" not in giving(returns).definition
+    ]:
+        with subtests.test(returns=returns):
+            assert "outputSchema" not in giving(returns).definition
 
 
 def test_a_list_of_blocks_and_texts_is_content_in_that_order() -> None:
@@ -292,29 +290,36 @@ def test_blocks_and_data_in_one_list_are_told_apart() -> None:
     ]
 
 
-@pytest.mark.parametrize("returns", [TextContent | None, Optional[ImageContent], list[TextContent] | None])  # noqa: UP045
-def test_a_block_or_nothing_is_content(returns: Any) -> None:
-    tool = giving(returns)
-    assert "outputSchema" not in tool.definition
-    assert shown(tool, None) == {"content": []}
+def test_a_block_or_nothing_is_content(subtests: pytest.Subtests) -> None:
+    for returns in [TextContent | None, Optional[ImageContent], list[TextContent] | None]:  # noqa: UP045
+        with subtests.test(returns=returns):
+            tool = giving(returns)
+            assert "outputSchema" not in tool.definition
+            assert shown(tool, None) == {"content": []}
 
 
-@pytest.mark.parametrize("returns", [str, Any, None, object, ToolResult])
-@pytest.mark.parametrize("text", ["words", "", "é\n\N{GRINNING FACE}"])
-def test_a_text_is_the_text(returns: Any, text: str) -> None:
-    tool = giving(returns)
-    assert "outputSchema" not in tool.definition
-    assert shown(tool, text) == {"content": [{"type": "text", "text": text}]}
+def test_a_text_is_the_text(subtests: pytest.Subtests) -> None:
+    for returns, text in product([str, Any, None, object, ToolResult], ["words", "", "é\n\N{GRINNING FACE}"]):
+        with subtests.test(returns=returns, text=text):
+            tool = giving(returns)
+            assert "outputSchema" not in tool.definition
+            assert shown(tool, text) == {"content": [{"type": "text", "text": text}]}
 
 
-@pytest.mark.parametrize("returns", [None, type(None), Any, str])
-def test_none_is_no_content(returns: Any) -> None:
-    assert shown(giving(returns), None) == {"content": []}
+def test_none_is_no_content(subtests: pytest.Subtests) -> None:
+    for returns in [None, type(None), Any, str]:
+        with subtests.test(returns=returns):
+            assert shown(giving(returns), None) == {"content": []}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
+def test_a_value_nobody_annotated_is_its_json_as_text(subtests: pytest.Subtests) -> None:
+    def check(value: Any, text: str) -> None:
+        def unannotated(): ...
+
+        tool = Tool(unannotated, context_type=type("Nothing", (), {}))
+        assert shown(tool, value) == {"content": [{"type": "text", "text": text}]}
+
+    for value, text in [
         (3, "3"),
         (True, "true"),
         (Decimal("1.10"), '"1.10"'),
@@ -323,13 +328,9 @@ def test_none_is_no_content(returns: Any) -> None:
         ([], "[]"),
         (PORTO, '{"name":"Porto","founded":"2026-05-01"}'),
         (Point(1.0), '{"x":1.0,"city":null}'),
-    ],
-)
-def test_a_value_nobody_annotated_is_its_json_as_text(value: Any, text: str) -> None:
-    def unannotated(): ...
-
-    tool = Tool(unannotated, context_type=type("Nothing", (), {}))
-    assert shown(tool, value) == {"content": [{"type": "text", "text": text}]}
+    ]:
+        with subtests.test(value=value, text=text):
+            check(value, text)
 
 
 def test_a_dict_nobody_annotated_is_structured_content_without_schema() -> None:
@@ -362,9 +363,10 @@ def test_a_result_may_be_a_text_alone() -> None:
     assert shown(giving(ToolResult), ToolResult(text="done")) == {"content": [{"type": "text", "text": "done"}]}
 
 
-@pytest.mark.parametrize("returns", [ToolResult, ToolResult[City], City, Any])
-def test_the_meta_of_a_result_is_sent(returns: Any) -> None:
-    assert shown(giving(returns), ToolResult(PORTO, meta={"example.com/a": 1}))["_meta"] == {"example.com/a": 1}
+def test_the_meta_of_a_result_is_sent(subtests: pytest.Subtests) -> None:
+    for returns in [ToolResult, ToolResult[City], City, Any]:
+        with subtests.test(returns=returns):
+            assert shown(giving(returns), ToolResult(PORTO, meta={"example.com/a": 1}))["_meta"] == {"example.com/a": 1}
 
 
 def test_an_empty_text_of_a_result_is_a_text() -> None:

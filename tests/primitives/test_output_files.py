@@ -7,6 +7,7 @@ import sys
 import tempfile
 import typing
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +43,30 @@ def embedded(media_type: str, data: bytes, name: str = "result") -> dict[str, An
     return {"type": "resource", "resource": {"uri": f"attachment:///{name}", "mimeType": media_type, "blob": blob}}
 
 
-@pytest.mark.parametrize("returns", [bytes, bytes | None, Any, ..., bytearray, memoryview])
-@pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
-def test_bytes_are_an_embedded_resource(returns: Any, make: Callable[[bytes], Any]) -> None:
-    annotation = Any if returns is ... else returns
-    assert block(annotation, make(b"\0\xff")) == embedded("application/octet-stream", b"\0\xff")
-    assert block(annotation, make(PDF)) == embedded("application/pdf", PDF)
+def test_bytes_are_an_embedded_resource(subtests: pytest.Subtests) -> None:
+    for returns, make in product(
+        [bytes, bytes | None, Any, ..., bytearray, memoryview], [bytes, bytearray, memoryview]
+    ):
+        with subtests.test(returns=returns, make=make):
+            annotation = Any if returns is ... else returns
+            assert block(annotation, make(b"\0\xff")) == embedded("application/octet-stream", b"\0\xff")
+            assert block(annotation, make(PDF)) == embedded("application/pdf", PDF)
 
 
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [
+def test_bytes_of_an_image_are_one(subtests: pytest.Subtests) -> None:
+    for data, media_type in [
         (PNG, "image/png"),
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
         (b"GIF89a", "image/gif"),
         (b"GIF87a", "image/gif"),
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
-    ],
-)
-def test_bytes_of_an_image_are_one(data: bytes, media_type: str) -> None:
-    assert block(bytes, data) == {"type": "image", "mimeType": media_type, "data": base64.b64encode(data).decode()}
+    ]:
+        with subtests.test(data=data, media_type=media_type):
+            assert block(bytes, data) == {
+                "type": "image",
+                "mimeType": media_type,
+                "data": base64.b64encode(data).decode(),
+            }
 
 
 def test_nothing_is_no_block() -> None:
@@ -82,9 +87,8 @@ def picture(mode: str = "RGB", kind: str | None = None) -> Image.Image:
     return opened(buffer.getvalue())
 
 
-@pytest.mark.parametrize(
-    ("image", "media_type"),
-    [
+def test_an_image_of_pillow_is_shown_in_a_format_that_clients_know(subtests: pytest.Subtests) -> None:
+    for image, media_type in [
         (picture(), "image/png"),
         (picture(kind="JPEG"), "image/jpeg"),
         (picture(kind="PNG"), "image/png"),
@@ -96,14 +100,12 @@ def picture(mode: str = "RGB", kind: str | None = None) -> Image.Image:
             (picture(mode), "image/png")
             for mode in ("1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr", "HSV", "F", "I", "PA")
         ),
-    ],
-    ids=lambda value: f"{value.mode}-{value.format}" if isinstance(value, Image.Image) else value,
-)
-def test_an_image_of_pillow_is_shown_in_a_format_that_clients_know(image: Image.Image, media_type: str) -> None:
-    found = block(Image.Image, image)
-    assert (found["type"], found["mimeType"]) == ("image", media_type)
-    back = opened(base64.b64decode(found["data"]))
-    assert (back.size, back.get_format_mimetype()) == ((3, 2), media_type)
+    ]:
+        with subtests.test(image=image, media_type=media_type):
+            found = block(Image.Image, image)
+            assert (found["type"], found["mimeType"]) == ("image", media_type)
+            back = opened(base64.b64decode(found["data"]))
+            assert (back.size, back.get_format_mimetype()) == ((3, 2), media_type)
 
 
 def test_pillow_is_not_imported_for_a_look() -> None:
@@ -115,45 +117,52 @@ def test_pillow_is_not_imported_for_a_look() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "expected"),
-    [
-        ("a.png", PNG, {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}),
-        ("a.mp3", b"ID3", {"type": "audio", "mimeType": "audio/mpeg", "data": "SUQz"}),
-        ("a b.pdf", PDF, embedded("application/pdf", PDF, "a%20b.pdf")),
-        ("none", b"\0", embedded("application/octet-stream", b"\0", "none")),
-        ("none", PNG, {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}),
-        ("latin.txt", b"\xe4", embedded("text/plain", b"\xe4", "latin.txt")),
-        *(
-            (
-                name,
-                "ä".encode(),
-                {
-                    "type": "resource",
-                    "resource": {"uri": f"attachment:///{name}", "mimeType": media_type, "text": "ä"},
-                },
-            )
-            for name, media_type in (("a.csv", "text/csv"), ("a.json", "application/json"), ("a.svg", "image/svg+xml"))
-        ),
-    ],
-)
-@pytest.mark.parametrize("source", ["path", "open file", "Django's file", "content file", "temporary"])
-def test_a_file_is_shown_by_its_type(tmp_path: Path, name: str, data: bytes, expected: Any, source: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
-    named: Any = tempfile.NamedTemporaryFile(suffix=".x")  # noqa: SIM115 - the tool's result closes it
-    named.write(data)
-    named.name = str(path)
-    files: dict[str, Callable[[], Any]] = {
-        "path": lambda: path,
-        "open file": lambda: path.open("rb"),
-        "Django's file": lambda: File(path.open("rb"), name=str(path)),
-        "content file": lambda: ContentFile(data, name=name),
-        "temporary": lambda: named,
-    }
-    annotations = {"path": Path, "open file": typing.BinaryIO, "Django's file": File, "content file": Any}
-    assert block(annotations.get(source, typing.IO[bytes]), files[source]()) == expected
-    named.close()
+def test_a_file_is_shown_by_its_type(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    def check(name: str, data: bytes, expected: Any, source: str) -> None:
+        path = tmp_path / name
+        path.write_bytes(data)
+        named: Any = tempfile.NamedTemporaryFile(suffix=".x")  # noqa: SIM115 - the tool's result closes it
+        named.write(data)
+        named.name = str(path)
+        files: dict[str, Callable[[], Any]] = {
+            "path": lambda: path,
+            "open file": lambda: path.open("rb"),
+            "Django's file": lambda: File(path.open("rb"), name=str(path)),
+            "content file": lambda: ContentFile(data, name=name),
+            "temporary": lambda: named,
+        }
+        annotations = {"path": Path, "open file": typing.BinaryIO, "Django's file": File, "content file": Any}
+        assert block(annotations.get(source, typing.IO[bytes]), files[source]()) == expected
+        named.close()
+
+    for (name, data, expected), source in product(
+        [
+            ("a.png", PNG, {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}),
+            ("a.mp3", b"ID3", {"type": "audio", "mimeType": "audio/mpeg", "data": "SUQz"}),
+            ("a b.pdf", PDF, embedded("application/pdf", PDF, "a%20b.pdf")),
+            ("none", b"\0", embedded("application/octet-stream", b"\0", "none")),
+            ("none", PNG, {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}),
+            ("latin.txt", b"\xe4", embedded("text/plain", b"\xe4", "latin.txt")),
+            *(
+                (
+                    name,
+                    "ä".encode(),
+                    {
+                        "type": "resource",
+                        "resource": {"uri": f"attachment:///{name}", "mimeType": media_type, "text": "ä"},
+                    },
+                )
+                for name, media_type in (
+                    ("a.csv", "text/csv"),
+                    ("a.json", "application/json"),
+                    ("a.svg", "image/svg+xml"),
+                )
+            ),
+        ],
+        ["path", "open file", "Django's file", "content file", "temporary"],
+    ):
+        with subtests.test(name=name, data=data, expected=expected, source=source):
+            check(name, data, expected, source)
 
 
 def test_a_file_in_memory_is_read_from_its_beginning_and_closed() -> None:
@@ -183,26 +192,30 @@ def test_a_file_of_a_model_is_shown_without_its_place_in_the_storage() -> None:
         default_storage.delete(name)
 
 
-@pytest.mark.parametrize("value", [Book().cover, Path("/nowhere/at/all.txt"), Path("/")])
-def test_a_file_that_is_not_there_is_told_without_its_place(value: Any) -> None:
-    with pytest.raises(ToolError, match=r"^There is no (such )?file\.$"):
-        giving(Any).output.fields(value)
+def test_a_file_that_is_not_there_is_told_without_its_place(subtests: pytest.Subtests) -> None:
+    for value in [Book().cover, Path("/nowhere/at/all.txt"), Path("/")]:
+        with subtests.test(value=value), pytest.raises(ToolError, match=r"^There is no (such )?file\.$"):
+            giving(Any).output.fields(value)
 
 
-@pytest.mark.parametrize("source", ["path", "file", "picture"])
-def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
-    monkeypatch.setattr(blocks, "MOST_BYTES", 20)
-    path = tmp_path / "a.pdf"
-    path.write_bytes(PDF * 3)
-    value = {"path": path, "file": io.BytesIO(PDF * 3), "picture": picture()}[source]
-    with pytest.raises(ToolError, match=r"^The file is too large for an answer: more than 20 bytes\.$"):
-        giving(Any).output.fields(value)
+def test_a_file_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    for source in ["path", "file", "picture"]:
+        with subtests.test(source=source):
+            monkeypatch.setattr(blocks, "MOST_BYTES", 20)
+            path = tmp_path / "a.pdf"
+            path.write_bytes(PDF * 3)
+            value = {"path": path, "file": io.BytesIO(PDF * 3), "picture": picture()}[source]
+            with pytest.raises(ToolError, match=r"^The file is too large for an answer: more than 20 bytes\.$"):
+                giving(Any).output.fields(value)
 
 
-@pytest.mark.parametrize("returns", [list[bytes | str], Any, list[Image.Image | bytes | str | TextContent]])
-def test_several_of_them_in_a_list(returns: Any) -> None:
-    wire = shown(giving(returns), ["Here:", PNG, TextContent("and"), b"\0", picture()])
-    assert [each["type"] for each in wire["content"]] == ["text", "image", "text", "resource", "image"]
+def test_several_of_them_in_a_list(subtests: pytest.Subtests) -> None:
+    for returns in [list[bytes | str], Any, list[Image.Image | bytes | str | TextContent]]:
+        with subtests.test(returns=returns):
+            wire = shown(giving(returns), ["Here:", PNG, TextContent("and"), b"\0", picture()])
+            assert [each["type"] for each in wire["content"]] == ["text", "image", "text", "resource", "image"]
 
 
 def test_they_stand_beside_words_and_data() -> None:

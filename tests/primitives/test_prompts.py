@@ -65,23 +65,21 @@ def test_strings_become_what_the_function_is_annotated_with() -> None:
     assert arguments == {"city": "Porto", "nights": 5, "start": datetime.date(2026, 5, 1), "board": "none"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
+def test_strings_that_do_not_convert_are_refused_by_name(subtests: pytest.Subtests) -> None:
+    for arguments, word in [
         ({}, "city"),
         ({"city": "a", "nights": "many"}, "nights"),
         ({"city": "a", "nights": "0"}, "nights"),
         ({"city": "a", "x": ""}, "x"),
-    ],
-)
-def test_strings_that_do_not_convert_are_refused_by_name(arguments: dict[str, str], word: str) -> None:
-    with pytest.raises(ArgumentError, match=f"'{word}'"):
-        make_prompt(plan).arguments.validate(arguments)
+    ]:
+        with subtests.test(arguments=arguments, word=word), pytest.raises(ArgumentError, match=f"'{word}'"):
+            make_prompt(plan).arguments.validate(arguments)
 
 
-@pytest.mark.parametrize("value", [1, 1.5, True, None, [], {}, ["a"]])
-def test_an_argument_that_is_no_string_is_found(value: Any) -> None:
-    assert strings_only({"a": "x", "b": value, "c": ""}) == ["b"]
+def test_an_argument_that_is_no_string_is_found(subtests: pytest.Subtests) -> None:
+    for value in [1, 1.5, True, None, [], {}, ["a"]]:
+        with subtests.test(value=value):
+            assert strings_only({"a": "x", "b": value, "c": ""}) == ["b"]
 
 
 IMAGE = ImageContent(b"\x89PNG", "image/png")
@@ -91,9 +89,8 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": {"type": "text", "text": text}}
 
 
-@pytest.mark.parametrize(
-    ("value", "messages"),
-    [
+def test_what_a_prompt_returns_becomes_messages(subtests: pytest.Subtests) -> None:
+    for value, messages in [
         ("words", [user("words")]),
         (TextContent("words"), [user("words")]),
         (IMAGE, [{"role": "user", "content": IMAGE.to_wire()}]),
@@ -102,12 +99,11 @@ def user(text: str) -> dict[str, Any]:
         (["one", PromptMessage("two", "assistant")], [user("one"), {**user("two"), "role": "assistant"}]),
         (("one", "two"), [user("one"), user("two")]),
         ([], []),
-    ],
-)
-def test_what_a_prompt_returns_becomes_messages(value: Any, messages: list[dict[str, Any]]) -> None:
-    fields = make_prompt(plan).fields(value)
-    mcp_types.GetPromptResult.model_validate(fields)
-    assert fields == {"messages": messages, "description": "Plan a trip."}
+    ]:
+        with subtests.test(value=value, messages=messages):
+            fields = make_prompt(plan).fields(value)
+            mcp_types.GetPromptResult.model_validate(fields)
+            assert fields == {"messages": messages, "description": "Plan a trip."}
 
 
 def test_a_prompt_without_description_gives_none() -> None:
@@ -116,7 +112,7 @@ def test_a_prompt_without_description_gives_none() -> None:
     assert make_prompt(hello).fields("a") == {"messages": [user("a")]}
 
 
-@pytest.mark.parametrize("value", [None, 3, {"role": "user"}, b"a", [None], ["a", 3]])
-def test_anything_else_is_refused_with_what_a_prompt_returns(value: Any) -> None:
-    with pytest.raises(TypeError, match="str, PromptMessage or content blocks, not "):
-        make_prompt(plan).fields(value)
+def test_anything_else_is_refused_with_what_a_prompt_returns(subtests: pytest.Subtests) -> None:
+    for value in [None, 3, {"role": "user"}, b"a", [None], ["a", 3]]:
+        with subtests.test(value=value), pytest.raises(TypeError, match="str, PromptMessage or content blocks, not "):
+            make_prompt(plan).fields(value)

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+from itertools import product
 from typing import Any
 
 import mcp_types
@@ -80,28 +81,26 @@ def test_everything_said_of_a_resource_is_listed() -> None:
 def two(city: str, month: int = 1) -> str: ...
 
 
-@pytest.mark.parametrize(
-    ("call", "uri"),
-    [
+def test_variables_and_parameters_must_be_the_same_and_both_are_shown(subtests: pytest.Subtests) -> None:
+    for call, uri in [
         (plain, "x:{city}"),
         (about, "x:plain"),
         (about, "x:{town}"),
         (about, "x:{city}/{month}"),
         (two, "x:{city}"),
         (two, "x:{city}{?year}"),
-    ],
-)
-def test_variables_and_parameters_must_be_the_same_and_both_are_shown(call: Any, uri: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="must be the same") as caught:
-        make_resource(call, uri)
-    assert call.__name__ in str(caught.value)
-    assert repr(uri) in str(caught.value)
+    ]:
+        with subtests.test(call=call, uri=uri):
+            with pytest.raises(ImproperlyConfigured, match="must be the same") as caught:
+                make_resource(call, uri)
+            assert call.__name__ in str(caught.value)
+            assert repr(uri) in str(caught.value)
 
 
-@pytest.mark.parametrize("uri", ["cities/{city}", "x:{city*}", "x:{city", "x:{city}/{city}"])
-def test_a_template_that_cannot_be_read_is_refused_by_function(uri: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="resource 'about'"):
-        make_resource(about, uri)
+def test_a_template_that_cannot_be_read_is_refused_by_function(subtests: pytest.Subtests) -> None:
+    for uri in ["cities/{city}", "x:{city*}", "x:{city", "x:{city}/{city}"]:
+        with subtests.test(uri=uri), pytest.raises(ImproperlyConfigured, match="resource 'about'"):
+            make_resource(about, uri)
 
 
 def test_a_variable_that_may_be_absent_needs_a_default() -> None:
@@ -109,13 +108,17 @@ def test_a_variable_that_may_be_absent_needs_a_default() -> None:
         make_resource(about, "x:cities{?city}")
 
 
-@pytest.mark.parametrize("default", [None, "Porto"])
-def test_a_variable_that_is_absent_has_its_default(default: Any) -> None:
-    def search(city: str | None = default) -> str: ...
+def test_a_variable_that_is_absent_has_its_default(subtests: pytest.Subtests) -> None:
+    def check(default: Any) -> None:
+        def search(city: str | None = default) -> str: ...
 
-    resource = make_resource(search, "x:cities{?city}")
-    assert resource.match("x:cities") == {"city": default}
-    assert resource.match("x:cities?city=Ghent") == {"city": "Ghent"}
+        resource = make_resource(search, "x:cities{?city}")
+        assert resource.match("x:cities") == {"city": default}
+        assert resource.match("x:cities?city=Ghent") == {"city": "Ghent"}
+
+    for default in [None, "Porto"]:
+        with subtests.test(default=default):
+            check(default)
 
 
 def test_a_default_in_field_is_a_default() -> None:
@@ -134,13 +137,15 @@ def test_variables_are_converted_by_the_annotations() -> None:
     assert resource.match("x:2026/2026-05-01") == {"year": 2026, "day": datetime.date(2026, 5, 1)}
 
 
-@pytest.mark.parametrize(
-    "uri", ["x:soon/2026-05-01", "x:2026/may", "x:2026", "x:2026/2026-05-01/a", "y:2026/2026-05-01"]
-)
-def test_a_uri_whose_values_do_not_convert_is_no_uri_of_this_template(uri: str) -> None:
-    def events(year: int, day: datetime.date) -> str: ...
+def test_a_uri_whose_values_do_not_convert_is_no_uri_of_this_template(subtests: pytest.Subtests) -> None:
+    def check(uri: str) -> None:
+        def events(year: int, day: datetime.date) -> str: ...
 
-    assert make_resource(events, "x:{year}/{day}").match(uri) is None
+        assert make_resource(events, "x:{year}/{day}").match(uri) is None
+
+    for uri in ["x:soon/2026-05-01", "x:2026/may", "x:2026", "x:2026/2026-05-01/a", "y:2026/2026-05-01"]:
+        with subtests.test(uri=uri):
+            check(uri)
 
 
 def test_the_context_is_no_variable() -> None:
@@ -151,24 +156,26 @@ def test_the_context_is_no_variable() -> None:
     assert resource.function.context == "ctx"
 
 
-@pytest.mark.parametrize("mime_type", [None, "text/csv"])
-def test_a_text_is_text(mime_type: str | None) -> None:
-    resource = make_resource(plain, "x:plain", mime_type=mime_type)
-    assert contents(resource, "words") == [{"uri": "x:asked", "mimeType": mime_type or "text/plain", "text": "words"}]
+def test_a_text_is_text(subtests: pytest.Subtests) -> None:
+    for mime_type in [None, "text/csv"]:
+        with subtests.test(mime_type=mime_type):
+            resource = make_resource(plain, "x:plain", mime_type=mime_type)
+            assert contents(resource, "words") == [
+                {"uri": "x:asked", "mimeType": mime_type or "text/plain", "text": "words"}
+            ]
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-@pytest.mark.parametrize("mime_type", [None, "image/png"])
-def test_bytes_are_a_blob(kind: Any, mime_type: str | None) -> None:
-    resource = make_resource(plain, "x:plain", mime_type=mime_type)
-    (wire,) = contents(resource, kind(b"\x89\x00"))
-    assert wire["mimeType"] == (mime_type or "application/octet-stream")
-    assert base64.b64decode(wire["blob"]) == b"\x89\x00"
+def test_bytes_are_a_blob(subtests: pytest.Subtests) -> None:
+    for kind, mime_type in product([bytes, bytearray, memoryview], [None, "image/png"]):
+        with subtests.test(kind=kind, mime_type=mime_type):
+            resource = make_resource(plain, "x:plain", mime_type=mime_type)
+            (wire,) = contents(resource, kind(b"\x89\x00"))
+            assert wire["mimeType"] == (mime_type or "application/octet-stream")
+            assert base64.b64decode(wire["blob"]) == b"\x89\x00"
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_anything_else_is_json(subtests: pytest.Subtests) -> None:
+    for value, expected in [
         (City(name="Porto"), {"name": "Porto", "theDay": "2026-05-01"}),
         ({"a": datetime.date(2026, 5, 1)}, {"a": "2026-05-01"}),
         ([City(name="Porto")], [{"name": "Porto", "theDay": "2026-05-01"}]),
@@ -177,12 +184,11 @@ def test_bytes_are_a_blob(kind: Any, mime_type: str | None) -> None:
         (3, 3),
         (None, None),
         ({"a": float("inf")}, {"a": None}),
-    ],
-)
-def test_anything_else_is_json(value: Any, expected: Any) -> None:
-    (wire,) = contents(make_resource(plain, "x:plain"), value)
-    assert wire["mimeType"] == "application/json"
-    assert json.loads(wire["text"]) == expected
+    ]:
+        with subtests.test(value=value, expected=expected):
+            (wire,) = contents(make_resource(plain, "x:plain"), value)
+            assert wire["mimeType"] == "application/json"
+            assert json.loads(wire["text"]) == expected
 
 
 def test_contents_are_filled_in_with_what_was_asked_for() -> None:

@@ -6,6 +6,7 @@ import enum
 import functools
 import uuid
 from decimal import Decimal
+from itertools import product
 from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import pytest
@@ -104,8 +105,6 @@ TYPES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     ),
     "list of models": (list[City], [[], [{"name": "a"}]], [[{}], {"name": "a"}]),
 }
-GOOD = [pytest.param(kind, value, id=f"{kind}-{value}") for kind, (_, good, _) in TYPES.items() for value in good]
-BAD = [pytest.param(kind, value, id=f"{kind}-{value}") for kind, (_, _, bad) in TYPES.items() for value in bad]
 
 
 def allows(tool: Tool, arguments: dict[str, Any]) -> bool:
@@ -113,33 +112,37 @@ def allows(tool: Tool, arguments: dict[str, Any]) -> bool:
     return bool(checker.is_valid(arguments))
 
 
-@pytest.mark.parametrize(("kind", "value"), GOOD)
-def test_what_fits_the_type_fits_the_schema_and_is_accepted(kind: str, value: Any) -> None:
-    tool = taking(TYPES[kind][0])
-    assert allows(tool, {"value": value})
-    assert "value" in tool.arguments.validate({"value": value})
+def test_what_fits_the_type_fits_the_schema_and_is_accepted(subtests: pytest.Subtests) -> None:
+    for kind, (annotation, good, _) in TYPES.items():
+        tool = taking(annotation)
+        for value in good:
+            with subtests.test(kind, value=value):
+                assert allows(tool, {"value": value})
+                assert "value" in tool.arguments.validate({"value": value})
 
 
-@pytest.mark.parametrize(("kind", "value"), BAD)
-def test_what_does_not_fit_the_type_fails_the_schema_and_is_refused(kind: str, value: Any) -> None:
-    tool = taking(TYPES[kind][0])
-    assert not allows(tool, {"value": value})
-    with pytest.raises(ArgumentError, match="value"):
-        tool.arguments.validate({"value": value})
+def test_what_does_not_fit_the_type_fails_the_schema_and_is_refused(subtests: pytest.Subtests) -> None:
+    for kind, (annotation, _, bad) in TYPES.items():
+        tool = taking(annotation)
+        for value in bad:
+            with subtests.test(kind, value=value):
+                assert not allows(tool, {"value": value})
+                with pytest.raises(ArgumentError, match="value"):
+                    tool.arguments.validate({"value": value})
 
 
-@pytest.mark.parametrize("kind", TYPES)
-def test_an_argument_without_default_is_required_and_no_other_is_allowed(kind: str) -> None:
-    tool = taking(TYPES[kind][0])
-    for wrong in ({}, {"value": TYPES[kind][1][0], "more": 1}):
-        assert not allows(tool, wrong)
-        with pytest.raises(ArgumentError):
-            tool.arguments.validate(wrong)
+def test_an_argument_without_default_is_required_and_no_other_is_allowed(subtests: pytest.Subtests) -> None:
+    for kind, (annotation, good, _) in TYPES.items():
+        tool = taking(annotation)
+        for wrong in ({}, {"value": good[0], "more": 1}):
+            with subtests.test(kind, arguments=wrong):
+                assert not allows(tool, wrong)
+                with pytest.raises(ArgumentError):
+                    tool.arguments.validate(wrong)
 
 
-@pytest.mark.parametrize(
-    ("annotation", "sent", "received"),
-    [
+def test_the_function_receives_what_it_is_annotated_with(subtests: pytest.Subtests) -> None:
+    for annotation, sent, received in [
         (datetime.date, "2026-02-28", datetime.date(2026, 2, 28)),
         (datetime.datetime, "2026-02-28T10:00:00Z", datetime.datetime(2026, 2, 28, 10, tzinfo=datetime.UTC)),
         (Decimal, "2.50", Decimal("2.50")),
@@ -149,12 +152,11 @@ def test_an_argument_without_default_is_required_and_no_other_is_allowed(kind: s
         (tuple[int, str], [1, "a"], (1, "a")),
         (set[int], [1, 2], {1, 2}),
         (list[City], [{"name": "Porto"}], [City(name="Porto")]),
-    ],
-)
-def test_the_function_receives_what_it_is_annotated_with(annotation: Any, sent: Any, received: Any) -> None:
-    value = taking(annotation).arguments.validate({"value": sent})["value"]
-    assert value == received
-    assert type(value) is type(received)
+    ]:
+        with subtests.test(annotation=annotation, sent=sent, received=received):
+            value = taking(annotation).arguments.validate({"value": sent})["value"]
+            assert value == received
+            assert type(value) is type(received)
 
 
 def test_an_unannotated_parameter_takes_anything() -> None:
@@ -191,9 +193,8 @@ def test_the_schema_says_each_thing_once_and_needs_no_titles() -> None:
 # Defaults
 
 
-@pytest.mark.parametrize(
-    ("annotation", "default", "shown"),
-    [
+def test_a_default_is_shown_and_given_to_the_function(subtests: pytest.Subtests) -> None:
+    for annotation, default, shown in [
         (int, 3, 3),
         (str | None, None, None),
         (Board, Board.HALF, "half"),
@@ -201,13 +202,12 @@ def test_the_schema_says_each_thing_once_and_needs_no_titles() -> None:
         (list[int], [1], [1]),
         (City, City(name="Porto"), {"name": "Porto", "population": None}),
         (bool, False, False),
-    ],
-)
-def test_a_default_is_shown_and_given_to_the_function(annotation: Any, default: Any, shown: Any) -> None:
-    tool = taking(annotation, default)
-    assert "required" not in tool.arguments.schema
-    assert tool.arguments.schema["properties"]["value"]["default"] == shown
-    assert tool.arguments.validate({}) == {"value": default}
+    ]:
+        with subtests.test(annotation=annotation, default=default, shown=shown):
+            tool = taking(annotation, default)
+            assert "required" not in tool.arguments.schema
+            assert tool.arguments.schema["properties"]["value"]["default"] == shown
+            assert tool.arguments.validate({}) == {"value": default}
 
 
 def test_a_default_json_cannot_show_is_left_out_and_works() -> None:
@@ -217,15 +217,17 @@ def test_a_default_json_cannot_show_is_left_out_and_works() -> None:
     assert tool.arguments.validate({})["value"] is default
 
 
-@pytest.mark.parametrize(
-    ("default", "change"),
-    [([], lambda value: value.append(1)), ({}, lambda value: value.update(a=1)), (set(), lambda value: value.add(1))],
-)
-def test_a_mutable_default_is_fresh_in_every_call(default: Any, change: Any) -> None:
-    tool = taking(type(default), default)
-    change(tool.arguments.validate({})["value"])
-    assert tool.arguments.validate({})["value"] == type(default)()
-    assert default == type(default)()
+def test_a_mutable_default_is_fresh_in_every_call(subtests: pytest.Subtests) -> None:
+    for default, change in [
+        ([], lambda value: value.append(1)),
+        ({}, lambda value: value.update(a=1)),
+        (set(), lambda value: value.add(1)),
+    ]:
+        with subtests.test(default=default, change=change):
+            tool = taking(type(default), default)
+            change(tool.arguments.validate({})["value"])
+            assert tool.arguments.validate({})["value"] == type(default)()
+            assert default == type(default)()
 
 
 def test_a_field_as_the_default_describes_and_bounds_the_parameter() -> None:
@@ -268,18 +270,19 @@ args kwargs cls type id class_ func function call context äöü items keys get 
 """
 
 
-@pytest.mark.parametrize("name", AWKWARD.split())
-def test_a_parameter_may_have_any_name(name: str) -> None:
-    scope: dict[str, Any] = {}
-    exec(f"def echo({name}: int, other: int = 1) -> int:\n    return {name}", scope)
-    tool = make_tool(scope["echo"])
-    assert tool.arguments.schema["properties"] == {
-        name: {"type": "integer"},
-        "other": {"type": "integer", "default": 1},
-    }
-    arguments = tool.arguments.validate({name: 5})
-    assert arguments == {name: 5, "other": 1}
-    assert tool.function.call(**tool.keywords(None, arguments)) == 5
+def test_a_parameter_may_have_any_name(subtests: pytest.Subtests) -> None:
+    for name in AWKWARD.split():
+        with subtests.test(name=name):
+            scope: dict[str, Any] = {}
+            exec(f"def echo({name}: int, other: int = 1) -> int:\n    return {name}", scope)
+            tool = make_tool(scope["echo"])
+            assert tool.arguments.schema["properties"] == {
+                name: {"type": "integer"},
+                "other": {"type": "integer", "default": 1},
+            }
+            arguments = tool.arguments.validate({name: 5})
+            assert arguments == {name: 5, "other": 1}
+            assert tool.function.call(**tool.keywords(None, arguments)) == 5
 
 
 # The context
@@ -366,24 +369,22 @@ def wrapped(nights: int) -> str:
     return f"{nights} nights"
 
 
-@pytest.mark.parametrize(
-    ("call", "name", "answer"),
-    [
+def test_any_callable_with_a_signature_can_be_a_tool(subtests: pytest.Subtests) -> None:
+    for call, name, answer in [
         (Desk().method, "method", "2 nights"),
         (Desk.of_class, "of_class", "2 nights"),
         (Desk.static, "static", "2 nights"),
         (Desk(), "Desk", "2 nights"),
         (wrapped, "wrapped", "2 NIGHTS"),
         (functools.cache(Desk.static), "static", "2 nights"),
-    ],
-)
-def test_any_callable_with_a_signature_can_be_a_tool(call: Any, name: str, answer: str) -> None:
-    tool = make_tool(call)
-    assert tool.name == name
-    assert tool.arguments.schema["properties"] == {"nights": {"type": "integer"}}
-    arguments = tool.arguments.validate({"nights": 2})
-    assert tool.function.call(**tool.keywords(None, arguments)) == answer
-    assert "outputSchema" not in tool.definition
+    ]:
+        with subtests.test(call=call, name=name, answer=answer):
+            tool = make_tool(call)
+            assert tool.name == name
+            assert tool.arguments.schema["properties"] == {"nights": {"type": "integer"}}
+            arguments = tool.arguments.validate({"nights": 2})
+            assert tool.function.call(**tool.keywords(None, arguments)) == answer
+            assert "outputSchema" not in tool.definition
 
 
 def test_a_method_is_described_by_its_docstring_and_an_object_by_its_class() -> None:
@@ -407,16 +408,17 @@ def multiply(factor: int, value: int, offset: int = 0) -> int:
     return factor * value + offset
 
 
-@pytest.mark.parametrize("call", [functools.partial(multiply, 3), functools.partial(functools.partial(multiply, 3))])
-def test_a_partial_is_a_tool_with_the_types_and_words_of_its_function(call: Any) -> None:
-    tool = make_tool(call, name="triple")
-    assert tool.description == "Multiply and move."
-    assert tool.arguments.schema["properties"] == {
-        "value": {"type": "integer"},
-        "offset": {"type": "integer", "default": 0},
-    }
-    assert tool.definition["outputSchema"]["properties"] == {"result": {"type": "integer"}}
-    assert tool.function.call(**tool.arguments.validate({"value": 2})) == 6
+def test_a_partial_is_a_tool_with_the_types_and_words_of_its_function(subtests: pytest.Subtests) -> None:
+    for call in [functools.partial(multiply, 3), functools.partial(functools.partial(multiply, 3))]:
+        with subtests.test(call=call):
+            tool = make_tool(call, name="triple")
+            assert tool.description == "Multiply and move."
+            assert tool.arguments.schema["properties"] == {
+                "value": {"type": "integer"},
+                "offset": {"type": "integer", "default": 0},
+            }
+            assert tool.definition["outputSchema"]["properties"] == {"result": {"type": "integer"}}
+            assert tool.function.call(**tool.arguments.validate({"value": 2})) == 6
 
 
 def test_a_partial_without_a_name_has_that_of_its_function() -> None:
@@ -429,13 +431,16 @@ def test_a_partial_of_a_coroutine_function_is_asynchronous() -> None:
     assert make_tool(functools.partial(wait, 1)).function.is_async
 
 
-@pytest.mark.parametrize("maker", [make_tool, make_prompt, lambda call: make_resource(call, "x:{a}")])
-@pytest.mark.parametrize("signature", ["*args", "**options", "a, /", "a, *rest", "a, **rest", "*, a, **rest"])
-def test_parameters_no_caller_can_name_are_refused_by_function_and_parameter(maker: Any, signature: str) -> None:
-    scope: dict[str, Any] = {}
-    exec(f"def greedy({signature}): ...", scope)
-    with pytest.raises(ImproperlyConfigured, match=r"^greedy: parameter .*(args|options|a|rest) cannot"):
-        maker(scope["greedy"])
+def test_parameters_no_caller_can_name_are_refused_by_function_and_parameter(subtests: pytest.Subtests) -> None:
+    for maker, signature in product(
+        [make_tool, make_prompt, lambda call: make_resource(call, "x:{a}")],
+        ["*args", "**options", "a, /", "a, *rest", "a, **rest", "*, a, **rest"],
+    ):
+        with subtests.test(maker=maker, signature=signature):
+            scope: dict[str, Any] = {}
+            exec(f"def greedy({signature}): ...", scope)
+            with pytest.raises(ImproperlyConfigured, match=r"^greedy: parameter .*(args|options|a|rest) cannot"):
+                maker(scope["greedy"])
 
 
 def test_keyword_only_parameters_are_arguments_like_others() -> None:
@@ -458,13 +463,13 @@ def test_postponed_annotations_are_read() -> None:
     assert tool.definition["outputSchema"]["required"] == ["nights", "city"]
 
 
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [(postponed.price, "price"), (postponed.total, "total"), (postponed.Desk().open, "Desk.open")],
-)
-def test_an_annotation_that_exists_for_type_checkers_only_is_refused_by_name(call: Any, named: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=f"{named}.*'Decimal'.*TYPE_CHECKING"):
-        make_tool(call)
+def test_an_annotation_that_exists_for_type_checkers_only_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for call, named in [(postponed.price, "price"), (postponed.total, "total"), (postponed.Desk().open, "Desk.open")]:
+        with (
+            subtests.test(call=call, named=named),
+            pytest.raises(ImproperlyConfigured, match=f"{named}.*'Decimal'.*TYPE_CHECKING"),
+        ):
+            make_tool(call)
 
 
 def test_a_partial_of_such_a_function_is_refused_by_name_too() -> None:
@@ -475,10 +480,10 @@ def test_a_partial_of_such_a_function_is_refused_by_name_too() -> None:
 class NoSchema: ...
 
 
-@pytest.mark.parametrize("annotation", [NoSchema, list[NoSchema], NoSchema | None, dict[str, NoSchema]])
-def test_a_parameter_of_a_type_without_schema_is_refused_by_function_and_type(annotation: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"(?s)'take'.*NoSchema"):
-        taking(annotation)
+def test_a_parameter_of_a_type_without_schema_is_refused_by_function_and_type(subtests: pytest.Subtests) -> None:
+    for annotation in [NoSchema, list[NoSchema], NoSchema | None, dict[str, NoSchema]]:
+        with subtests.test(annotation=annotation), pytest.raises(ImproperlyConfigured, match=r"(?s)'take'.*NoSchema"):
+            taking(annotation)
 
 
 def test_a_lambda_has_to_be_given_a_name() -> None:

@@ -41,20 +41,21 @@ DEFAULTS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DEFAULTS)
-def test_what_is_left_out_is_the_default(kind: str) -> None:
-    annotation, default, told = DEFAULTS[kind]
-    tool = taking(annotation, default)
-    schema = tool.definition["inputSchema"]
-    assert "required" not in schema
-    assert schema["properties"]["value"].get("default") == told
-    assert tool.arguments.validate({}) == {"value": default}
+def test_what_is_left_out_is_the_default(subtests: pytest.Subtests) -> None:
+    for kind, (annotation, default, told) in DEFAULTS.items():
+        with subtests.test(kind):
+            tool = taking(annotation, default)
+            schema = tool.definition["inputSchema"]
+            assert "required" not in schema
+            assert schema["properties"]["value"].get("default") == told
+            assert tool.arguments.validate({}) == {"value": default}
 
 
-@pytest.mark.parametrize("kind", ["list", "dict", "set", "model", "dataclass"])
-def test_calls_do_not_share_a_default_that_can_be_changed(kind: str) -> None:
-    annotation, default, _ = DEFAULTS[kind]
-    tool = taking(annotation, default)
-    first, second = (tool.arguments.validate({})["value"] for _ in range(2))
-    assert first is not second
-    assert first is not default
+def test_calls_do_not_share_a_default_that_can_be_changed(subtests: pytest.Subtests) -> None:
+    for kind in ["list", "dict", "set", "model", "dataclass"]:
+        with subtests.test(kind=kind):
+            annotation, default, _ = DEFAULTS[kind]
+            tool = taking(annotation, default)
+            first, second = (tool.arguments.validate({})["value"] for _ in range(2))
+            assert first is not second
+            assert first is not default

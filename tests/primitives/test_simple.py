@@ -106,29 +106,31 @@ def outcome(call: Any, *arguments: Any, **options: Any) -> str:
         return repr(error.errors(include_url=False))
 
 
-@pytest.mark.parametrize("annotation", SIMPLE, ids=str)
-def test_arguments_are_described_and_checked_as_by_pydantic(annotation: Any) -> None:
-    for default, words in itertools.product(DEFAULTS, (None, "What it is.")):
-        parameters = [Parameter("x", annotation, default, words), Parameter("more", int, EMPTY, None)]
-        own, other = simple.arguments(parameters), typed.arguments(parameters, "test")
-        assert own is not None
-        assert json.dumps(own.schema) == json.dumps(other.schema)
-        for given in ({}, {"x": 1, "y": 2}, *({"x": value} for value in VALUES)):
-            arguments = {"more": 1, **given}
-            assert outcome(own.validate, arguments) == outcome(other.validate, arguments)
+def test_arguments_are_described_and_checked_as_by_pydantic(subtests: pytest.Subtests) -> None:
+    for annotation in SIMPLE:
+        with subtests.test(annotation=annotation):
+            for default, words in itertools.product(DEFAULTS, (None, "What it is.")):
+                parameters = [Parameter("x", annotation, default, words), Parameter("more", int, EMPTY, None)]
+                own, other = simple.arguments(parameters), typed.arguments(parameters, "test")
+                assert own is not None
+                assert json.dumps(own.schema) == json.dumps(other.schema)
+                for given in ({}, {"x": 1, "y": 2}, *({"x": value} for value in VALUES)):
+                    arguments = {"more": 1, **given}
+                    assert outcome(own.validate, arguments) == outcome(other.validate, arguments)
 
 
-@pytest.mark.parametrize("annotation", SIMPLE, ids=str)
-def test_results_are_described_checked_and_shown_as_by_pydantic(annotation: Any) -> None:
-    own, other = simple.result(annotation), typed.result(annotation, "test")
-    assert own is not None
-    assert json.dumps([own.schema, own.is_wrapped]) == json.dumps([other.schema, other.is_wrapped])
-    for value in VALUES:
-        found = outcome(own.validate, value)
-        assert found == outcome(other.validate, value)
-        if not found.startswith("[{'type'"):
-            checked = own.validate(value)
-            assert shown(own, checked) == shown(other, checked)
+def test_results_are_described_checked_and_shown_as_by_pydantic(subtests: pytest.Subtests) -> None:
+    for annotation in SIMPLE:
+        with subtests.test(annotation=annotation):
+            own, other = simple.result(annotation), typed.result(annotation, "test")
+            assert own is not None
+            assert json.dumps([own.schema, own.is_wrapped]) == json.dumps([other.schema, other.is_wrapped])
+            for value in VALUES:
+                found = outcome(own.validate, value)
+                assert found == outcome(other.validate, value)
+                if not found.startswith("[{'type'"):
+                    checked = own.validate(value)
+                    assert shown(own, checked) == shown(other, checked)
 
 
 def shown(checked: simple.CheckedResult, value: Any) -> str:
@@ -147,11 +149,13 @@ def test_no_arguments_are_arguments_too() -> None:
     assert outcome(own.validate, {}) == outcome(other.validate, {})
 
 
-@pytest.mark.parametrize("annotation", OTHER, ids=str)
-def test_all_else_is_left_to_pydantic(annotation: Any) -> None:
-    assert simple.simple(annotation) is None
+def test_all_else_is_left_to_pydantic(subtests: pytest.Subtests) -> None:
+    for annotation in OTHER:
+        with subtests.test(annotation=annotation):
+            assert simple.simple(annotation) is None
 
 
-@pytest.mark.parametrize("default", [[], {}, math.nan, math.inf, (), b"", Field(default=1), object()])
-def test_defaults_that_are_no_json_are_left_to_pydantic(default: Any) -> None:
-    assert simple.arguments([Parameter("x", Any, default, None)]) is None
+def test_defaults_that_are_no_json_are_left_to_pydantic(subtests: pytest.Subtests) -> None:
+    for default in [[], {}, math.nan, math.inf, (), b"", Field(default=1), object()]:
+        with subtests.test(default=default):
+            assert simple.arguments([Parameter("x", Any, default, None)]) is None

@@ -30,9 +30,8 @@ def problem(annotation: Any, value: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+def test_bytes_are_sent_in_base64_of_every_kind(subtests: pytest.Subtests) -> None:
+    for sent in [
         PLAIN,
         SAFE,
         PLAIN.rstrip("="),
@@ -40,27 +39,36 @@ def problem(annotation: Any, value: Any) -> str:
         f"data:image/png;base64,{PLAIN}",
         f"data:;base64,{SAFE}",
         f"data:text/plain;charset=utf-8;base64,{PLAIN}",
-    ],
-)
-def test_bytes_are_sent_in_base64_of_every_kind(sent: str) -> None:
-    assert received(bytes, sent) == DATA
+    ]:
+        with subtests.test(sent=sent):
+            assert received(bytes, sent) == DATA
 
 
 def test_no_bytes_are_bytes() -> None:
     assert received(bytes, "") == b""
 
 
-@pytest.mark.parametrize(
-    "sent",
-    ["(image)", "aGk=aGk=", "a", "aGk*", "ä", "data:image/png,abc", "data:image/png;base64", "a.png", "=", "aG=k"],
-)
-def test_what_is_no_base64_is_refused(sent: str) -> None:
-    assert problem(bytes, sent).startswith("Argument 'value' must be Base64")
+def test_what_is_no_base64_is_refused(subtests: pytest.Subtests) -> None:
+    for sent in [
+        "(image)",
+        "aGk=aGk=",
+        "a",
+        "aGk*",
+        "ä",
+        "data:image/png,abc",
+        "data:image/png;base64",
+        "a.png",
+        "=",
+        "aG=k",
+    ]:
+        with subtests.test(sent=sent):
+            assert problem(bytes, sent).startswith("Argument 'value' must be Base64")
 
 
-@pytest.mark.parametrize("sent", [5, None, True, [1, 2], {"data": "aGk="}])
-def test_what_is_no_string_is_refused(sent: Any) -> None:
-    assert problem(bytes, sent).startswith("Argument 'value' must be a string in Base64, not ")
+def test_what_is_no_string_is_refused(subtests: pytest.Subtests) -> None:
+    for sent in [5, None, True, [1, 2], {"data": "aGk="}]:
+        with subtests.test(sent=sent):
+            assert problem(bytes, sent).startswith("Argument 'value' must be a string in Base64, not ")
 
 
 def test_the_limit_is_told_and_kept() -> None:
@@ -112,9 +120,13 @@ def test_a_default_is_bytes_already() -> None:
     assert tool.arguments.validate({}) == {"value": b"\xff"}
 
 
-@pytest.mark.parametrize(
-    ("length", "words"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (3 * 1024**2, "3 MiB")],
-)
-def test_sizes_are_told_in_words(length: int, words: str) -> None:
-    assert size(length) == words
+def test_sizes_are_told_in_words(subtests: pytest.Subtests) -> None:
+    for length, words in [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (3 * 1024**2, "3 MiB"),
+    ]:
+        with subtests.test(length=length, words=words):
+            assert size(length) == words

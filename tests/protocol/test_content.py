@@ -1,6 +1,7 @@
 """Content blocks, judged by the models of ``mcp_types``."""
 
 import base64
+from itertools import product
 from typing import Any
 
 import mcp_types
@@ -81,29 +82,28 @@ BLOCKS: list[tuple[type[BaseModel], Content, dict[str, Any]]] = [
 IDS = [f"{type(block).__name__}{number}" for number, (_, block, _) in enumerate(BLOCKS)]
 
 
-@pytest.mark.parametrize(("model", "block", "expected"), BLOCKS, ids=IDS)
-def test_a_block_has_the_shape_clients_know(model: type[BaseModel], block: Content, expected: dict[str, Any]) -> None:
-    assert judged(model, block.to_wire()) == expected
+def test_a_block_has_the_shape_clients_know(subtests: pytest.Subtests) -> None:
+    for case, (model, block, expected) in zip(IDS, BLOCKS, strict=True):
+        with subtests.test(case):
+            assert judged(model, block.to_wire()) == expected
 
 
-@pytest.mark.parametrize(
-    ("model", "block"),
-    [
+def test_every_block_carries_annotations_and_meta(subtests: pytest.Subtests) -> None:
+    for model, block in [
         (mcp_types.TextContent, TextContent("a", **EXTRAS)),
         (mcp_types.ImageContent, ImageContent(b"a", "image/png", **EXTRAS)),
         (mcp_types.AudioContent, AudioContent(b"a", "audio/wav", **EXTRAS)),
         (mcp_types.ResourceLink, ResourceLink("x:y", "y", **EXTRAS)),
         (mcp_types.EmbeddedResource, EmbeddedResource(ResourceContents("a", uri="x:y"), **EXTRAS)),
-    ],
-)
-def test_every_block_carries_annotations_and_meta(model: type[BaseModel], block: Content) -> None:
-    wire = judged(model, block.to_wire())
-    assert wire["annotations"] == {
-        "audience": ["user", "assistant"],
-        "priority": 0.5,
-        "lastModified": "2026-07-28T10:00:00Z",
-    }
-    assert wire["_meta"] == META
+    ]:
+        with subtests.test(model=model, block=block):
+            wire = judged(model, block.to_wire())
+            assert wire["annotations"] == {
+                "audience": ["user", "assistant"],
+                "priority": 0.5,
+                "lastModified": "2026-07-28T10:00:00Z",
+            }
+            assert wire["_meta"] == META
 
 
 @given(st.binary(max_size=100))
@@ -120,54 +120,49 @@ def test_text_is_left_as_it_is(text: str) -> None:
     assert ResourceContents(text).to_wire("x:y")["text"] == text
 
 
-@pytest.mark.parametrize(
-    ("annotations", "expected"),
-    [
+def test_annotations_say_only_what_was_said(subtests: pytest.Subtests) -> None:
+    for annotations, expected in [
         (Annotations(), {}),
         (Annotations(priority=0.0), {"priority": 0.0}),
         (Annotations(audience=("user",)), {"audience": ["user"]}),
         (Annotations(last_modified="2026-01-01"), {"lastModified": "2026-01-01"}),
-    ],
-)
-def test_annotations_say_only_what_was_said(annotations: Annotations, expected: dict[str, Any]) -> None:
-    assert judged(mcp_types.Annotations, annotations.to_wire()) == expected
+    ]:
+        with subtests.test(annotations=annotations, expected=expected):
+            assert judged(mcp_types.Annotations, annotations.to_wire()) == expected
 
 
-@pytest.mark.parametrize(
-    ("icon", "expected"),
-    [
+def test_an_icon_has_the_shape_clients_know(subtests: pytest.Subtests) -> None:
+    for icon, expected in [
         (Icon("https://example.com/a.png"), {"src": "https://example.com/a.png"}),
         (
             Icon("data:image/svg+xml;base64,AA==", "image/svg+xml", ["any"], "dark"),
             {"src": "data:image/svg+xml;base64,AA==", "mimeType": "image/svg+xml", "sizes": ["any"], "theme": "dark"},
         ),
         (Icon("http://localhost/a.png", sizes=("48x48", "96x96")), None),
-    ],
-)
-def test_an_icon_has_the_shape_clients_know(icon: Icon, expected: dict[str, Any] | None) -> None:
-    wire = judged(mcp_types.Icon, icon.to_wire())
-    assert expected is None or wire == expected
+    ]:
+        with subtests.test(icon=icon, expected=expected):
+            wire = judged(mcp_types.Icon, icon.to_wire())
+            assert expected is None or wire == expected
 
 
-@pytest.mark.parametrize(
-    "src", ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "/static/a.png", "a.png", ""]
-)
-def test_an_icon_of_a_scheme_clients_must_refuse_is_refused_here(src: str) -> None:
-    with pytest.raises(ValueError, match="https: or data:"):
-        Icon(src)
+def test_an_icon_of_a_scheme_clients_must_refuse_is_refused_here(subtests: pytest.Subtests) -> None:
+    for src in ["javascript:alert(1)", "file:///etc/passwd", "ftp://x/y", "/static/a.png", "a.png", ""]:
+        with subtests.test(src=src), pytest.raises(ValueError, match="https: or data:"):
+            Icon(src)
 
 
-@pytest.mark.parametrize("src", ["javascript:alert(1)", "x" * 10_000])
-def test_the_refusal_of_an_icon_shows_its_src_but_not_all_of_a_long_one(src: str) -> None:
-    with pytest.raises(ValueError, match=src[:10].replace("(", r"\(")) as caught:
-        Icon(src)
-    assert len(str(caught.value)) < 200
+def test_the_refusal_of_an_icon_shows_its_src_but_not_all_of_a_long_one(subtests: pytest.Subtests) -> None:
+    for src in ["javascript:alert(1)", "x" * 10_000]:
+        with subtests.test(src=src):
+            with pytest.raises(ValueError, match=src[:10].replace("(", r"\(")) as caught:
+                Icon(src)
+            assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("uri", [None, ""])
-def test_an_embedded_resource_has_to_say_what_it_is(uri: str | None) -> None:
-    with pytest.raises(ValueError, match=r"(?i)uri"):
-        EmbeddedResource(ResourceContents("words", uri=uri))
+def test_an_embedded_resource_has_to_say_what_it_is(subtests: pytest.Subtests) -> None:
+    for uri in [None, ""]:
+        with subtests.test(uri=uri), pytest.raises(ValueError, match=r"(?i)uri"):
+            EmbeddedResource(ResourceContents("words", uri=uri))
 
 
 def test_contents_take_uri_and_type_from_the_resource_that_was_asked_for() -> None:
@@ -179,26 +174,29 @@ def test_contents_keep_a_uri_and_type_of_their_own() -> None:
     assert contents.to_wire("x:y", "text/csv") == {"uri": "x:own", "mimeType": "text/html", "text": "a"}
 
 
-@pytest.mark.parametrize("data", ["", b""])
-def test_empty_contents_are_contents(data: str | bytes) -> None:
-    model = mcp_types.TextResourceContents if data == "" else mcp_types.BlobResourceContents
-    wire = judged(model, ResourceContents(data).to_wire("x:y"))
-    assert wire == {"uri": "x:y", "text" if data == "" else "blob": ""}
+def test_empty_contents_are_contents(subtests: pytest.Subtests) -> None:
+    for data in ["", b""]:
+        with subtests.test(data=data):
+            model = mcp_types.TextResourceContents if data == "" else mcp_types.BlobResourceContents
+            wire = judged(model, ResourceContents(data).to_wire("x:y"))
+            assert wire == {"uri": "x:y", "text" if data == "" else "blob": ""}
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
-@pytest.mark.parametrize("content", ["words", TextContent("words")])
-def test_a_prompt_message_of_a_str_is_one_of_text(role: Any, content: Any) -> None:
-    wire = judged(mcp_types.PromptMessage, PromptMessage(content, role).to_wire())
-    assert wire == {"role": role, "content": {"type": "text", "text": "words"}}
+def test_a_prompt_message_of_a_str_is_one_of_text(subtests: pytest.Subtests) -> None:
+    for role, content in product(["user", "assistant"], ["words", TextContent("words")]):
+        with subtests.test(role=role, content=content):
+            wire = judged(mcp_types.PromptMessage, PromptMessage(content, role).to_wire())
+            assert wire == {"role": role, "content": {"type": "text", "text": "words"}}
 
 
-@pytest.mark.parametrize("block", [block for _, block, _ in BLOCKS], ids=IDS)
-def test_a_prompt_message_takes_any_block(block: Content) -> None:
-    wire = judged(mcp_types.PromptMessage, PromptMessage(block, "assistant").to_wire())
-    assert wire["content"] == block.to_wire()
+def test_a_prompt_message_takes_any_block(subtests: pytest.Subtests) -> None:
+    for case, block in zip(IDS, [block for _, block, _ in BLOCKS], strict=True):
+        with subtests.test(case):
+            wire = judged(mcp_types.PromptMessage, PromptMessage(block, "assistant").to_wire())
+            assert wire["content"] == block.to_wire()
 
 
-@pytest.mark.parametrize("value", [ImageContent(SOUND * 99, "image/png"), ResourceContents("secret" * 99)])
-def test_bulky_data_is_not_shown_in_a_repr(value: object) -> None:
-    assert len(repr(value)) < 200
+def test_bulky_data_is_not_shown_in_a_repr(subtests: pytest.Subtests) -> None:
+    for value in [ImageContent(SOUND * 99, "image/png"), ResourceContents("secret" * 99)]:
+        with subtests.test(value=value):
+            assert len(repr(value)) < 200

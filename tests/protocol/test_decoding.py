@@ -1,6 +1,7 @@
 """From bytes to a JSON value: one reading, or none."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -34,15 +35,14 @@ NOT_JSON = {
 }
 
 
-@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
-    with pytest.raises(ParseError, match="not valid JSON"):
-        decode(body)
+def test_what_is_not_json_is_a_parse_error(subtests: pytest.Subtests) -> None:
+    for case, body in NOT_JSON.items():
+        with subtests.test(case), pytest.raises(ParseError, match="not valid JSON"):
+            decode(body)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_bytes_that_are_not_utf8_are_a_parse_error(subtests: pytest.Subtests) -> None:
+    for body in [
         b"\xff",
         b'"\xff"',
         b'{"\xc3":1}',
@@ -50,19 +50,17 @@ def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
         b'"\xed\xa0\x80"',
         b'"\xf4\x90\x80\x80"',
         '"é"'.encode("latin-1"),
-    ],
-)
-def test_bytes_that_are_not_utf8_are_a_parse_error(body: bytes) -> None:
-    with pytest.raises(ParseError):
-        decode(body)
+    ]:
+        with subtests.test(body=body), pytest.raises(ParseError):
+            decode(body)
 
 
-@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
-@pytest.mark.parametrize("closed", [False, True])
-def test_a_hundred_thousand_brackets_are_a_parse_error(opening: bytes, closed: bool) -> None:
-    closing = {b"[": b"]", b'{"a":': b"}", b'[{"a":': b"}]"}[opening]
-    with pytest.raises(ParseError, match="recursion"):
-        decode(opening * 100_000 + (b"1" + closing * 100_000 if closed else b""))
+def test_a_hundred_thousand_brackets_are_a_parse_error(subtests: pytest.Subtests) -> None:
+    for opening, closed in product([b"[", b'{"a":', b'[{"a":'], [False, True]):
+        with subtests.test(opening=opening, closed=closed):
+            closing = {b"[": b"]", b'{"a":': b"}", b'[{"a":': b"}]"}[opening]
+            with pytest.raises(ParseError, match="recursion"):
+                decode(opening * 100_000 + (b"1" + closing * 100_000 if closed else b""))
 
 
 def test_two_hundred_levels_are_read() -> None:
@@ -76,37 +74,38 @@ def test_two_hundred_levels_are_read_where_white_space_makes_it_look_for_keys_tw
     assert decode(b'{ "a":' * 200 + b"1" + b"}" * 200)["a"]["a"]
 
 
-@pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"[NaN]", b'{"a":Infinity}', b'{"a": -Infinity}'])
-def test_nan_and_infinity_are_a_parse_error(body: bytes) -> None:
-    with pytest.raises(ParseError):
-        decode(body)
+def test_nan_and_infinity_are_a_parse_error(subtests: pytest.Subtests) -> None:
+    for body in [b"NaN", b"Infinity", b"-Infinity", b"[NaN]", b'{"a":Infinity}', b'{"a": -Infinity}']:
+        with subtests.test(body=body), pytest.raises(ParseError):
+            decode(body)
 
 
-@pytest.mark.parametrize("body", [b"1e999", b"-1e999", b"[1E+400]", b'{"amount":1e309}', b'{"amount": 9e99999}'])
-def test_a_number_no_float_can_hold_is_a_parse_error_and_not_infinity(body: bytes) -> None:
-    with pytest.raises(ParseError):
-        decode(body)
+def test_a_number_no_float_can_hold_is_a_parse_error_and_not_infinity(subtests: pytest.Subtests) -> None:
+    for body in [b"1e999", b"-1e999", b"[1E+400]", b'{"amount":1e309}', b'{"amount": 9e99999}']:
+        with subtests.test(body=body), pytest.raises(ParseError):
+            decode(body)
 
 
-@pytest.mark.parametrize("body", [b'"\\ud800"', b'"\\udc00"', b'"\\ude00\\ud83d"', b'{"\\ud800":1}', b'["a\\udfffb"]'])
-def test_a_lone_surrogate_is_a_parse_error(body: bytes) -> None:
-    with pytest.raises(ParseError):
-        decode(body)
+def test_a_lone_surrogate_is_a_parse_error(subtests: pytest.Subtests) -> None:
+    for body in [b'"\\ud800"', b'"\\udc00"', b'"\\ude00\\ud83d"', b'{"\\ud800":1}', b'["a\\udfffb"]']:
+        with subtests.test(body=body), pytest.raises(ParseError):
+            decode(body)
 
 
 def test_a_pair_of_surrogates_is_the_character_it_stands_for() -> None:
     assert decode(b'"\\ud83d\\ude00"') == "\N{GRINNING FACE}"
 
 
-@pytest.mark.parametrize("digits", [20, 100, 4300])
-def test_an_integer_of_many_digits_keeps_every_one(digits: int) -> None:
-    assert decode(b'{"n": %b}' % (b"7" * digits))["n"] == int("7" * digits)
+def test_an_integer_of_many_digits_keeps_every_one(subtests: pytest.Subtests) -> None:
+    for digits in [20, 100, 4300]:
+        with subtests.test(digits=digits):
+            assert decode(b'{"n": %b}' % (b"7" * digits))["n"] == int("7" * digits)
 
 
-@pytest.mark.parametrize("digits", [4301, 100_000])
-def test_an_integer_of_more_than_4300_digits_is_a_parse_error(digits: int) -> None:
-    with pytest.raises(ParseError):
-        decode(b"7" * digits)
+def test_an_integer_of_more_than_4300_digits_is_a_parse_error(subtests: pytest.Subtests) -> None:
+    for digits in [4301, 100_000]:
+        with subtests.test(digits=digits), pytest.raises(ParseError):
+            decode(b"7" * digits)
 
 
 TWICE = {
@@ -129,10 +128,10 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("body", TWICE.values(), ids=TWICE)
-def test_a_key_given_twice_is_refused(body: bytes) -> None:
-    with pytest.raises(ParseError, match="occurs twice"):
-        decode(body)
+def test_a_key_given_twice_is_refused(subtests: pytest.Subtests) -> None:
+    for case, body in TWICE.items():
+        with subtests.test(case), pytest.raises(ParseError, match="occurs twice"):
+            decode(body)
 
 
 def test_the_error_names_the_key_given_twice() -> None:
@@ -147,19 +146,22 @@ def test_a_long_key_given_twice_is_not_repeated_in_full() -> None:
     assert len(caught.value.message) < 300
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b'{"a":{"a":1}}', b'[{"a":1},{"a":1}]', b'{"a":1,"A":2}', '{"é":1,"e\u0301":2}'.encode(), b'{"a":1, "b":2}'],
-)
-def test_the_same_key_in_two_objects_or_two_keys_alike_are_fine(body: bytes) -> None:
-    assert decode(body) == json.loads(body)
+def test_the_same_key_in_two_objects_or_two_keys_alike_are_fine(subtests: pytest.Subtests) -> None:
+    for body in [
+        b'{"a":{"a":1}}',
+        b'[{"a":1},{"a":1}]',
+        b'{"a":1,"A":2}',
+        '{"é":1,"e\u0301":2}'.encode(),
+        b'{"a":1, "b":2}',
+    ]:
+        with subtests.test(body=body):
+            assert decode(body) == json.loads(body)
 
 
-@pytest.mark.parametrize(
-    "body", [b' {"a":1}', b'{"a":1}\r\n', b'{"a" :1}', b'{"\\u0061":1}', b'{"a":1.0}', b'{"a":1e0}']
-)
-def test_any_spelling_of_a_value_is_read(body: bytes) -> None:
-    assert decode(body) == {"a": 1}
+def test_any_spelling_of_a_value_is_read(subtests: pytest.Subtests) -> None:
+    for body in [b' {"a":1}', b'{"a":1}\r\n', b'{"a" :1}', b'{"\\u0061":1}', b'{"a":1.0}', b'{"a":1e0}']:
+        with subtests.test(body=body):
+            assert decode(body) == {"a": 1}
 
 
 @given(st.binary(max_size=60))

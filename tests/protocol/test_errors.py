@@ -6,9 +6,8 @@ from mcp_types.jsonrpc import ErrorData
 from django_mcp.protocol import errors
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "status"),
-    [
+def test_an_error_has_its_number_and_status(subtests: pytest.Subtests) -> None:
+    for error, code, status in [
         (errors.ParseError("x"), -32700, 400),
         (errors.InvalidRequest("x"), -32600, 400),
         (errors.MethodNotFound("x"), -32601, 404),
@@ -18,22 +17,22 @@ from django_mcp.protocol import errors
         (errors.HeaderMismatch("x"), -32020, 400),
         (errors.MissingClientCapability("x", {"sampling": {}}), -32021, 400),
         (errors.UnsupportedProtocolVersion("1999-01-01", ["2026-07-28"]), -32022, 400),
-    ],
-)
-def test_an_error_has_its_number_and_status(error: errors.ProtocolError, code: int, status: int) -> None:
-    wire = error.to_wire()
-    assert ErrorData.model_validate(wire).code == code
-    assert error.http_status == status
-    assert wire["message"]
+    ]:
+        with subtests.test(error=error, code=code, status=status):
+            wire = error.to_wire()
+            assert ErrorData.model_validate(wire).code == code
+            assert error.http_status == status
+            assert wire["message"]
 
 
 def test_an_error_without_data_leaves_the_member_out() -> None:
     assert errors.InvalidParams("x").to_wire() == {"code": -32602, "message": "x"}
 
 
-@pytest.mark.parametrize("data", [0, "", False, [], {}])
-def test_data_that_is_empty_is_still_data(data: object) -> None:
-    assert errors.InvalidParams("x", data).to_wire()["data"] == data
+def test_data_that_is_empty_is_still_data(subtests: pytest.Subtests) -> None:
+    for data in [0, "", False, [], {}]:
+        with subtests.test(data=data):
+            assert errors.InvalidParams("x", data).to_wire()["data"] == data
 
 
 def test_a_resource_that_is_not_there_is_named() -> None:

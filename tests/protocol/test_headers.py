@@ -2,6 +2,7 @@
 
 import base64
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,9 +17,8 @@ def wrapped(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-@pytest.mark.parametrize(
-    ("raw", "value"),
-    [
+def test_a_value_is_read_as_the_specification_writes_it(subtests: pytest.Subtests) -> None:
+    for raw, value in [
         ("Hello", "Hello"),
         ("us-west1", "us-west1"),
         ("42", "42"),
@@ -32,10 +32,9 @@ def wrapped(text: str) -> str:
         (" =?base64?SGVsbG8=?= ", "Hello"),
         ("=?base64??=", ""),
         (wrapped("=?base64?SGVsbG8=?="), "=?base64?SGVsbG8=?="),
-    ],
-)
-def test_a_value_is_read_as_the_specification_writes_it(raw: str, value: str) -> None:
-    assert decode_value(raw) == value
+    ]:
+        with subtests.test(raw=raw, value=value):
+            assert decode_value(raw) == value
 
 
 @given(st.text(max_size=40))
@@ -45,9 +44,10 @@ def test_any_text_comes_back_as_a_client_writes_it(text: str) -> None:
     assert written.isascii()
 
 
-@pytest.mark.parametrize("text", ["us-west1", "two words", "42"])
-def test_a_client_writes_what_a_header_can_hold_as_it_is(text: str) -> None:
-    assert encode_value(text) == text
+def test_a_client_writes_what_a_header_can_hold_as_it_is(subtests: pytest.Subtests) -> None:
+    for text in ["us-west1", "two words", "42"]:
+        with subtests.test(text=text):
+            assert encode_value(text) == text
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9)))
@@ -64,9 +64,8 @@ def test_any_text_comes_back_from_the_form_for_any_text(text: str) -> None:
     assert decode_value(wrapped(text)) == text
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_the_form_with_something_else_than_base64_of_utf8_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for raw in [
         "=?base64?SGVsbG8?=",
         "=?base64?SGVsbG8==?=",
         "=?base64?SGVsbG8=x?=",
@@ -81,16 +80,13 @@ def test_any_text_comes_back_from_the_form_for_any_text(text: str) -> None:
         "=?base64?é===?=",
         "=?base64?/w==?=",
         "=?base64?7aCA?=",
-    ],
-)
-def test_the_form_with_something_else_than_base64_of_utf8_is_a_mismatch(raw: str) -> None:
-    with pytest.raises(HeaderMismatch, match="not Base64"):
-        decode_value(raw)
+    ]:
+        with subtests.test(raw=raw), pytest.raises(HeaderMismatch, match="not Base64"):
+            decode_value(raw)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_what_only_resembles_the_form_is_taken_literally(subtests: pytest.Subtests) -> None:
+    for raw in [
         "=?base64?SGVsbG8=",
         "SGVsbG8=?=",
         "SGVsbG8=",
@@ -100,47 +96,47 @@ def test_the_form_with_something_else_than_base64_of_utf8_is_a_mismatch(raw: str
         "?base64?SGVsbG8=?",
         "x=?base64?SGVsbG8=?=",
         "=?base64?SGVsbG8=?=x",
-    ],
-)
-def test_what_only_resembles_the_form_is_taken_literally(raw: str) -> None:
-    assert decode_value(raw) == raw
+    ]:
+        with subtests.test(raw=raw):
+            assert decode_value(raw) == raw
 
 
-@pytest.mark.parametrize(
-    "raw", ["São", "é", "a\x00b", "a\x1fb", "a\x7fb", "a\nb", "a\rb", "\xa0a", "=?base64?SGVsbG8=\xe9"]
-)
-def test_a_character_that_no_plain_header_can_hold_is_a_mismatch(raw: str) -> None:
-    with pytest.raises(HeaderMismatch, match="must be visible ASCII"):
-        decode_value(raw)
+def test_a_character_that_no_plain_header_can_hold_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for raw in ["São", "é", "a\x00b", "a\x1fb", "a\x7fb", "a\nb", "a\rb", "\xa0a", "=?base64?SGVsbG8=\xe9"]:
+        with subtests.test(raw=raw), pytest.raises(HeaderMismatch, match="must be visible ASCII"):
+            decode_value(raw)
 
 
 NAMED = [("tools/call", "name", "search"), ("prompts/get", "name", "plan"), ("resources/read", "uri", "x:y")]
 
 
-@pytest.mark.parametrize(("method", "member", "value"), NAMED)
-@pytest.mark.parametrize("spell", [str, wrapped, lambda value: f" {value} "], ids=["plain", "base64", "padded"])
-def test_headers_that_repeat_the_body_pass(method: str, member: str, value: str, spell: Any) -> None:
-    check_mirrors({"mcp-method": method, "mcp-name": spell(value)}, method, {member: value})
+def test_headers_that_repeat_the_body_pass(subtests: pytest.Subtests) -> None:
+    for method, member, value in NAMED:
+        for spelled in (value, wrapped(value), f" {value} "):
+            with subtests.test(method=method, name=spelled):
+                check_mirrors({"mcp-method": method, "mcp-name": spelled}, method, {member: value})
 
 
-@pytest.mark.parametrize("method", ["tools/list", "server/discover", "ping"])
-def test_a_method_that_names_nothing_needs_no_name(method: str) -> None:
-    check_mirrors({"mcp-method": method}, method, {"name": "x", "uri": "x:y"})
+def test_a_method_that_names_nothing_needs_no_name(subtests: pytest.Subtests) -> None:
+    for method in ["tools/list", "server/discover", "ping"]:
+        with subtests.test(method=method):
+            check_mirrors({"mcp-method": method}, method, {"name": "x", "uri": "x:y"})
 
 
-@pytest.mark.parametrize(("method", "member", "value"), NAMED)
-@pytest.mark.parametrize("name", [None, "", "other", "SEARCH", "search2", wrapped("other")])
-def test_a_name_that_is_missing_or_another_is_a_mismatch(method: str, member: str, value: str, name: Any) -> None:
-    headers = {"mcp-method": method} | ({} if name is None else {"mcp-name": name})
-    with pytest.raises(HeaderMismatch, match="Mcp-Name"):
-        check_mirrors(headers, method, {member: value})
+def test_a_name_that_is_missing_or_another_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for (method, member, value), name in product(NAMED, [None, "", "other", "SEARCH", "search2", wrapped("other")]):
+        with subtests.test(method=method, member=member, value=value, name=name):
+            headers = {"mcp-method": method} | ({} if name is None else {"mcp-name": name})
+            with pytest.raises(HeaderMismatch, match="Mcp-Name"):
+                check_mirrors(headers, method, {member: value})
 
 
-@pytest.mark.parametrize("given_method", [None, "", "tools/list", "Tools/Call", "tools/call, tools/call"])
-def test_a_method_that_is_missing_or_another_is_a_mismatch(given_method: str | None) -> None:
-    headers = {"mcp-name": "search"} | ({} if given_method is None else {"mcp-method": given_method})
-    with pytest.raises(HeaderMismatch, match="Mcp-Method"):
-        check_mirrors(headers, "tools/call", {"name": "search"})
+def test_a_method_that_is_missing_or_another_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for given_method in [None, "", "tools/list", "Tools/Call", "tools/call, tools/call"]:
+        with subtests.test(given_method=given_method):
+            headers = {"mcp-name": "search"} | ({} if given_method is None else {"mcp-method": given_method})
+            with pytest.raises(HeaderMismatch, match="Mcp-Method"):
+                check_mirrors(headers, "tools/call", {"name": "search"})
 
 
 def test_a_name_in_broken_base64_is_a_mismatch() -> None:
@@ -148,14 +144,16 @@ def test_a_name_in_broken_base64_is_a_mismatch() -> None:
         check_mirrors({"mcp-method": "tools/call", "mcp-name": "=?base64?*?="}, "tools/call", {"name": "*"})
 
 
-@pytest.mark.parametrize("name", ["São Paulo", " padded ", "line\nbreak", "=?base64?SGVsbG8=?=", ""])
-def test_a_name_no_plain_header_can_hold_passes_in_base64(name: str) -> None:
-    check_mirrors({"mcp-method": "tools/call", "mcp-name": wrapped(name)}, "tools/call", {"name": name})
+def test_a_name_no_plain_header_can_hold_passes_in_base64(subtests: pytest.Subtests) -> None:
+    for name in ["São Paulo", " padded ", "line\nbreak", "=?base64?SGVsbG8=?=", ""]:
+        with subtests.test(name=name):
+            check_mirrors({"mcp-method": "tools/call", "mcp-name": wrapped(name)}, "tools/call", {"name": name})
 
 
-@pytest.mark.parametrize("name", [None, 5, ["search"]])
-def test_a_name_that_is_no_string_is_left_to_who_checks_parameters(name: Any) -> None:
-    check_mirrors({"mcp-method": "tools/call"}, "tools/call", {"name": name})
+def test_a_name_that_is_no_string_is_left_to_who_checks_parameters(subtests: pytest.Subtests) -> None:
+    for name in [None, 5, ["search"]]:
+        with subtests.test(name=name):
+            check_mirrors({"mcp-method": "tools/call"}, "tools/call", {"name": name})
 
 
 def test_a_mismatch_says_both_sides() -> None:
@@ -177,9 +175,8 @@ def check_region(value: Any, header: str | None) -> None:
     check_parameters(headers, REGION, {"region": value, "more": 1})
 
 
-@pytest.mark.parametrize(
-    ("value", "header"),
-    [
+def test_a_header_that_repeats_its_parameter_passes(subtests: pytest.Subtests) -> None:
+    for value, header in [
         ("us-west1", "us-west1"),
         ("us-west1", " us-west1\t"),
         ("Hello", "=?base64?SGVsbG8=?="),
@@ -206,15 +203,13 @@ def check_region(value: Any, header: str | None) -> None:
         (True, "true"),
         (False, "false"),
         (None, None),
-    ],
-)
-def test_a_header_that_repeats_its_parameter_passes(value: Any, header: str | None) -> None:
-    check_region(value, header)
+    ]:
+        with subtests.test(value=value, header=header):
+            check_region(value, header)
 
 
-@pytest.mark.parametrize(
-    ("value", "header"),
-    [
+def test_a_header_that_says_something_else_than_its_parameter_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for value, header in [
         ("us-west1", "us-west2"),
         ("us-west1", "US-WEST1"),
         ("us-west1", ""),
@@ -244,36 +239,40 @@ def test_a_header_that_repeats_its_parameter_passes(value: Any, header: str | No
         ("Hello", "=?base64?SGVs!!!bG8=?="),
         (["eu"], "eu"),
         ({"a": 1}, "eu"),
-    ],
-)
-def test_a_header_that_says_something_else_than_its_parameter_is_a_mismatch(value: Any, header: str) -> None:
-    with pytest.raises(HeaderMismatch):
-        check_region(value, header)
-
-
-@pytest.mark.parametrize("value", ["us-west1", "", 42, 42.0, 0, True, False])
-def test_a_parameter_without_its_header_is_a_mismatch_that_names_both(value: Any) -> None:
-    with pytest.raises(HeaderMismatch, match=r"Mcp-Param-Region is missing.*'arguments\.region'"):
-        check_region(value, None)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"region": None}, {"more": 1}])
-def test_a_header_without_its_parameter_is_a_mismatch(arguments: dict[str, Any]) -> None:
-    check_parameters({}, REGION, arguments)
-    with pytest.raises(HeaderMismatch, match=r"'eu', but the body has no 'arguments\.region'"):
-        check_parameters({"mcp-param-region": "eu"}, REGION, arguments)
-
-
-@pytest.mark.parametrize("value", [["eu"], {"a": 1}])
-def test_a_parameter_no_header_can_hold_is_left_to_who_checks_arguments(value: Any) -> None:
-    check_region(value, None)
-
-
-@pytest.mark.parametrize("value", [2**53, -(2**53), 10**5000, 2.0**60], ids=["2^53", "-2^53", "10^5000", "2.0^60"])
-def test_a_number_that_readers_of_headers_could_round_is_a_mismatch(value: Any) -> None:
-    for header in (None, "9007199254740992"):
-        with pytest.raises(HeaderMismatch, match=r"'arguments\.region' is beyond"):
+    ]:
+        with subtests.test(value=value, header=header), pytest.raises(HeaderMismatch):
             check_region(value, header)
+
+
+def test_a_parameter_without_its_header_is_a_mismatch_that_names_both(subtests: pytest.Subtests) -> None:
+    for value in ["us-west1", "", 42, 42.0, 0, True, False]:
+        with (
+            subtests.test(value=value),
+            pytest.raises(HeaderMismatch, match=r"Mcp-Param-Region is missing.*'arguments\.region'"),
+        ):
+            check_region(value, None)
+
+
+def test_a_header_without_its_parameter_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for arguments in [{}, {"region": None}, {"more": 1}]:
+        with subtests.test(arguments=arguments):
+            check_parameters({}, REGION, arguments)
+            with pytest.raises(HeaderMismatch, match=r"'eu', but the body has no 'arguments\.region'"):
+                check_parameters({"mcp-param-region": "eu"}, REGION, arguments)
+
+
+def test_a_parameter_no_header_can_hold_is_left_to_who_checks_arguments(subtests: pytest.Subtests) -> None:
+    for value in [["eu"], {"a": 1}]:
+        with subtests.test(value=value):
+            check_region(value, None)
+
+
+def test_a_number_that_readers_of_headers_could_round_is_a_mismatch(subtests: pytest.Subtests) -> None:
+    for case, value in zip(["2^53", "-2^53", "10^5000", "2.0^60"], [2**53, -(2**53), 10**5000, 2.0**60], strict=True):
+        with subtests.test(case):
+            for header in (None, "9007199254740992"):
+                with pytest.raises(HeaderMismatch, match=r"'arguments\.region' is beyond"):
+                    check_region(value, header)
 
 
 def test_a_parameter_within_an_object_is_read_there() -> None:

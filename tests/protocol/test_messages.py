@@ -1,6 +1,7 @@
 """From a JSON value to a message, and from an answer to bytes."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -26,9 +27,10 @@ def request(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "ping", **members}
 
 
-@pytest.mark.parametrize("request_id", [0, 1, -1, 2**53, 10**40, "", "1", "abc", "\N{GRINNING FACE}"])
-def test_an_integer_or_a_string_is_an_id(request_id: Any) -> None:
-    assert parse(request(id=request_id)) == Request(request_id, "ping", {})
+def test_an_integer_or_a_string_is_an_id(subtests: pytest.Subtests) -> None:
+    for request_id in [0, 1, -1, 2**53, 10**40, "", "1", "abc", "\N{GRINNING FACE}"]:
+        with subtests.test(request_id=request_id):
+            assert parse(request(id=request_id)) == Request(request_id, "ping", {})
 
 
 NO_IDS = {
@@ -42,11 +44,12 @@ NO_IDS = {
 }
 
 
-@pytest.mark.parametrize("request_id", NO_IDS.values(), ids=NO_IDS)
-def test_nothing_else_is_an_id(request_id: Any) -> None:
-    with pytest.raises(InvalidRequest, match='"id" must be a string or an integer') as caught:
-        parse(request(id=request_id))
-    assert caught.value.request_id is None
+def test_nothing_else_is_an_id(subtests: pytest.Subtests) -> None:
+    for case, request_id in NO_IDS.items():
+        with subtests.test(case):
+            with pytest.raises(InvalidRequest, match='"id" must be a string or an integer') as caught:
+                parse(request(id=request_id))
+            assert caught.value.request_id is None
 
 
 def test_a_null_id_is_not_taken_for_a_notification() -> None:
@@ -59,9 +62,8 @@ def test_without_an_id_it_is_a_notification() -> None:
     assert parse(message) == Notification("notifications/initialized", {"a": 1})
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
+def test_a_message_is_an_object_and_the_error_says_what_came(subtests: pytest.Subtests) -> None:
+    for value, kind in [
         (None, "null"),
         (True, "a boolean"),
         (1, "an integer"),
@@ -69,18 +71,17 @@ def test_without_an_id_it_is_a_notification() -> None:
         ("ping", "a string"),
         ([], "an array"),
         ([{"jsonrpc": "2.0", "id": 1, "method": "ping"}], "an array"),
-    ],
-)
-def test_a_message_is_an_object_and_the_error_says_what_came(value: Any, kind: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"not {kind}"):
-        parse(value)
+    ]:
+        with subtests.test(value=value, kind=kind), pytest.raises(InvalidRequest, match=f"not {kind}"):
+            parse(value)
 
 
-@pytest.mark.parametrize("version", [None, "1.0", 2.0, 2, "2", "", [], {"2.0": "2.0"}])
-def test_another_jsonrpc_version_is_refused_under_the_id_it_came_with(version: Any) -> None:
-    with pytest.raises(InvalidRequest, match=r'"jsonrpc" must be "2\.0"') as caught:
-        parse(request(jsonrpc=version))
-    assert caught.value.request_id == 1
+def test_another_jsonrpc_version_is_refused_under_the_id_it_came_with(subtests: pytest.Subtests) -> None:
+    for version in [None, "1.0", 2.0, 2, "2", "", [], {"2.0": "2.0"}]:
+        with subtests.test(version=version):
+            with pytest.raises(InvalidRequest, match=r'"jsonrpc" must be "2\.0"') as caught:
+                parse(request(jsonrpc=version))
+            assert caught.value.request_id == 1
 
 
 def test_a_message_without_jsonrpc_is_refused() -> None:
@@ -88,41 +89,45 @@ def test_a_message_without_jsonrpc_is_refused() -> None:
         parse({"id": "x", "method": "ping"})
 
 
-@pytest.mark.parametrize("members", [{"jsonrpc": "1.0", "id": None}, {"jsonrpc": "1.0", "id": [1]}, {"id": True}])
-def test_an_id_that_is_none_is_never_repeated(members: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        parse({"jsonrpc": "2.0", "method": "ping", **members})
-    assert caught.value.request_id is None
+def test_an_id_that_is_none_is_never_repeated(subtests: pytest.Subtests) -> None:
+    for members in [{"jsonrpc": "1.0", "id": None}, {"jsonrpc": "1.0", "id": [1]}, {"id": True}]:
+        with subtests.test(members=members):
+            with pytest.raises(InvalidRequest) as caught:
+                parse({"jsonrpc": "2.0", "method": "ping", **members})
+            assert caught.value.request_id is None
 
 
-@pytest.mark.parametrize("members", [{}, {"params": {}}, {"Method": "ping"}, {"result": 1, "error": {}}])
-def test_a_message_without_method_is_refused_under_its_id(members: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match='"method"') as caught:
-        parse({"jsonrpc": "2.0", "id": 7, **members})
-    assert caught.value.request_id == 7
+def test_a_message_without_method_is_refused_under_its_id(subtests: pytest.Subtests) -> None:
+    for members in [{}, {"params": {}}, {"Method": "ping"}, {"result": 1, "error": {}}]:
+        with subtests.test(members=members):
+            with pytest.raises(InvalidRequest, match='"method"') as caught:
+                parse({"jsonrpc": "2.0", "id": 7, **members})
+            assert caught.value.request_id == 7
 
 
-@pytest.mark.parametrize("method", [None, 1, 1.5, True, [], {}, ["ping"]])
-def test_a_method_is_a_string(method: Any) -> None:
-    with pytest.raises(InvalidRequest, match='"method" must be a string') as caught:
-        parse(request(method=method))
-    assert caught.value.request_id == 1
+def test_a_method_is_a_string(subtests: pytest.Subtests) -> None:
+    for method in [None, 1, 1.5, True, [], {}, ["ping"]]:
+        with subtests.test(method=method):
+            with pytest.raises(InvalidRequest, match='"method" must be a string') as caught:
+                parse(request(method=method))
+            assert caught.value.request_id == 1
 
 
-@pytest.mark.parametrize("params", [None, 1, 1.5, "x", True, [], [1], ["name"]])
-@pytest.mark.parametrize("asked", [True, False])
-def test_params_are_an_object(params: Any, asked: bool) -> None:
-    message = request(params=params)
-    if not asked:
-        del message["id"]
-    with pytest.raises(InvalidRequest, match='"params" must be an object') as caught:
-        parse(message)
-    assert caught.value.request_id == (1 if asked else None)
+def test_params_are_an_object(subtests: pytest.Subtests) -> None:
+    for params, asked in product([None, 1, 1.5, "x", True, [], [1], ["name"]], [True, False]):
+        with subtests.test(params=params, asked=asked):
+            message = request(params=params)
+            if not asked:
+                del message["id"]
+            with pytest.raises(InvalidRequest, match='"params" must be an object') as caught:
+                parse(message)
+            assert caught.value.request_id == (1 if asked else None)
 
 
-@pytest.mark.parametrize("result", [{}, {"a": 1}, None, 0, []])
-def test_an_answer_of_the_client_is_a_response(result: Any) -> None:
-    assert parse({"jsonrpc": "2.0", "id": "q", "result": result}) == Response("q", result, None)
+def test_an_answer_of_the_client_is_a_response(subtests: pytest.Subtests) -> None:
+    for result in [{}, {"a": 1}, None, 0, []]:
+        with subtests.test(result=result):
+            assert parse({"jsonrpc": "2.0", "id": "q", "result": result}) == Response("q", result, None)
 
 
 def test_an_error_of_the_client_is_a_response() -> None:
@@ -130,12 +135,10 @@ def test_an_error_of_the_client_is_a_response() -> None:
     assert parse({"jsonrpc": "2.0", "id": 3, "error": error}) == Response(3, None, error)
 
 
-@pytest.mark.parametrize(
-    "members", [{"result": 1}, {"error": {}}, {"id": None, "error": {}}, {"id": True, "result": {}}]
-)
-def test_a_response_needs_an_id_that_is_one(members: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
-        parse({"jsonrpc": "2.0", **members})
+def test_a_response_needs_an_id_that_is_one(subtests: pytest.Subtests) -> None:
+    for members in [{"result": 1}, {"error": {}}, {"id": None, "error": {}}, {"id": True, "result": {}}]:
+        with subtests.test(members=members), pytest.raises(InvalidRequest):
+            parse({"jsonrpc": "2.0", **members})
 
 
 def test_members_nobody_knows_are_ignored() -> None:
@@ -233,17 +236,19 @@ def test_the_id_zero_and_the_empty_id_are_sent() -> None:
     assert json.loads(encode_error("", InternalError("x")))["id"] == ""
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_json_has_no_number_for_becomes_null(value: float) -> None:
-    assert encode({"a": [value]}) == b'{"a":[null]}'
+def test_what_json_has_no_number_for_becomes_null(subtests: pytest.Subtests) -> None:
+    for value in [float("nan"), float("inf"), float("-inf")]:
+        with subtests.test(value=value):
+            assert encode({"a": [value]}) == b'{"a":[null]}'
 
 
-@pytest.mark.parametrize("value", ["\ud800", ["a\udfff"], {"a": "\ud800"}, {"\ud800": 1}, object(), {"a": object()}])
-def test_what_has_no_json_form_is_unencodable(value: Any) -> None:
-    with pytest.raises(UnencodableResult):
-        encode(value)
-    with pytest.raises(UnencodableResult):
-        encode_result(1, {"value": value})
+def test_what_has_no_json_form_is_unencodable(subtests: pytest.Subtests) -> None:
+    for value in ["\ud800", ["a\udfff"], {"a": "\ud800"}, {"\ud800": 1}, object(), {"a": object()}]:
+        with subtests.test(value=value):
+            with pytest.raises(UnencodableResult):
+                encode(value)
+            with pytest.raises(UnencodableResult):
+                encode_result(1, {"value": value})
 
 
 def test_a_value_that_holds_itself_is_unencodable() -> None:

@@ -1,7 +1,6 @@
 """Blocks that only sampling knows, and reading what a client's model said."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,10 @@ BLOCKS: list[Content] = [
 ]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
-def test_a_block_is_read_as_it_was_sent(block: Content) -> None:
-    assert read_content(json.loads(json.dumps(block.to_wire()))) == block
+def test_a_block_is_read_as_it_was_sent(subtests: pytest.Subtests) -> None:
+    for block in BLOCKS:
+        with subtests.test(block=block):
+            assert read_content(json.loads(json.dumps(block.to_wire()))) == block
 
 
 def test_what_a_block_says_besides_is_left_aside() -> None:
@@ -28,9 +28,8 @@ def test_what_a_block_says_besides_is_left_aside() -> None:
     assert read_content(block) == TextContent("words")
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
+def test_what_is_no_block_is_named(subtests: pytest.Subtests) -> None:
+    for block in [
         None,
         "words",
         [],
@@ -44,17 +43,18 @@ def test_what_a_block_says_besides_is_left_aside() -> None:
         {"type": "tool_use", "id": "u1", "name": "add", "input": [1]},
         {"type": "hologram", "data": "aGk=", "mimeType": "x/y"},
         {"text": "words"},
-    ],
-)
-def test_what_is_no_block_is_named(block: Any) -> None:
-    with pytest.raises(ValueError, match="is no content block of a known kind with all its members"):
-        read_content(block)
+    ]:
+        with (
+            subtests.test(block=block),
+            pytest.raises(ValueError, match="is no content block of a known kind with all its members"),
+        ):
+            read_content(block)
 
 
-@pytest.mark.parametrize("data", ["%", "a", "aGk", "aGk=\n", "é"])
-def test_data_that_is_not_base64_is_refused(data: str) -> None:
-    with pytest.raises(ValueError, match="Base64"):
-        read_content({"type": "image", "data": data, "mimeType": "image/png"})
+def test_data_that_is_not_base64_is_refused(subtests: pytest.Subtests) -> None:
+    for data in ["%", "a", "aGk", "aGk=\n", "é"]:
+        with subtests.test(data=data), pytest.raises(ValueError, match="Base64"):
+            read_content({"type": "image", "data": data, "mimeType": "image/png"})
 
 
 def test_a_refusal_quotes_little_of_what_it_refuses() -> None:

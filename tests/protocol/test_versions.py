@@ -13,16 +13,16 @@ from tests.protocol.strategies import VALUES
 WITH_HANDSHAKE = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 
 
-@pytest.mark.parametrize("version", WITH_HANDSHAKE)
-def test_a_version_with_a_handshake_is_agreed_to(version: str) -> None:
-    assert negotiate(version) == version
+def test_a_version_with_a_handshake_is_agreed_to(subtests: pytest.Subtests) -> None:
+    for version in WITH_HANDSHAKE:
+        with subtests.test(version=version):
+            assert negotiate(version) == version
 
 
-@pytest.mark.parametrize(
-    "version", ["2026-07-28", "1999-01-01", "2099-01-01", "", "latest", "2025-11-25 ", "2025-6-18"]
-)
-def test_any_other_version_is_answered_with_the_newest_that_has_a_handshake(version: str) -> None:
-    assert negotiate(version) == "2025-11-25"
+def test_any_other_version_is_answered_with_the_newest_that_has_a_handshake(subtests: pytest.Subtests) -> None:
+    for version in ["2026-07-28", "1999-01-01", "2099-01-01", "", "latest", "2025-11-25 ", "2025-6-18"]:
+        with subtests.test(version=version):
+            assert negotiate(version) == "2025-11-25"
 
 
 @given(VALUES)
