@@ -1,14 +1,21 @@
 """A library at an endpoint, and people who ask for its books."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Permission, User
 
-from django_mcp import Authenticator, Head, MCPServer, Principal
-from tests.clients import LEGACY, MODERN, Answer, Client
+from django_mcp import Authenticator, Head, MCPServer, Principal, checks
+from tests import conftest as everywhere
+from tests.clients import Answer, Client
 from tests.exposure.library.models import Author, Book, Publisher, Review, Tag
+
+version = everywhere.version
+"""For the folders that take this one's fixtures."""
 
 
 class ByName(Authenticator):
@@ -37,8 +44,6 @@ class Reader(Client):
 
     def read(self, uri: str) -> Any:
         """The JSON of a resource."""
-        import json
-
         return json.loads(self.contents(uri)["text"])
 
     def contents(self, uri: str) -> Mapping[str, Any]:
@@ -61,15 +66,28 @@ class Reader(Client):
         return {tool["name"] for tool in self.list("tools/list")}
 
 
+@contextmanager
+def registering(server: MCPServer) -> Iterator[None]:
+    """What is registered within is gone afterwards, so that one test goes through many declarations."""
+    before = server.snapshot()
+    try:
+        yield
+    finally:
+        server.restore(before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _installed_distributions() -> Iterator[None]:
+    """What is installed is read once: a system check reads it each time, for a second."""
+    found = checks.packages_distributions()
+    with mock.patch.object(checks, "packages_distributions", return_value=found):
+        yield
+
+
 @pytest.fixture
 def server(make_server: Callable[..., MCPServer], db: None) -> MCPServer:
     """An endpoint with no models yet, that recognises users by name."""
     return make_server(authentication=[ByName()])
-
-
-@pytest.fixture(params=[MODERN, LEGACY])
-def version(request: pytest.FixtureRequest) -> str:
-    return request.param
 
 
 @pytest.fixture

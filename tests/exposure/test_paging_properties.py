@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,13 +16,13 @@ from hypothesis import strategies as st
 from django_mcp import MCPServer, ModelResource, register
 from django_mcp.exposure import pages
 from tests.clients import MODERN
-from tests.exposure.conftest import Reader
+from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Author, Book, Publisher, Tag, Ticket
 
+pytestmark = pytest.mark.postgresql
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHT = datetime.datetime(2026, 10, 25, 0, 0, tzinfo=datetime.UTC)
 """Of the night in which Berlin's clocks are turned back."""
-PROFILE = settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = count()
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4) | st.sampled_from(
@@ -90,6 +91,22 @@ OVER_RELATIONS: list[list[str]] = [
     ["author__publisher"],
     ["-author__publisher__name", "-price"],
 ]
+
+
+Tried = Callable[..., Callable[[Callable[..., None]], None]]
+
+
+@pytest.fixture
+def tried(request: pytest.FixtureRequest) -> Tried:
+    """Runs a function with values of strategies: ``make test`` has a look, ``make test-all`` many."""
+    is_fast = request.config.getoption("fast")
+
+    def make(*strategies: Any, thorough: int = 12) -> Callable[[Callable[..., None]], None]:
+        examples = 2 if is_fast else thorough
+        profile = settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck))
+        return lambda function: profile(given(*strategies)(function))()
+
+    return make
 
 
 @pytest.fixture
@@ -198,38 +215,33 @@ def searching(nobody: Reader, tool: str = "search_books", key: str = "pk", **arg
     return read
 
 
-def named(order: list[str]) -> str:
-    return ",".join(order)
+@contextmanager
+def offering(server: MCPServer, about: str, **attributes: Any) -> Iterator[None]:
+    """Books for everybody, which are gone afterwards; *about* stands with what goes wrong meanwhile."""
+    try:
+        with registering(server):
+            offer(server, **attributes)
+            yield
+    except BaseException as error:
+        error.add_note(f"This happened with {about}.")
+        raise
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=named)
-def test_search_gives_every_row_once_in_any_order(server, nobody, authors, order):
-    offer(server, ordering=order)
-
-    @PROFILE
-    @given(SCENES)
-    def run(scene):
-        check(scene, authors, searching(nobody))
-
+def test_search_gives_every_row_once_in_any_order(server, nobody, authors, tried):
     with override_settings(TIME_ZONE="Europe/Berlin"):
-        run()
+        for order in ORDERS:
+            with offering(server, f"the order {order}", ordering=order):
+                tried(SCENES)(lambda scene: check(scene, authors, searching(nobody)))
 
 
-@pytest.mark.parametrize("order", OVER_RELATIONS, ids=named)
-def test_search_gives_every_row_once_when_sorted_by_what_other_rows_hold(server, nobody, authors, order):
-    offer(server, ordering=order)
-
-    @PROFILE
-    @given(SCENES)
-    def run(scene):
-        check(scene, authors, searching(nobody))
-
-    run()
+def test_search_gives_every_row_once_when_sorted_by_what_other_rows_hold(server, nobody, authors, tried):
+    for order in OVER_RELATIONS:
+        with offering(server, f"the order {order}", ordering=order):
+            tried(SCENES)(lambda scene: check(scene, authors, searching(nobody)))
 
 
-@pytest.mark.parametrize("order", OVER_RELATIONS, ids=named)
 @pytest.mark.parametrize("is_hidden", [True, False], ids=["some hidden", "all hidden"])
-def test_search_gives_every_row_once_when_sorted_by_what_may_be_hidden(server, nobody, authors, order, is_hidden):
+def test_search_gives_every_row_once_when_sorted_by_what_may_be_hidden(server, nobody, authors, is_hidden, tried):
     class Authors(ModelResource):
         fields = ("name", "publisher")
         view_permission = None if is_hidden else "library.view_author"
@@ -238,20 +250,14 @@ def test_search_gives_every_row_once_when_sorted_by_what_may_be_hidden(server, n
             return Author.objects.filter(is_anonymous_writer=False)
 
     register(Author, Authors, server=server)
-    offer(server, ordering=order)
-
-    @PROFILE
-    @given(SCENES)
-    def run(scene):
-        check(scene, authors, searching(nobody))
-
-    run()
+    for order in OVER_RELATIONS:
+        with offering(server, f"the order {order}", ordering=order):
+            tried(SCENES)(lambda scene: check(scene, authors, searching(nobody)))
 
 
-@pytest.mark.parametrize("order", [["pk"], ["-price", "title"], ["added"]], ids=named)
 @pytest.mark.parametrize(("batch", "most"), [(200, 1000), (2, 4)], ids=["one batch", "several batches"])
 def test_search_gives_every_row_once_where_each_is_asked_about(
-    server, nobody, authors, order, batch, most, monkeypatch
+    server, nobody, authors, batch, most, monkeypatch, tried
 ):
     monkeypatch.setattr(pages, "BATCH", batch)
     monkeypatch.setattr(pages, "MOST_LOOKED_AT", most)
@@ -259,26 +265,17 @@ def test_search_gives_every_row_once_where_each_is_asked_about(
     def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
         return obj is None or obj.shelf != "A"
 
-    offer(server, ordering=order, object_permissions=True, has_view_permission=has_view_permission)
-
-    @PROFILE
-    @given(SCENES)
-    def run(scene):
-        check(scene, authors, searching(nobody), {"shelf": "A"})
-
-    run()
+    asked = {"object_permissions": True, "has_view_permission": has_view_permission}
+    for order in (["pk"], ["-price", "title"], ["added"]):
+        with offering(server, f"the order {order}", ordering=order, **asked):
+            tried(SCENES)(lambda scene: check(scene, authors, searching(nobody), {"shelf": "A"}))
 
 
-@pytest.mark.parametrize("way", ["author__name", "-weight", "-added", "price"])
-def test_search_gives_every_row_once_sorted_as_the_caller_likes(server, nobody, authors, way):
-    offer(server, sortable_by=[way.removeprefix("-")])
-
-    @PROFILE
-    @given(SCENES)
-    def run(scene):
-        check(scene, authors, searching(nobody, order_by=way))
-
-    run()
+def test_search_gives_every_row_once_sorted_as_the_caller_likes(server, nobody, authors, tried):
+    ways = ["author__name", "-weight", "-added", "price"]
+    with offering(server, "one of these", sortable_by=[way.removeprefix("-") for way in ways]):
+        run = tried(SCENES, st.sampled_from(ways), thorough=48)
+        run(lambda scene, way: check(scene, authors, searching(nobody, order_by=way)))
 
 
 def doors() -> dict[str, Callable[[Any, Any], Any]]:
@@ -302,15 +299,10 @@ def doors() -> dict[str, Callable[[Any, Any], Any]]:
     }
 
 
-@pytest.mark.parametrize("door", doors())
-@pytest.mark.parametrize("order", [["pk"], ["-author__born", "price"], ["author__name", "-summary"]], ids=named)
-def test_search_gives_every_row_once_through_any_queryset(server, nobody, authors, door, order):
+@pytest.mark.parametrize("order", [["pk"], ["-author__born", "price"], ["author__name", "-summary"]], ids=",".join)
+def test_search_gives_every_row_once_through_any_queryset(server, nobody, authors, order, tried):
     words = [Tag.objects.create(word=word) for word in ("sea", "night")]
 
-    offer(server, ordering=order, get_queryset=doors()[door])
-
-    @settings(PROFILE, max_examples=6)
-    @given(SCENES)
     def run(scene):
         with transaction.atomic():
             rows, _, size = scene
@@ -323,11 +315,13 @@ def test_search_gives_every_row_once_through_any_queryset(server, nobody, author
             assert nobody.data("search_books", limit=1)["total"] == len(rows)
             transaction.set_rollback(True)
 
-    run()
+    for name, get_queryset in doors().items():
+        with offering(server, f"rows that are {name}", ordering=order, get_queryset=get_queryset):
+            tried(SCENES, thorough=6)(run)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/St_Johns"])
-@pytest.mark.parametrize("order", [["added"], ["-added"]], ids=named)
+@pytest.mark.parametrize("order", [["added"], ["-added"]], ids=",".join)
 def test_search_gives_every_row_once_in_the_hour_that_comes_twice_without_use_tz(server, nobody, authors, zone, order):
     offer(server, ordering=order)
     with override_settings(USE_TZ=False, TIME_ZONE=zone):
@@ -344,23 +338,11 @@ def test_search_gives_every_row_once_in_the_hour_that_comes_twice_without_use_tz
     assert sorted(seen) == sorted(Book.objects.values_list("pk", flat=True))
 
 
-@pytest.mark.parametrize("order", [["pk"], ["-pk"], ["about"], ["-about", "holder"]], ids=named)
-def test_search_gives_every_row_once_where_keys_are_no_numbers(server, nobody, order):
+def test_search_gives_every_row_once_where_keys_are_no_numbers(server, nobody, tried):
     for word in ("sea", "night", "1", "2"):
         Tag.objects.create(word=word)
+    keys = st.tuples(st.uuids(), st.sampled_from(["sea", "night", "1", "2", None]))
 
-    class Tickets(ModelResource):
-        fields = ("holder", "about")
-        ordering = order
-        view_permission = None
-
-    register(Ticket, Tickets, server=server)
-
-    @PROFILE
-    @given(
-        st.lists(st.tuples(st.uuids(), st.sampled_from(["sea", "night", "1", "2", None])), max_size=9, unique=True),
-        st.integers(1, 4),
-    )
     def run(tickets, size):
         with transaction.atomic():
             Ticket.objects.bulk_create([Ticket(id=pk, about_id=word) for pk, word in dict(tickets).items()])
@@ -370,14 +352,16 @@ def test_search_gives_every_row_once_where_keys_are_no_numbers(server, nobody, o
             assert sorted(seen) == sorted(map(str, dict(tickets)))
             transaction.set_rollback(True)
 
-    run()
+    for order in (["pk"], ["-pk"], ["about"], ["-about", "holder"]):
+        with registering(server):
+            declared = {"fields": ("holder", "about"), "ordering": order, "view_permission": None}
+            register(Ticket, type("Tickets", (ModelResource,), declared), server=server)
+            tried(st.lists(keys, max_size=9, unique=True), st.integers(1, 4))(run)
 
 
-def test_the_list_of_rows_gives_every_row_once(server, nobody, authors):
+def test_the_list_of_rows_gives_every_row_once(server, nobody, authors, tried):
     offer(server, ordering=["-shelf", "published"])
 
-    @settings(PROFILE, max_examples=25)
-    @given(SCENES)
     def run(scene):
         def read(size: int) -> Iterator[list[int]]:
             server.exposed[Book].resource.max_rows = size
@@ -389,11 +373,11 @@ def test_the_list_of_rows_gives_every_row_once(server, nobody, authors):
 
         check(scene, authors, read)
 
-    run()
+    tried(SCENES, thorough=25)(run)
 
 
 @pytest.mark.parametrize("most", [None, 1000])
-def test_resources_list_gives_every_row_once_between_those_of_other_models(server, nobody, authors, most):
+def test_resources_list_gives_every_row_once_between_those_of_other_models(server, nobody, authors, most, tried):
     class Authors(ModelResource):
         fields = ("name",)
         view_permission = None
@@ -407,8 +391,6 @@ def test_resources_list_gives_every_row_once_between_those_of_other_models(serve
     register(Tag, type("Tags", (ModelResource,), {"fields": ["word"], "view_permission": None}), server=server)
     words = {Tag.objects.create(word=word).pk for word in ("sea", "night", "fog")}
 
-    @settings(PROFILE, max_examples=25)
-    @given(SCENES)
     def run(scene):
         others: list[str] = []
 
@@ -433,4 +415,4 @@ def test_resources_list_gives_every_row_once_between_those_of_other_models(serve
 
         check(scene, authors, read)
 
-    run()
+    tried(SCENES, thorough=25)(run)

@@ -1,6 +1,7 @@
 """Declarations with a problem: each is told of once, with what would be right, and nothing at all is offered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register
 from django_mcp.exposure.registration import found_problems
-from tests.exposure.conftest import Reader
+from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Author, Book, Publisher, Review
 
 MakeReader = Callable[..., Reader]
@@ -133,59 +134,57 @@ def declared(server: MCPServer, model: type[models.Model], attributes: dict[str,
     register(model, type("Declared", (ModelResource,), {"__doc__": "A declaration.", **attributes}), server=server)
 
 
-@pytest.mark.parametrize(("model", "attributes", "number", "words"), PROBLEMS.values(), ids=PROBLEMS)
-def test_a_problem_is_told_of_once_and_nothing_is_offered(
-    server: MCPServer,
-    reader: MakeReader,
-    books: Any,
-    model: type[models.Model],
-    attributes: dict[str, Any],
-    number: str,
-    words: str,
-) -> None:
-    declared(server, model, attributes)
-    (problem,) = found_problems()
-    assert (problem.id, words in problem.text, bool(problem.hint)) == (f"django_mcp.{number}", True, True), problem.text
-    assert [(each.id, each.msg, each.hint) for each in run_checks(tags=["django_mcp"]) if each.id == problem.id] == [
-        (problem.id, problem.text, problem.hint)
-    ]
-    assert_nothing_is_offered(server, reader("root"), model)
+def test_a_problem_is_told_of_once_and_nothing_is_offered(server: MCPServer, reader: MakeReader, books: Any) -> None:
+    wrong = []
+    for name, (model, attributes, number, words) in PROBLEMS.items():
+        with registering(server):
+            declared(server, model, attributes)
+            found = found_problems()
+            told = [(each.id, each.msg, each.hint) for each in run_checks(tags=["django_mcp"])]
+            if (
+                [(each.id, words in each.text, bool(each.hint)) for each in found]
+                != [(f"django_mcp.{number}", True, True)]
+                or [each for each in told if each[0] == f"django_mcp.{number}"]
+                != [(each.id, each.text, each.hint) for each in found]
+                or offered(server, reader("root"), model)
+            ):
+                wrong.append((name, found, offered(server, reader("root"), model)))
+    assert wrong == []
 
 
-def assert_nothing_is_offered(server: MCPServer, root: Reader, model: type[models.Model]) -> None:
+def offered(server: MCPServer, root: Reader, model: type[models.Model]) -> list[Any]:
+    """What there is of a model at the endpoint, where nothing should be."""
     name = model.__name__.lower()
-    assert (server.tools, server.resources, server.templates, server.rows) == ({}, {}, {}, None)
+    found = [each for each in (server.tools, server.resources, server.templates, server.rows) if each]
     for uri in (f"library://{name}", f"library://{name}/1", f"schema://library/{name}"):
-        assert "error" in root.request("resources/read", {"uri": uri}).json
-    assert "error" in root.call(f"search_{name}s").json
+        answer = root.request("resources/read", {"uri": uri})
+        found += [answer.json] * ("error" not in answer.json)
+    answer = root.call(f"search_{name}s")
+    return [*found, answer.json] if "error" not in answer.json else found
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
+def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    misspelt = [
         ("get_quryset", lambda self, ctx: Book.objects.none(), "get_queryset"),
         ("view_permision", None, "view_permission"),
         ("search_field", ["title"], "search_fields"),
         ("filter", ["title"], "filters"),
         ("has_view_permisson", lambda self, user, obj=None: False, "has_view_permission"),
-    ],
-)
-@pytest.mark.parametrize("is_inherited", [False, True])
-def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
-    server: MCPServer, reader: MakeReader, books: Any, name: str, value: Any, meant: str, is_inherited: bool
-) -> None:
-    if is_inherited:
-        base = type("Base", (ModelResource,), {name: value})
-        register(Book, type("Declared", (base,), {"fields": ["title"]}), server=server)
-    else:
-        declared(server, Book, {"fields": ["title"], name: value})
-    (problem,) = found_problems()
-    assert (problem.id, problem.text) == (
-        "django_mcp.E022",
-        f"<Declared of library.Book on 'test'>: there is no attribute {name!r}. Did you mean {meant!r}?",
-    )
-    assert problem.hint == "Correct it, or call it something else; other names of your own are fine."
-    assert_nothing_is_offered(server, reader("root"), Book)
+    ]
+    hint = "Correct it, or call it something else; other names of your own are fine."
+    wrong = []
+    for (name, value, meant), is_inherited in product(misspelt, (True, False)):
+        base = type("Base", (ModelResource,), {name: value}) if is_inherited else ModelResource
+        own = {} if is_inherited else {name: value}
+        with registering(server):
+            register(Book, type("Declared", (base,), {"fields": ["title"], **own}), server=server)
+            found = [(each.id, each.text, each.hint) for each in found_problems()]
+            text = f"<Declared of library.Book on 'test'>: there is no attribute {name!r}. Did you mean {meant!r}?"
+            if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
+                wrong.append((name, is_inherited, found))
+    assert wrong == []
 
 
 def test_names_of_ones_own_are_fine(server: MCPServer) -> None:
@@ -216,48 +215,53 @@ SECRETS = ["password", "api_key", "secret_terms", "token", "access_token", "keys
 NO_SECRETS = ["keyword", "monkey", "hashtags", "keyboard", "opinion", "basalt", "turkey_name", "compass"]
 
 
-@pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("own", [True, False])
-def test_what_is_called_like_a_secret_is_one(server: MCPServer, name: str, own: bool) -> None:
-    declared(server, Book, {"fields": [name], name: masked})
-    assert [problem.id for problem in found_problems()] == ["django_mcp.E023"]
-    assert repr(name) in found_problems()[0].text
-    if own:
-        del server.exposed[Book]
-        declared(server, Book, {"fields": [name], name: masked, "secret_fields": [name]})
-        assert found_problems() == []
+def test_what_is_called_like_a_secret_is_one_unless_it_is_said_to_be_meant(server: MCPServer) -> None:
+    wrong = []
+    for name, is_meant in product(SECRETS, (True, False)):
+        with registering(server):
+            declared(server, Book, {"fields": [name], name: masked, "secret_fields": [name] * is_meant})
+            found = [(each.id, repr(name) in each.text) for each in found_problems()]
+            if found != [("django_mcp.E023", True)] * (not is_meant):
+                wrong.append((name, is_meant, found))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("name", NO_SECRETS)
-def test_what_only_sounds_like_a_secret_is_none(server: MCPServer, name: str) -> None:
-    declared(server, Book, {"fields": [name], name: masked})
-    assert found_problems() == []
+def test_what_only_sounds_like_a_secret_is_none(server: MCPServer) -> None:
+    assert problems_of(server, [{"fields": [name], name: masked} for name in NO_SECRETS]) == [[]] * len(NO_SECRETS)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "value"),
-    [
-        ("fields", ["title", "author__password"]),
-        ("fields", ["title", "author__publisher__secret_terms"]),
-        ("filters", ["author__password__startswith"]),
-        ("filters", {"author__password": ["gte"]}),
-        ("search_fields", ["^author__password"]),
-        ("ordering", ["-author__password"]),
-        ("sortable_by", ["author__password"]),
-        ("aggregates", {"author__password": ["min"]}),
-        ("dimensions", ["author__password"]),
-        ("lookup_field", "key"),
-        ("write_fields", ["key"]),
-    ],
-)
-def test_secrets_are_refused_wherever_they_are_declared(
-    server: MCPServer, reader: MakeReader, books: Any, attribute: str, value: Any
-) -> None:
-    paths = ["author__password"]
-    attributes = {"fields": ["title"], "aggregates": {}, "findable": paths, attribute: value}
-    declared(server, Book, attributes)
-    assert {problem.id for problem in found_problems()} - {"django_mcp.E027"} == {"django_mcp.E023"}
-    assert_nothing_is_offered(server, reader("root"), Book)
+def problems_of(server: MCPServer, declarations: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Of each of several declarations of books the ids of its problems."""
+    found = []
+    for attributes in declarations:
+        with registering(server):
+            declared(server, Book, attributes)
+            found.append([problem.id for problem in found_problems()])
+    return found
+
+
+def test_secrets_are_refused_wherever_they_are_declared(server: MCPServer, reader: MakeReader, books: Any) -> None:
+    places: list[dict[str, Any]] = [
+        {"fields": ["title", "author__password"]},
+        {"fields": ["title", "author__publisher__secret_terms"]},
+        {"filters": ["author__password__startswith"]},
+        {"filters": {"author__password": ["gte"]}},
+        {"search_fields": ["^author__password"]},
+        {"ordering": ["-author__password"]},
+        {"sortable_by": ["author__password"]},
+        {"aggregates": {"author__password": ["min"]}},
+        {"dimensions": ["author__password"]},
+        {"lookup_field": "key"},
+        {"write_fields": ["key"]},
+    ]
+    wrong = []
+    for place in places:
+        with registering(server):
+            declared(server, Book, {"fields": ["title"], "aggregates": {}, "findable": ["author__password"], **place})
+            found = {problem.id for problem in found_problems()}
+            if found - {"django_mcp.E027"} != {"django_mcp.E023"} or offered(server, reader("root"), Book):
+                wrong.append((place, found))
+    assert wrong == []
 
 
 def test_a_secret_named_in_secret_fields_is_meant(server: MCPServer) -> None:
@@ -267,39 +271,38 @@ def test_a_secret_named_in_secret_fields_is_meant(server: MCPServer) -> None:
     assert found_problems() == []
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
+def test_findable_says_that_what_is_not_shown_may_be_compared(server: MCPServer) -> None:
+    ways: list[dict[str, Any]] = [
         {"filters": ["shelf"]},
         {"search_fields": ["shelf"]},
         {"sortable_by": ["shelf"]},
         {"aggregates": {"shelf": ["min"]}},
         {"aggregates": {}, "dimensions": ["shelf"]},
-    ],
-)
-def test_findable_says_that_what_is_not_shown_may_be_compared(server: MCPServer, attributes: dict[str, Any]) -> None:
-    declared(server, Book, {"fields": ["title"], "findable": ["shelf"], **attributes})
-    assert found_problems() == []
+    ]
+    found = problems_of(server, [{"fields": ["title"], "findable": ["shelf"], **way} for way in ways])
+    assert found == [[]] * len(ways)
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
+def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server: MCPServer) -> None:
+    ways: list[dict[str, Any]] = [
         {"filters": ["author__name"]},
         {"search_fields": ["author__name"]},
         {"sortable_by": ["author__name"]},
         {"filters": ["author"]},
         {"aggregates": {}, "dimensions": ["author__publisher"]},
         {"filters": ["author__isnull"]},
-    ],
-)
-def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(
-    server: MCPServer, attributes: dict[str, Any]
-) -> None:
+    ]
     declared(server, Author, {"fields": ["name"], "object_permissions": True})
-    declared(server, Book, {"fields": ["author", "author__name", "author__publisher"], **attributes})
-    assert {problem.id for problem in found_problems()} == {"django_mcp.E026"}
-    assert "<Declared of library.Author on 'test'> hides" in found_problems()[0].text
+    wrong = []
+    for way in ways:
+        with registering(server):
+            declared(server, Book, {"fields": ["author", "author__name", "author__publisher"], **way})
+            found = found_problems()
+            if {each.id for each in found} != {"django_mcp.E026"} or (
+                "<Declared of library.Author on 'test'> hides" not in found[0].text
+            ):
+                wrong.append((way, found))
+    assert wrong == []
 
 
 def test_nor_behind_rows_of_the_model_itself(server: MCPServer) -> None:
