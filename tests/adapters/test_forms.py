@@ -306,9 +306,8 @@ async def later(ctx: Context, form: forms.Form) -> None:
     pass
 
 
-@pytest.mark.parametrize(
-    ("made", "options", "words"),
-    [
+def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for made, options, words in [
         (NoSave, {}, "has no method 'save', so nothing would be done"),
         (NoSave, {"handle": "send"}, "has no method 'send'"),
         (NoSave, {"handle": later}, "handle must be a plain function"),
@@ -316,13 +315,9 @@ async def later(ctx: Context, form: forms.Form) -> None:
         (NoSave, {"handle": print, "lookup": "pk"}, "are for a ModelForm"),
         (NoSave, {"handle": print, "instance": print}, "are for a ModelForm"),
         (NoSave, {"handle": print, "queryset": print}, "say lookup='pk' too"),
-    ],
-)
-def test_what_cannot_work_is_said_at_the_start(
-    made: Any, options: dict[str, Any], words: str, server: MCPServer
-) -> None:
-    with pytest.raises(ImproperlyConfigured, match=words):
-        form_tool(made, server=server, **options)
+    ]:
+        with subtests.test(made=made, options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
+            form_tool(made, server=server, **options)
 
 
 TWENTY: dict[str, tuple[dict[str, Any], str]] = {
@@ -343,11 +338,12 @@ TWENTY: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "words"), TWENTY.values(), ids=TWENTY.keys())
 def test_a_careless_call_is_told_what_to_repair(
-    given: dict[str, Any], words: str, server: MCPServer, open_database: None
+    server: MCPServer, open_database: None, subtests: pytest.Subtests
 ) -> None:
     form_tool(EnquiryForm, server=server)
-    answer = by_view(server).call("enquiry", **given)
-    assert answer.result["isError"] is True
-    assert words in answer.text
+    for case, (given, words) in TWENTY.items():
+        with subtests.test(case):
+            answer = by_view(server).call("enquiry", **given)
+            assert answer.result["isError"] is True
+            assert words in answer.text

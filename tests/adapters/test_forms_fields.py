@@ -3,6 +3,7 @@
 import base64
 import datetime
 import io
+import itertools
 import json
 import re
 import uuid
@@ -448,23 +449,26 @@ class Shop:
 
 
 @pytest.fixture
-def shop(server: MCPServer, open_database: None) -> Callable[..., Shop]:
-    return lambda asked, **options: Shop(server, asked, **options)
+def shop(make_server: Callable[..., MCPServer], open_database: None) -> Callable[..., Shop]:
+    """Makes shops, each at an endpoint of its own."""
+    numbers = itertools.count()
+    return lambda asked, **options: Shop(make_server(f"shop{next(numbers)}"), asked, **options)
 
 
-@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES.keys())
 def test_a_field_has_a_schema_takes_what_fits_and_says_what_does_not(
-    example: Example, shop: Callable[..., Shop]
+    shop: Callable[..., Shop], subtests: pytest.Subtests
 ) -> None:
-    made = shop(example.field)
-    assert made.schema | example.schema == made.schema
-    assert not example.lacks & made.schema.keys()
+    for case, example in EXAMPLES.items():
+        with subtests.test(case):
+            made = shop(example.field)
+            assert made.schema | example.schema == made.schema
+            assert not example.lacks & made.schema.keys()
 
-    answer = made.client.call("shop", it=example.good)
-    assert answer.text == "The form was accepted."
-    assert made.cleaned == example.cleaned
-    link = "" if example.words.startswith("must ") else ":"
-    assert made.problem(it=example.bad).startswith(f"Argument 'it'{link} {example.words}")
+            answer = made.client.call("shop", it=example.good)
+            assert answer.text == "The form was accepted."
+            assert made.cleaned == example.cleaned
+            link = "" if example.words.startswith("must ") else ":"
+            assert made.problem(it=example.bad).startswith(f"Argument 'it'{link} {example.words}")
 
 
 def test_every_field_of_django_is_in_the_table() -> None:
@@ -481,9 +485,8 @@ def test_a_path_is_one_of_the_files_there_are(shop: Callable[..., Shop], tmp_pat
     assert made.problem(it="/etc/passwd").startswith("Argument 'it': Select a valid choice.")
 
 
-@pytest.mark.parametrize(
-    ("asked", "initial"),
-    [
+def test_an_initial_value_is_the_default(shop: Callable[..., Shop], subtests: pytest.Subtests) -> None:
+    for asked, initial in [
         (forms.CharField(initial="a"), "a"),
         (forms.IntegerField(initial=3), 3),
         (forms.BooleanField(initial=False, required=False), False),
@@ -492,13 +495,12 @@ def test_a_path_is_one_of_the_files_there_are(shop: Callable[..., Shop], tmp_pat
         (forms.TypedChoiceField(choices=[(1, "One")], coerce=int, initial=1), 1),
         (forms.MultipleChoiceField(choices=CABINS, initial=["first"]), ["first"]),
         (forms.JSONField(initial={"a": 1}), {"a": 1}),
-    ],
-)
-def test_an_initial_value_is_the_default(asked: forms.Field, initial: Any, shop: Callable[..., Shop]) -> None:
-    made = shop(asked)
-    assert made.schema["default"] == initial
-    assert made.client.call("shop").text == "The form was accepted."
-    assert made.cleaned == asked.clean(asked.prepare_value(asked.initial))
+    ]:
+        with subtests.test(asked=asked, initial=initial):
+            made = shop(asked)
+            assert made.schema["default"] == initial
+            assert made.client.call("shop").text == "The form was accepted."
+            assert made.cleaned == asked.clean(asked.prepare_value(asked.initial))
 
 
 def test_an_initial_value_that_is_a_function_is_used_and_not_told(shop: Callable[..., Shop]) -> None:
@@ -607,22 +609,20 @@ def test_a_password_is_marked_and_never_shown_again(server: MCPServer, open_data
     assert tool["inputSchema"]["properties"]["code"] == {"type": "string", "format": "password", "minLength": 1}
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
+def test_careless_text_is_told_what_it_must_be(shop: Callable[..., Shop], subtests: pytest.Subtests) -> None:
+    for value, words in [
         ("a\0b", "must not contain NUL."),
         ("x" * 100_001, "must have at most 100000 characters, not 100001."),
         ([1] * 1000, "must be a string, not an array."),
         (True, "must be a string, not true or false."),
         ("", "This field is required."),
         (None, "This field is required."),
-    ],
-    ids=repr,
-)
-def test_careless_text_is_told_what_it_must_be(value: Any, words: str, shop: Callable[..., Shop]) -> None:
-    assert (
-        shop(forms.CharField()).problem(it=value) == f"Argument 'it'{'' if words.startswith('must') else ':'} {words}"
-    )
+    ]:
+        with subtests.test(value=value, words=words):
+            assert (
+                shop(forms.CharField()).problem(it=value)
+                == f"Argument 'it'{'' if words.startswith('must') else ':'} {words}"
+            )
 
 
 def test_a_huge_list_is_told_how_long_it_may_be(shop: Callable[..., Shop]) -> None:

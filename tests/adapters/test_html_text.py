@@ -7,9 +7,8 @@ import pytest
 from django_mcp.adapters.html_text import read_page
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
+def test_a_page_is_shown_as_text(subtests: pytest.Subtests) -> None:
+    for html, text in [
         ("<h1>A</h1><h3>B</h3><p>c", "# A\n\n### B\n\nc"),
         ("<p>a  \n b<b>c</b>&amp;&lt;d<br>e</p>", "a bc&<d\ne"),
         ("<ul><li>a<ul><li>b</ul><li>c</ul>", "- a\n  - b\n- c"),
@@ -28,15 +27,13 @@ from django_mcp.adapters.html_text import read_page
         ("<article><header><h2>a</h2></header>b</article>", "## a\n\nb"),
         ("<select><option>a</select><textarea><b></textarea>c", "c"),
         ("", ""),
-    ],
-)
-def test_a_page_is_shown_as_text(html: str, text: str) -> None:
-    assert read_page(html).text == text
+    ]:
+        with subtests.test(html=html, text=text):
+            assert read_page(html).text == text
 
 
-@pytest.mark.parametrize(
-    ("href", "text"),
-    [
+def test_a_link_leads_where_it_led(subtests: pytest.Subtests) -> None:
+    for href, text in [
         ("/b/?c=d", "[x](/b/?c=d)"),
         ("../b/", "[x](/b/)"),
         ("http://site/b", "[x](/b)"),
@@ -46,15 +43,13 @@ def test_a_page_is_shown_as_text(html: str, text: str) -> None:
         ("data:text/html,x", "x"),
         ("#part", "x"),
         ("http://[", "x"),
-    ],
-)
-def test_a_link_leads_where_it_led(href: str, text: str) -> None:
-    assert read_page(f'<a href="{href}">x</a>', "http://site/a/").text == text
+    ]:
+        with subtests.test(href=href, text=text):
+            assert read_page(f'<a href="{href}">x</a>', "http://site/a/").text == text
 
 
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
+def test_malformed_pages_are_read_all_the_same(subtests: pytest.Subtests) -> None:
+    for html, text in [
         ("<nav>a<p>b", "a\n\nb"),
         ("</p></div>a<b", "a<b"),
         ("<p class=it's>a</p>b", "a\n\nb"),
@@ -64,10 +59,9 @@ def test_a_link_leads_where_it_led(href: str, text: str) -> None:
         ("<a href=/x>a<a href=/y>b", "[a](/x)[b](/y)"),
         ("<script>a", ""),
         ("<!-- a", ""),
-    ],
-)
-def test_malformed_pages_are_read_all_the_same(html: str, text: str) -> None:
-    assert read_page(html).text == text
+    ]:
+        with subtests.test(html=html, text=text):
+            assert read_page(html).text == text
 
 
 def test_errors_of_forms_are_told_with_their_fields() -> None:
@@ -83,14 +77,19 @@ UNITS = """< <!-- <a </a <a' <a'" <div> <td> <![CDATA[ & <li> <ul><li> <table><t
 <ul&#32;class=errorlist><li>x <a"<a"' <pre>x"""
 
 
-@pytest.mark.parametrize("unit", UNITS.split())
-def test_reading_takes_a_time_that_grows_as_the_page(unit: str) -> None:
-    def seconds(length: int) -> float:
-        page = (unit.replace("&#32;", " ") * length)[:length]
-        began = time.thread_time()  # what else the machine does is no news here
-        read_page(page)
-        return time.thread_time() - began
+@pytest.mark.slow
+def test_reading_takes_a_time_that_grows_as_the_page(subtests: pytest.Subtests) -> None:
+    def check(unit: str) -> None:
+        def seconds(length: int) -> float:
+            page = (unit.replace("&#32;", " ") * length)[:length]
+            began = time.thread_time()  # what else the machine does is no news here
+            read_page(page)
+            return time.thread_time() - began
 
-    seconds(1000)
-    # Sixteen times the length: quadratic time would be 256 times as long.
-    assert seconds(160_000) < 80 * max(seconds(10_000), 0.002)
+        seconds(1000)
+        # Sixteen times the length: quadratic time would be 256 times as long.
+        assert seconds(160_000) < 80 * max(seconds(10_000), 0.002)
+
+    for unit in UNITS.split():
+        with subtests.test(unit=unit):
+            check(unit)

@@ -138,9 +138,12 @@ def test_that_of_a_method_may_be_a_method(server: MCPServer, db: None, monkeypat
     assert look(server, NOBODY, "close", hour=5) == {"text": "The desk would close at 5."}
 
 
-@pytest.mark.parametrize("preview", [lambda hur: hur, Desk.preview_wrong], ids=["function", "method"])
 def test_a_name_that_a_method_does_not_have_is_refused_at_the_start(
-    server: MCPServer, monkeypatch: pytest.MonkeyPatch, preview: Any
+    make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(ImproperlyConfigured, match="preview takes hur, which the tool does not"):
-        start(server, monkeypatch, preview)
+    for kind, preview in {"function": lambda hur: hur, "method": Desk.preview_wrong}.items():
+        with (
+            subtests.test(kind),
+            pytest.raises(ImproperlyConfigured, match="preview takes hur, which the tool does not"),
+        ):
+            start(make_server(kind), monkeypatch, preview)

@@ -1,5 +1,6 @@
 """Responses as results of tools."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -23,28 +24,32 @@ def refusal(response: HttpResponseBase) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("value", "structured"),
-    [({"a": 1}, {"a": 1}), ([1, 2], {"result": [1, 2]}), ("x", {"result": "x"}), (None, {"result": None})],
-)
-def test_json_is_structured_content(value: Any, structured: Any) -> None:
-    assert told(JsonResponse(value, safe=False)).structured == structured
+def test_json_is_structured_content(subtests: pytest.Subtests) -> None:
+    for value, structured in [
+        ({"a": 1}, {"a": 1}),
+        ([1, 2], {"result": [1, 2]}),
+        ("x", {"result": "x"}),
+        (None, {"result": None}),
+    ]:
+        with subtests.test(value=value, structured=structured):
+            assert told(JsonResponse(value, safe=False)).structured == structured
 
 
-@pytest.mark.parametrize("kind", ["application/hal+json", "application/geo+json; charset=utf-8"])
-def test_so_is_json_of_other_names(kind: str) -> None:
-    assert told(HttpResponse(b'{"a": 1}', content_type=kind)).structured == {"a": 1}
+def test_so_is_json_of_other_names(subtests: pytest.Subtests) -> None:
+    for kind in ["application/hal+json", "application/geo+json; charset=utf-8"]:
+        with subtests.test(kind=kind):
+            assert told(HttpResponse(b'{"a": 1}', content_type=kind)).structured == {"a": 1}
 
 
-@pytest.mark.parametrize("body", [b"{oops", b'{"a": NaN}', b"callback({})"])
-def test_what_only_says_that_it_is_json_is_text(body: bytes) -> None:
-    result = told(HttpResponse(body, content_type="application/json"))
-    assert (result.structured, result.text) == (None, body.decode())
+def test_what_only_says_that_it_is_json_is_text(subtests: pytest.Subtests) -> None:
+    for body in [b"{oops", b'{"a": NaN}', b"callback({})"]:
+        with subtests.test(body=body):
+            result = told(HttpResponse(body, content_type="application/json"))
+            assert (result.structured, result.text) == (None, body.decode())
 
 
-@pytest.mark.parametrize(
-    ("kind", "body", "text"),
-    [
+def test_text_is_text(subtests: pytest.Subtests) -> None:
+    for kind, body, text in [
         ("text/csv; charset=latin-1", b"a,\xfc", "a,ü"),
         ("text/plain; charset=nonsense", "ü".encode(), "ü"),
         ("application/xml", b"<a/>", "<a/>"),
@@ -54,28 +59,25 @@ def test_what_only_says_that_it_is_json_is_text(body: bytes) -> None:
         ("application/xhtml+xml", b"<p>a</p>", "a"),
         ("text/html", b"<nav>x</nav><p>a", "a"),
         ("text/html", b"", "Done."),
-    ],
-)
-def test_text_is_text(kind: str, body: bytes, text: str) -> None:
-    assert told(HttpResponse(body, content_type=kind)).text == text
+    ]:
+        with subtests.test(kind=kind, body=body, text=text):
+            assert told(HttpResponse(body, content_type=kind)).text == text
 
 
-@pytest.mark.parametrize(
-    ("kind", "block"),
-    [
+def test_other_files_are_content_of_their_kind(subtests: pytest.Subtests) -> None:
+    for kind, block in [
         ("image/png", ImageContent),
         ("image/svg+xml", ImageContent),
         ("audio/ogg", AudioContent),
         ("application/pdf", EmbeddedResource),
         ("video/mp4", EmbeddedResource),
         ("", EmbeddedResource),
-    ],
-)
-def test_other_files_are_content_of_their_kind(kind: str, block: type) -> None:
-    response = HttpResponse(b"\x00\x01", content_type="text/plain")
-    response["Content-Type"] = kind
-    (content,) = told(response).content
-    assert isinstance(content, block)
+    ]:
+        with subtests.test(kind=kind, block=block):
+            response = HttpResponse(b"\x00\x01", content_type="text/plain")
+            response["Content-Type"] = kind
+            (content,) = told(response).content
+            assert isinstance(content, block)
 
 
 def test_the_name_of_a_file_cannot_lead_out_of_its_uri() -> None:
@@ -110,9 +112,8 @@ def test_a_response_is_closed_and_the_request_that_brought_it_goes_on() -> None:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("status", "body", "words"),
-        [
+    def test_json_tells_each_field(self, subtests: pytest.Subtests) -> None:
+        for status, body, words in [
             (400, {"people": ["Too many.", "Really."]}, "The request was not accepted. people: Too many. Really."),
             (400, {"errors": {"a": {"b": ["Bad."]}}}, "The request was not accepted. a.b: Bad."),
             (400, {"rows": [{}, {"day": ["Bad."]}]}, "The request was not accepted. rows[1].day: Bad."),
@@ -126,10 +127,12 @@ class TestRefusals:
             (403, {"detail": "Ask Ann."}, "You are not allowed to do this. Ask Ann."),
             (401, {}, "This needs a caller who is signed in."),
             (409, None, "This conflicts with what is there."),
-        ],
-    )
-    def test_json_tells_each_field(self, status: int, body: Any, words: str) -> None:
-        assert refusal(JsonResponse(body, status=status, safe=False)) in (words, words.replace("Entity", "Content"))
+        ]:
+            with subtests.test(status=status, body=body, words=words):
+                assert refusal(JsonResponse(body, status=status, safe=False)) in (
+                    words,
+                    words.replace("Entity", "Content"),
+                )
 
     def test_a_page_is_read(self) -> None:
         page = "<title>x</title><nav>y</nav><ul class=errorlist><li>Too many.</ul><form>z</form>"
@@ -139,18 +142,17 @@ class TestRefusals:
     def test_nothing_endless_is_told(self) -> None:
         assert len(refusal(HttpResponse("x" * 10**6, status=400, content_type="text/plain"))) < 4100
 
-    @pytest.mark.parametrize("status", [429, 503])
-    @pytest.mark.parametrize(
-        ("after", "words"),
-        [("30", "Try again in 30 seconds."), ("Fri, 01 Jan 2027", "Try again after Fri, 01 Jan 2027.")],
-    )
-    def test_when_to_come_back_is_told(self, status: int, after: str, words: str) -> None:
-        assert refusal(HttpResponse(status=status, headers={"Retry-After": after})).endswith(words)
+    def test_when_to_come_back_is_told(self, subtests: pytest.Subtests) -> None:
+        for status, (after, words) in product(
+            [429, 503], [("30", "Try again in 30 seconds."), ("Fri, 01 Jan 2027", "Try again after Fri, 01 Jan 2027.")]
+        ):
+            with subtests.test(status=status, after=after, words=words):
+                assert refusal(HttpResponse(status=status, headers={"Retry-After": after})).endswith(words)
 
-    @pytest.mark.parametrize("status", [500, 502, 405])
-    def test_what_is_no_fault_of_the_caller_is_for_the_log(self, status: int) -> None:
-        with pytest.raises(ServerError, match="/a/"):
-            told(HttpResponse("secret", status=status))
+    def test_what_is_no_fault_of_the_caller_is_for_the_log(self, subtests: pytest.Subtests) -> None:
+        for status in [500, 502, 405]:
+            with subtests.test(status=status), pytest.raises(ServerError, match="/a/"):
+                told(HttpResponse("secret", status=status))
 
     def test_a_page_with_errors_that_was_only_looked_at_is_a_page(self) -> None:
         page = '<h1>Book</h1><ul class="errorlist" id="id_people_error"><li>Too many.</li></ul>'

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -110,63 +111,83 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("source", "takes"),
-    [
-        ("", {}),
-        ("{{ a }} {{ a.b.0 }} {{ c.d }}", {"a": True, "c": True}),
-        ("{{ a|default:'x' }}", {"a": False}),
-        ("{{ a|default_if_none:'x'|upper }}", {"a": False}),
-        ("{{ a|upper|default:b }}", {"a": False, "b": True}),
-        ("{{ a|default:'x' }}{{ a }}", {"a": True}),
-        ("{% if a %}{{ a }}{% endif %}", {"a": False}),
-        ("{% if a %}{{ a }}{% endif %}{{ a }}", {"a": True}),
-        ("{% if not a and b > 3 %}x{% elif c in d|lower %}{{ e }}{% else %}{{ a }}{% endif %}",
-         {"a": False, "b": False, "c": False, "d": False, "e": True}),
-        ("{% for x, y in xs|slice:n %}{{ x }}{{ y.z }}{{ forloop.counter }}{{ w }}{% empty %}{{ x }}{% endfor %}",
-         {"xs": True, "n": True, "w": True, "x": True}),
-        ("{% with a=b c=1 %}{{ a }}{{ c }}{{ d }}{% endwith %}{{ a }}", {"b": True, "d": True, "a": True}),
-        ("{% now 'Y' as year %}{{ year }}{% url a b c=d as link %}{{ link }}", {"a": True, "b": True, "d": True}),
-        ("{{ year }}{% now 'Y' as year %}", {"year": True}),
-        ("{% if a %}{% now 'Y' as year %}{% endif %}{{ year }}", {"a": False}),
-        ("{% firstof a b|upper 'c' as d %}{{ d }}", {"a": False, "b": False}),
-        ("{% cycle a b as c %}{{ c }}{% widthratio e f g as h %}{{ h }}", dict.fromkeys("abefg", True)),
-        ("{% regroup xs by kind as groups %}{% for g in groups %}{{ g.list }}{% endfor %}", {"xs": True}),
-        ("{% filter cut:a %}{{ b }}{% endfilter %}{% spaceless %}{{ c }}{% endspaceless %}",
-         {"a": True, "b": True, "c": True}),
-        ("{% ifchanged a %}{{ b }}{% else %}{{ c }}{% endifchanged %}", {"a": True, "b": True, "c": True}),
-        ("{% autoescape on %}{{ a }}{% endautoescape %}{% verbatim %}{{ b }}{% endverbatim %}", {"a": True}),
-        ("{# {{ a }} #}{% comment %}{{ b }}{% endcomment %}", {}),
-        ("{{ True }}{{ None }}{{ 3 }}{{ 'x' }}{{ _('x') }}", {}),
-        ("{{ user }}{{ request.path }}{{ perms.a.b }}{{ LANGUAGE_CODE }}{% csrf_token %}", {}),
-        (("{% load i18n %}{% blocktranslate with a=b|upper count n=c|length context d %}{{ a }} {{ n }} {{ e }}"
-          "{% plural %}{{ f }}{% endblocktranslate %}{% translate 'x' as t %}{{ t }}{% translate g %}"),
-         dict.fromkeys("bcdefg", True)),
-        ("{% load i18n %}{% get_current_language as lang %}{{ lang }}{% language code %}{{ a }}{% endlanguage %}",
-         {"code": True, "a": True}),
-        ("{% load tz %}{% timezone zone %}{% get_current_timezone as z %}{{ z }}{% endtimezone %}", {"zone": True}),
-        ("{% load cache %}{% cache 5 name a %}{{ b }}{% endcache %}", {"a": True, "b": True}),
-        ("{% load static %}{% static path as p %}{{ p }}{% get_static_prefix as q %}{{ q }}", {"path": True}),
-        ("{% include 'part.md' %}", {"part": True, "city": True}),
-        ("{% include 'part.md' with city=town %}", {"town": True, "part": True}),
-        ("{% include 'part.md' with city=town only %}", {"town": True}),
-        ("{% include './site/side.md' %}", {"side": True}),
-        ("{% extends 'base.md' %}{{ never }}", {"greeting": True, "old": True, "signature": False}),
-        ("{% extends 'base.md' %}{% block body %}{{ new }}{% endblock %}",
-         {"greeting": True, "new": True, "signature": False}),
-        ("{% extends 'base.md' %}{% block body %}{{ new }}{{ block.super }}{% endblock %}",
-         {"greeting": True, "new": True, "old": True, "signature": False}),
-        ("{% load django_mcp %}{% message 'user' %}{{ a }}{% endmessage %}{% resource b c=d|default:'x' %}",
-         {"a": True, "b": True, "d": False}),
-        ("{{ from }} {{ to }} {{ class }}", {"from": True, "to": True, "class": True}),
-    ],
-)  # fmt: skip
+TAKES: list[tuple[str, dict[str, bool]]] = [
+    ("", {}),
+    ("{{ a }} {{ a.b.0 }} {{ c.d }}", {"a": True, "c": True}),
+    ("{{ a|default:'x' }}", {"a": False}),
+    ("{{ a|default_if_none:'x'|upper }}", {"a": False}),
+    ("{{ a|upper|default:b }}", {"a": False, "b": True}),
+    ("{{ a|default:'x' }}{{ a }}", {"a": True}),
+    ("{% if a %}{{ a }}{% endif %}", {"a": False}),
+    ("{% if a %}{{ a }}{% endif %}{{ a }}", {"a": True}),
+    (
+        "{% if not a and b > 3 %}x{% elif c in d|lower %}{{ e }}{% else %}{{ a }}{% endif %}",
+        {"a": False, "b": False, "c": False, "d": False, "e": True},
+    ),
+    (
+        "{% for x, y in xs|slice:n %}{{ x }}{{ y.z }}{{ forloop.counter }}{{ w }}{% empty %}{{ x }}{% endfor %}",
+        {"xs": True, "n": True, "w": True, "x": True},
+    ),
+    ("{% with a=b c=1 %}{{ a }}{{ c }}{{ d }}{% endwith %}{{ a }}", {"b": True, "d": True, "a": True}),
+    ("{% now 'Y' as year %}{{ year }}{% url a b c=d as link %}{{ link }}", {"a": True, "b": True, "d": True}),
+    ("{{ year }}{% now 'Y' as year %}", {"year": True}),
+    ("{% if a %}{% now 'Y' as year %}{% endif %}{{ year }}", {"a": False}),
+    ("{% firstof a b|upper 'c' as d %}{{ d }}", {"a": False, "b": False}),
+    ("{% cycle a b as c %}{{ c }}{% widthratio e f g as h %}{{ h }}", dict.fromkeys("abefg", True)),
+    ("{% regroup xs by kind as groups %}{% for g in groups %}{{ g.list }}{% endfor %}", {"xs": True}),
+    (
+        "{% filter cut:a %}{{ b }}{% endfilter %}{% spaceless %}{{ c }}{% endspaceless %}",
+        {"a": True, "b": True, "c": True},
+    ),
+    ("{% ifchanged a %}{{ b }}{% else %}{{ c }}{% endifchanged %}", {"a": True, "b": True, "c": True}),
+    ("{% autoescape on %}{{ a }}{% endautoescape %}{% verbatim %}{{ b }}{% endverbatim %}", {"a": True}),
+    ("{# {{ a }} #}{% comment %}{{ b }}{% endcomment %}", {}),
+    ("{{ True }}{{ None }}{{ 3 }}{{ 'x' }}{{ _('x') }}", {}),
+    ("{{ user }}{{ request.path }}{{ perms.a.b }}{{ LANGUAGE_CODE }}{% csrf_token %}", {}),
+    (
+        (
+            "{% load i18n %}{% blocktranslate with a=b|upper count n=c|length context d %}{{ a }} {{ n }} {{ e }}"
+            "{% plural %}{{ f }}{% endblocktranslate %}{% translate 'x' as t %}{{ t }}{% translate g %}"
+        ),
+        dict.fromkeys("bcdefg", True),
+    ),
+    (
+        "{% load i18n %}{% get_current_language as lang %}{{ lang }}{% language code %}{{ a }}{% endlanguage %}",
+        {"code": True, "a": True},
+    ),
+    ("{% load tz %}{% timezone zone %}{% get_current_timezone as z %}{{ z }}{% endtimezone %}", {"zone": True}),
+    ("{% load cache %}{% cache 5 name a %}{{ b }}{% endcache %}", {"a": True, "b": True}),
+    ("{% load static %}{% static path as p %}{{ p }}{% get_static_prefix as q %}{{ q }}", {"path": True}),
+    ("{% include 'part.md' %}", {"part": True, "city": True}),
+    ("{% include 'part.md' with city=town %}", {"town": True, "part": True}),
+    ("{% include 'part.md' with city=town only %}", {"town": True}),
+    ("{% include './site/side.md' %}", {"side": True}),
+    ("{% extends 'base.md' %}{{ never }}", {"greeting": True, "old": True, "signature": False}),
+    (
+        "{% extends 'base.md' %}{% block body %}{{ new }}{% endblock %}",
+        {"greeting": True, "new": True, "signature": False},
+    ),
+    (
+        "{% extends 'base.md' %}{% block body %}{{ new }}{{ block.super }}{% endblock %}",
+        {"greeting": True, "new": True, "old": True, "signature": False},
+    ),
+    (
+        "{% load django_mcp %}{% message 'user' %}{{ a }}{% endmessage %}{% resource b c=d|default:'x' %}",
+        {"a": True, "b": True, "d": False},
+    ),
+    ("{{ from }} {{ to }} {{ class }}", {"from": True, "to": True, "class": True}),
+]
+
+
 def test_the_arguments_are_the_variables_that_the_template_does_not_bind_itself(
-    server: MCPServer, files: Files, source: str, takes: dict[str, bool]
+    make_server: Callable[..., MCPServer], files: Files, subtests: pytest.Subtests
 ) -> None:
-    files({"plan.md": source, **OTHERS})
-    prompt_template("plan.md", server=server)
-    assert arguments_of(server) == takes
+    for number, (source, takes) in enumerate(TAKES):
+        with subtests.test(source=source, takes=takes):
+            server = make_server(f"site{number}")
+            files({"plan.md": source, **OTHERS})
+            prompt_template("plan.md", server=server)
+            assert arguments_of(server) == takes
 
 
 def test_an_argument_with_the_name_of_a_keyword_reaches_the_template(
@@ -312,16 +333,18 @@ def test_resources_are_embedded_as_the_caller_reads_them(server: MCPServer, clie
 
 
 @pytest.mark.usefixtures("guides")
-@pytest.mark.parametrize("uri", ["test://x/secret", "test://nowhere", "test://gone/guide", "no uri", "test://%zz"])
-@pytest.mark.parametrize("tag", ["resource", "resource_link"])
 def test_what_the_caller_may_not_read_is_not_found(
-    server: MCPServer, client: Client, files: Files, uri: str, tag: str
+    server: MCPServer, client: Client, files: Files, subtests: pytest.Subtests
 ) -> None:
-    if (uri, tag) == ("test://gone/guide", "resource_link"):
-        uri = "test://gone"  # a link is not read, so nobody knows that it leads nowhere
-    files({"plan.md": f"{{% load django_mcp %}}{{% {tag} '{uri}' %}}"})
-    prompt_template("plan.md", server=server)
-    assert client.request("prompts/get", {"name": "plan"}).error["message"] == "Resource not found"
+    both = product(["test://x/secret", "test://nowhere", "no uri", "test://%zz"], ["resource", "resource_link"])
+    # A link is not read, so nobody knows that the first of these would lead nowhere.
+    gone = [("test://gone", "resource_link"), ("test://gone/guide", "resource")]
+    for number, (uri, tag) in enumerate([*both, *gone]):
+        with subtests.test(uri=uri, tag=tag):
+            files({"plan.md": f"{{% load django_mcp %}}{{% {tag} '{uri}' %}}"})
+            prompt_template("plan.md", name=f"{tag}{number}", server=server)
+            answer = client.request("prompts/get", {"name": f"{tag}{number}"})
+            assert answer.error["message"] == "Resource not found"
 
 
 @pytest.mark.usefixtures("guides")
@@ -335,9 +358,10 @@ def test_an_asynchronous_resource_is_embedded_too(server: MCPServer, client: Cli
 # What stops the start
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "says"),
-    [
+def test_a_template_that_cannot_be_a_prompt_stops_the_start(
+    server: MCPServer, files: Files, subtests: pytest.Subtests
+) -> None:
+    for source, options, says in [
         (None, {}, r"prompt_template\('plan.md'\): there is no template plan.md"),
         ("{% include 'gone.md' %}", {}, "there is no template gone.md"),
         ("{% extends 'gone.md' %}", {}, "there is no template gone.md"),
@@ -349,14 +373,11 @@ def test_an_asynchronous_resource_is_embedded_too(server: MCPServer, client: Cli
         ("{% extends part|default:'x.md' %}", {}, "its variables cannot be read, so name them"),
         ("{{ city }}", {"completions": {"ciyt": str}}, "completions for 'ciyt', but its arguments are: 'city'"),
         ("x", {"name": "a plan"}, "a name is 1 to 64 letters, digits"),
-    ],
-)
-def test_a_template_that_cannot_be_a_prompt_stops_the_start(
-    server: MCPServer, files: Files, source: str | None, options: dict[str, Any], says: str
-) -> None:
-    files({} if source is None else {"plan.md": source})
-    with pytest.raises(ImproperlyConfigured, match=says):
-        prompt_template("plan.md", server=server, **options)
+    ]:
+        with subtests.test(source=source, options=options, says=says):
+            files({} if source is None else {"plan.md": source})
+            with pytest.raises(ImproperlyConfigured, match=says):
+                prompt_template("plan.md", server=server, **options)
 
 
 def test_a_template_that_includes_another_by_a_variable_names_its_arguments(

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client as Browser
 from django.test import override_settings
@@ -33,11 +34,14 @@ def test_a_json_view_is_a_tool_with_the_words_of_its_docstring(site: MCPServer, 
     assert len(visitor.data("departures", airport="MUC")["result"]) == 2
 
 
-@pytest.mark.parametrize("view", ["gates", views_site.gates])
-def test_an_async_view_is_asked_as_the_calling_user(site: MCPServer, visitor: Visitor, view: Any) -> None:
-    view_tool(view, server=site)
+def test_an_async_view_is_asked_as_the_calling_user(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
     visitor.user = "ann"
-    assert visitor.data("gates", airport="MUC") == {"airport": "MUC", "user": "ann", "groups": 0}
+    for name, view in {"by_name": "gates", "itself": views_site.gates}.items():
+        with subtests.test(name):
+            view_tool(view, name=name, server=site)
+            assert visitor.data(name, airport="MUC") == {"airport": "MUC", "user": "ann", "groups": 0}
 
 
 def test_methods_of_a_class_are_tools_of_their_own(site: MCPServer, visitor: Visitor) -> None:
@@ -173,23 +177,26 @@ BROWSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "url", "arguments"), BROWSED, ids=[name for name, _, _ in BROWSED])
-def test_the_page_answers_browsers_as_it_did_before(
-    site: MCPServer, visitor: Visitor, name: str, url: str, arguments: dict[str, Any]
+def browse(url: str) -> tuple[int, dict[str, str], bytes]:
+    response = Browser().get(url)
+    return response.status_code, dict(response.items()), response.getvalue()
+
+
+def attributes() -> list[tuple[Any, dict[str, Any]]]:
+    return [(each.callback, dict(vars(each.callback))) for each in views_site.HERE if each.callback]
+
+
+def test_each_page_answers_browsers_as_it_did_before(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
 ) -> None:
-    def browse() -> tuple[int, dict[str, str], bytes]:
-        response = Browser().get(url)
-        return response.status_code, dict(response.items()), response.getvalue()
-
-    def attributes() -> list[tuple[Any, dict[str, Any]]]:
-        return [(each.callback, dict(vars(each.callback))) for each in views_site.HERE if each.callback]
-
-    page, views = browse(), attributes()
-    view_tool(name, server=site)
-    assert (browse(), attributes()) == (page, views)
-    visitor.list("tools/list")
-    visitor.call(name.replace("-", "_"), **arguments)
-    assert (browse(), attributes()) == (page, views)
+    for name, url, arguments in BROWSED:
+        with subtests.test(name):
+            page, views = browse(url), attributes()
+            view_tool(name, server=site)
+            assert (browse(url), attributes()) == (page, views)
+            visitor.list("tools/list")
+            visitor.call(name.replace("-", "_"), **arguments)
+            assert (browse(url), attributes()) == (page, views)
 
 
 def test_a_form_view_books_and_refuses_for_browsers_as_it_did_before(site: MCPServer, visitor: Visitor) -> None:
@@ -207,43 +214,41 @@ def test_a_form_view_books_and_refuses_for_browsers_as_it_did_before(site: MCPSe
 
 
 class TestDeclarations:
-    @pytest.mark.parametrize(
-        ("view", "options", "words"),
-        [
+    def test_a_declaration_that_cannot_work_is_refused(self, site: MCPServer, subtests: pytest.Subtests) -> None:
+        for view, options, words in [
             (7, {}, "takes the name of a URL, or a view"),
             ("echo", {"method": "FETCH"}, "there is no method 'FETCH'"),
             ("echo", {"query": ["x"]}, "query names x"),
             (views_site.AsyncBoard, {"path": "x/", "method": "POST"}, "AsyncBoard does not take POST"),
-        ],
-    )
-    def test_a_declaration_that_cannot_work_is_refused(
-        self, site: MCPServer, view: Any, options: dict[str, Any], words: str
-    ) -> None:
-        with pytest.raises(ImproperlyConfigured, match=words):
-            view_tool(view, server=site, **options)
+        ]:
+            with (
+                subtests.test(view=view, options=options, words=words),
+                pytest.raises(ImproperlyConfigured, match=words),
+            ):
+                view_tool(view, server=site, **options)
 
-    @pytest.mark.parametrize(
-        ("view", "options", "words"),
-        [
-            ("nowhere", {}, "No URL has the name 'nowhere'"),
-            (lambda request: None, {"name": "x"}, "The URLconf has no"),
-            (views_site.echo, {}, "Several URLs lead to"),
-            ("unnamed", {}, "groups without a name"),
-            ("board-async", {"method": "POST"}, "AsyncBoard does not take POST"),
-        ],
-    )
-    def test_one_that_the_urlconf_does_not_bear_out_keeps_no_other_tool_away(
-        self, site: MCPServer, visitor: Visitor, caplog: Any, view: Any, options: dict[str, Any], words: str
+    def test_those_that_the_urlconf_does_not_bear_out_keep_no_other_tool_away(
+        self, site: MCPServer, visitor: Visitor, caplog: Any, subtests: pytest.Subtests
     ) -> None:
-        from django.core.checks import run_checks
-
+        wrong: dict[str, tuple[Any, dict[str, Any], str]] = {
+            "nowhere": ("nowhere", {}, "No URL has the name 'nowhere'"),
+            "elsewhere": (lambda request: None, {}, "The URLconf has no"),
+            "several": (views_site.echo, {}, "Several URLs lead to"),
+            "unnamed": ("unnamed", {}, "groups without a name"),
+            "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not take POST"),
+        }
         view_tool("board", server=site, name="good")
-        view_tool(view, server=site, **{"name": "bad", **options})
-        assert {tool["name"] for tool in visitor.list("tools/list")} == {"good", options.get("name", "bad")}
+        for name, (view, options, _) in wrong.items():
+            view_tool(view, server=site, name=name, **options)
+        assert {tool["name"] for tool in visitor.list("tools/list")} == {"good", *wrong}
         assert visitor.data("good")["lines"] == ["LH 1"]
-        assert visitor.problem(options.get("name", "bad")).startswith("Something went wrong on the server.")
-        assert words in caplog.text
-        assert any(each.id == "django_mcp.E029" and words in each.msg for each in run_checks(tags=["django_mcp"]))
+        found = [each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E029"]
+        for name, (_, _, words) in wrong.items():
+            with subtests.test(name):
+                caplog.clear()
+                assert visitor.problem(name).startswith("Something went wrong on the server.")
+                assert words in caplog.text
+                assert any(words in message for message in found)
 
 
 def test_a_tool_follows_the_urlconf_of_a_test(site: MCPServer, visitor: Visitor) -> None:

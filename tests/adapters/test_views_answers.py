@@ -1,6 +1,7 @@
 """What a tool of a view tells: pages, files, refusals, redirects, and what becomes of the transaction."""
 
 import base64
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,11 +17,14 @@ def groups() -> set[str]:
     return set(Group.objects.filter(name__startswith="seat").values_list("name", flat=True))
 
 
-@pytest.mark.parametrize("name", ["streamed", "streamed_async"])
-def test_a_stream_is_read_to_its_end_or_to_its_limit(site: MCPServer, visitor: Visitor, name: str) -> None:
-    view_tool(name.replace("_", "-"), name=name, arguments={"many": int}, max_response_bytes=100, server=site)
-    assert visitor.text(name, many=2) == "line 0\nline 1\n"
-    assert visitor.problem(name, many=10**12) == "The answer has more than 100 bytes. Ask for less of it."
+def test_a_stream_is_read_to_its_end_or_to_its_limit(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
+    for name in ["streamed", "streamed_async"]:
+        with subtests.test(name=name):
+            view_tool(name.replace("_", "-"), name=name, arguments={"many": int}, max_response_bytes=100, server=site)
+            assert visitor.text(name, many=2) == "line 0\nline 1\n"
+            assert visitor.problem(name, many=10**12) == "The answer has more than 100 bytes. Ask for less of it."
 
 
 def test_a_file_is_a_resource_with_its_name(site: MCPServer, visitor: Visitor) -> None:
@@ -58,23 +62,22 @@ def test_what_a_form_says_is_in_the_language_of_the_caller(site: MCPServer, visi
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("how", "words"),
-        [
-            ("404", "Not found."),
-            ("403", "You are not allowed to do this."),
-            ("400", "The request was not accepted."),
-            ("suspicious", "The request was not accepted."),
-            ("multipart", "The request was not accepted."),
-        ],
-    )
-    @pytest.mark.parametrize("debug", [False, True])
     def test_what_the_handler_knows_is_told_without_the_words_of_the_exception(
-        self, site: MCPServer, visitor: Visitor, how: str, words: str, debug: bool
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
     ) -> None:
         view_tool("fail", server=site)
-        with override_settings(DEBUG=debug):
-            assert visitor.problem("fail", how=how) == words
+        for (how, words), debug in product(
+            [
+                ("404", "Not found."),
+                ("403", "You are not allowed to do this."),
+                ("400", "The request was not accepted."),
+                ("suspicious", "The request was not accepted."),
+                ("multipart", "The request was not accepted."),
+            ],
+            [False, True],
+        ):
+            with subtests.test(how=how, words=words, debug=debug), override_settings(DEBUG=debug):
+                assert visitor.problem("fail", how=how) == words
 
     def test_a_bug_is_logged_and_told_with_a_number(self, site: MCPServer, visitor: Visitor, caplog: Any) -> None:
         view_tool("fail", server=site)
@@ -101,22 +104,27 @@ class TestRefusals:
 
 
 class TestLogin:
-    @pytest.mark.parametrize("name", ["secret", "mine", "staff", "ann"])
-    def test_nobody_is_told_to_sign_in(self, site: MCPServer, visitor: Visitor, name: str) -> None:
-        view_tool(name, server=site)
-        assert visitor.problem(name) == "This needs a caller who is signed in."
+    def test_nobody_is_told_to_sign_in(self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
+        for name in ["secret", "mine", "staff", "ann"]:
+            with subtests.test(name=name):
+                view_tool(name, server=site)
+                assert visitor.problem(name) == "This needs a caller who is signed in."
 
-    @pytest.mark.parametrize("name", ["staff", "ann", "staff_403"])
-    def test_who_is_signed_in_and_may_not_is_told_so(self, site: MCPServer, visitor: Visitor, name: str) -> None:
-        view_tool(name.replace("_", "-"), server=site)
-        visitor.user = "bob"
-        assert visitor.problem(name) == "You are not allowed to do this."
+    def test_who_is_signed_in_and_may_not_is_told_so(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        for name in ["staff", "ann", "staff_403"]:
+            with subtests.test(name=name):
+                view_tool(name.replace("_", "-"), server=site)
+                visitor.user = "bob"
+                assert visitor.problem(name) == "You are not allowed to do this."
 
-    @pytest.mark.parametrize(("name", "user"), [("secret", "bob"), ("mine", "bob"), ("staff", "root"), ("ann", "ann")])
-    def test_who_may_is_let_in(self, site: MCPServer, visitor: Visitor, name: str, user: str) -> None:
-        view_tool(name, server=site)
-        visitor.user = user
-        assert not visitor.call(name).result.get("isError")
+    def test_who_may_is_let_in(self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
+        for name, user in [("secret", "bob"), ("mine", "bob"), ("staff", "root"), ("ann", "ann")]:
+            with subtests.test(name=name, user=user):
+                view_tool(name, server=site)
+                visitor.user = user
+                assert not visitor.call(name).result.get("isError")
 
     def test_a_login_page_elsewhere_is_no_secret_of_its_own(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("secret", server=site)
@@ -148,22 +156,20 @@ class TestRedirects:
         assert visitor.data("to", target="../echo/?a=1&a=2#part")["query"] == {"a": ["1", "2"]}
         assert visitor.data("to", target="http://testserver/board/")["lines"]
 
-    @pytest.mark.parametrize(
-        "url",
-        [
+    def test_one_that_leads_elsewhere_is_told_and_not_followed(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        self.follow(site)
+        for url in [
             "https://elsewhere.example.com/a?b=c",
             "//elsewhere.example.com/a",
             "http://user@testserver/board/",
             "http://testserver:8000/board/",
             "ftp://testserver/board/",
-        ],
-    )
-    def test_one_that_leads_elsewhere_is_told_and_not_followed(
-        self, site: MCPServer, visitor: Visitor, url: str
-    ) -> None:
-        self.follow(site)
-        whole = f"http:{url}" if url.startswith("//") else url
-        assert visitor.text("to", target=url) == f"It leads to {whole}"
+        ]:
+            with subtests.test(url=url):
+                whole = f"http:{url}" if url.startswith("//") else url
+                assert visitor.text("to", target=url) == f"It leads to {whole}"
 
     def test_none_is_followed_where_that_is_not_wanted(self, site: MCPServer, visitor: Visitor) -> None:
         self.follow(site, follow=False)
@@ -182,17 +188,21 @@ class TestRedirects:
         assert visitor.problem("to", target="/secret/") == "This needs a caller who is signed in."
 
 
+@pytest.mark.postgresql
 class TestTransactions:
     def write(self, site: MCPServer, name: str = "write", **options: Any) -> None:
         view_tool(
             name, name="write", method="POST", arguments={"name": str, "status": (int, 200)}, server=site, **options
         )
 
-    @pytest.mark.parametrize("status", [400, 404, 409, 500])
-    def test_an_answer_that_is_an_error_rolls_back(self, site: MCPServer, visitor: Visitor, status: int) -> None:
+    def test_an_answer_that_is_an_error_rolls_back(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
         self.write(site)
-        visitor.problem("write", name="seat 1", status=status)
-        assert groups() == set()
+        for status in (400, 404, 409, 500):
+            with subtests.test(status=status):
+                visitor.problem("write", name="seat 1", status=status)
+                assert groups() == set()
         visitor.data("write", name="seat 2")
         assert groups() == {"seat 2"}
 
@@ -208,22 +218,22 @@ class TestTransactions:
         visitor.problem("write", name="seat 1", status=400)
         assert groups() == {"seat 1"}
 
-    @pytest.mark.parametrize(
-        ("following", "told"),
-        [
-            ("/booked/", "Your seats"),
-            ("/nowhere/", "Done. The page it leads to, /nowhere/, is not shown. Not found."),
-            ("/fail/bug/", "Done. The page it leads to, /fail/bug/, is not shown."),
-            ("/write-and-go/", "Done. The page it leads to"),
-            ("https://elsewhere.example.com/", "It leads to https://elsewhere.example.com/"),
-        ],
-    )
     def test_what_was_done_stays_done_whatever_becomes_of_the_page_it_leads_to(
-        self, site: MCPServer, visitor: Visitor, following: str, told: str
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
     ) -> None:
         view_tool("write-and-go", method="POST", arguments={"name": str, "next": str}, server=site)
-        text = visitor.text("write_and_go", name="seat 1", next=following)
-        assert "Written." in text
-        assert told in text
-        assert "password" not in text
-        assert groups() == {"seat 1"}
+        for number, (following, told) in enumerate(
+            [
+                ("/booked/", "Your seats"),
+                ("/nowhere/", "Done. The page it leads to, /nowhere/, is not shown. Not found."),
+                ("/fail/bug/", "Done. The page it leads to, /fail/bug/, is not shown."),
+                ("/write-and-go/", "Done. The page it leads to"),
+                ("https://elsewhere.example.com/", "It leads to https://elsewhere.example.com/"),
+            ]
+        ):
+            with subtests.test(following=following):
+                text = visitor.text("write_and_go", name=f"seat {number}", next=following)
+                assert "Written." in text
+                assert told in text
+                assert "password" not in text
+                assert f"seat {number}" in groups()

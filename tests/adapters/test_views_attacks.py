@@ -26,27 +26,33 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("value", NASTY)
-def test_a_value_does_not_leave_its_place_in_the_path(site: MCPServer, visitor: Visitor, value: str) -> None:
+def test_a_value_does_not_leave_its_place_in_the_path(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
     view_tool("flight", server=site)
-    answer = visitor.call("flight", code=value)
-    if answer.result.get("isError"):
-        assert "/" in value
-    else:
-        seen = answer.result["structuredContent"]
-        assert seen["variables"] == {"code": repr(value)}
-        assert (seen["name"], seen["query"], seen["user"]) == ("flight", {}, "AnonymousUser")
+    for value in NASTY:
+        with subtests.test(value=value):
+            answer = visitor.call("flight", code=value)
+            if answer.result.get("isError"):
+                assert "/" in value
+            else:
+                seen = answer.result["structuredContent"]
+                assert seen["variables"] == {"code": repr(value)}
+                assert (seen["name"], seen["query"], seen["user"]) == ("flight", {}, "AnonymousUser")
 
 
-@pytest.mark.parametrize("value", NASTY)
-def test_a_path_goes_to_its_own_view_whatever_is_in_it(site: MCPServer, visitor: Visitor, value: str) -> None:
+def test_a_path_goes_to_its_own_view_whatever_is_in_it(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
     view_tool("years", server=site)
     key = "12345678-1234-5678-1234-567812345678"
-    answer = visitor.call("years", year="2026", key=key, rest=value)
-    if "\n" in value:  # which no pattern of Django's takes
-        assert answer.text.startswith("There is nothing with")
-    else:
-        assert answer.result["structuredContent"]["variables"]["rest"] == repr(value)
+    for value in NASTY:
+        with subtests.test(value=value):
+            answer = visitor.call("years", year="2026", key=key, rest=value)
+            if "\n" in value:  # which no pattern of Django's takes
+                assert answer.text.startswith("There is nothing with")
+            else:
+                assert answer.result["structuredContent"]["variables"]["rest"] == repr(value)
 
 
 def test_a_value_cannot_choose_another_view(site: MCPServer, visitor: Visitor) -> None:
@@ -54,13 +60,15 @@ def test_a_value_cannot_choose_another_view(site: MCPServer, visitor: Visitor) -
     assert visitor.problem("flight", code="new") == "Not found."
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_values_do_not_become_other_parameters(site: MCPServer, visitor: Visitor, method: str) -> None:
-    view_tool("echo", method=method, arguments={"words": str, "scan": (bytes, b"")}, server=site)
-    nasty = 'x&admin=1\r\n--\r\nContent-Disposition: form-data; name="admin"\r\n\r\n1'
-    seen = visitor.data("echo", words=nasty, scan="LS0=")
-    assert {**seen["query"], **seen["form"]}["words"] == [nasty]
-    assert "admin" not in {**seen["query"], **seen["form"]}
+def test_values_do_not_become_other_parameters(site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
+    for method in ["GET", "POST"]:
+        with subtests.test(method=method):
+            arguments: dict[str, Any] = {"words": str, "scan": (bytes, b"")}
+            view_tool("echo", name=method, method=method, arguments=arguments, server=site)
+            nasty = 'x&admin=1\r\n--\r\nContent-Disposition: form-data; name="admin"\r\n\r\n1'
+            seen = visitor.data(method, words=nasty, scan="LS0=")
+            assert {**seen["query"], **seen["form"]}["words"] == [nasty]
+            assert "admin" not in {**seen["query"], **seen["form"]}
 
 
 def test_what_a_view_told_of_an_earlier_request_ends_no_part_of_a_later_one(site: MCPServer, visitor: Visitor) -> None:
@@ -70,23 +78,24 @@ def test_what_a_view_told_of_an_earlier_request_ends_no_part_of_a_later_one(site
     assert visitor.data("echo", words=nasty, scan="LS0=")["form"] == {"words": [nasty]}
 
 
-@pytest.mark.parametrize("credential", ["authorization", "x-api-key"])
 def test_what_proves_who_the_caller_is_does_not_reach_the_view(
-    site: MCPServer, visitor: Visitor, credential: str
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
 ) -> None:
     view_tool("echo", server=site)
-    visitor.sends = {
-        credential: "Bearer s3cret",
-        "cookie": "sessionid=s3cret; csrftoken=s3cret",
-        "proxy-authorization": "s3cret",
-        "remote-user": "s3cret",
-        "x-other": "s3cret",
-    }
-    visitor.user = "ann"
-    seen = visitor.data("echo")
-    assert "s3cret" not in str(seen)
-    assert "REMOTE_USER" not in seen["meta"]
-    assert seen["user"] == "ann"
+    for credential in ["authorization", "x-api-key"]:
+        with subtests.test(credential=credential):
+            visitor.sends = {
+                credential: "Bearer s3cret",
+                "cookie": "sessionid=s3cret; csrftoken=s3cret",
+                "proxy-authorization": "s3cret",
+                "remote-user": "s3cret",
+                "x-other": "s3cret",
+            }
+            visitor.user = "ann"
+            seen = visitor.data("echo")
+            assert "s3cret" not in str(seen)
+            assert "REMOTE_USER" not in seen["meta"]
+            assert seen["user"] == "ann"
 
 
 def test_the_request_comes_from_where_the_call_came(site: MCPServer, visitor: Visitor) -> None:

@@ -14,7 +14,7 @@ from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Tag
 
-pytestmark = pytest.mark.usefixtures("books")
+pytestmark = [pytest.mark.usefixtures("books"), pytest.mark.postgresql]
 Made = Callable[..., Reader]
 
 
@@ -196,17 +196,16 @@ class TestRegisteredModels:
         assert answer.text == "The book was created."
         assert "structuredContent" not in answer.result
 
-    @pytest.mark.parametrize(("field", "model", "name"), [("author", Author, "Carl Dahl"), ("tags", Tag, "night")])
-    def test_rows_the_caller_cannot_see_are_none_of_the_choices(
-        self, ann: Reader, field: str, model: Any, name: str
-    ) -> None:
-        hidden = model.objects.get(**{"word" if model is Tag else "name": name}).pk
-        missing = 999_999
-        given = [hidden] if model is Tag else hidden
-        words = ann.problem("create_book", **new(**{field: given}))
-        assert words.startswith(f"Argument {field!r}: Select a valid choice.")
-        other = ann.problem("create_book", **new(**{field: [missing] if model is Tag else missing}))
-        assert words.replace(str(hidden), "…") == other.replace(str(missing), "…")
+    def test_rows_the_caller_cannot_see_are_none_of_the_choices(self, ann: Reader, subtests: pytest.Subtests) -> None:
+        for field, model, name in [("author", Author, "Carl Dahl"), ("tags", Tag, "night")]:
+            with subtests.test(field=field, model=model, name=name):
+                hidden = model.objects.get(**{"word" if model is Tag else "name": name}).pk
+                missing = 999_999
+                given = [hidden] if model is Tag else hidden
+                words = ann.problem("create_book", **new(**{field: given}))
+                assert words.startswith(f"Argument {field!r}: Select a valid choice.")
+                other = ann.problem("create_book", **new(**{field: [missing] if model is Tag else missing}))
+                assert words.replace(str(hidden), "…") == other.replace(str(missing), "…")
 
     def test_rows_the_caller_cannot_see_cannot_be_changed(self, ann: Reader) -> None:
         hidden, seen = Book.objects.get(slug="tides"), Book.objects.get(slug="salt")
@@ -367,18 +366,15 @@ def test_errors_about_several_fields_are_told_without_a_field(server: MCPServer,
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pytest.Subtests) -> None:
+    made = forms.modelform_factory(Publisher, fields=("secret_terms",))
+    for options, words in [
         ({"lookup": "pk"}, "Publisher is not registered .* say queryset"),
         ({"lookup": "colour", "queryset": print}, "is no field of library.Publisher"),
         ({"lookup": "name", "queryset": print}, "not unique"),
-    ],
-)
-def test_what_cannot_work_is_said_at_the_start(options: dict[str, Any], words: str, server: MCPServer) -> None:
-    made = forms.modelform_factory(Publisher, fields=("secret_terms",))
-    with pytest.raises(ImproperlyConfigured, match=words):
-        form_tool(made, server=server, **options)
+    ]:
+        with subtests.test(options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
+            form_tool(made, server=server, **options)
 
 
 def test_a_lookup_that_is_a_field_of_the_form_too_is_refused(server: MCPServer) -> None:

@@ -79,9 +79,8 @@ def test_errors_of_the_set_are_told_with_those_of_its_items(ann: Reader) -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_a_careless_array_is_told_what_it_must_be(ann: Reader, subtests: pytest.Subtests) -> None:
+    for given, words in [
         ({}, "Missing argument 'passengers'."),
         ({"passengers": None}, "Argument 'passengers' must be an array of objects, not null."),
         ({"passengers": {"name": "Ann"}}, "Argument 'passengers' must be an array of objects, not an object."),
@@ -89,10 +88,9 @@ def test_errors_of_the_set_are_told_with_those_of_its_items(ann: Reader) -> None
         ({"passengers": [{"name": "A"}] * 1000}, "Argument 'passengers' must have at most 3 entries, not 1000."),
         ({"passengers": [{}]}, "Missing argument 'passengers[0].name'."),
         ({"passengers": [{"name": "Ann", "DELETE": True}]}, "Unknown argument 'passengers[0].DELETE'."),
-    ],
-)
-def test_a_careless_array_is_told_what_it_must_be(ann: Reader, given: dict[str, Any], words: str) -> None:
-    assert words in ann.problem("board", **given)
+    ]:
+        with subtests.test(given=given, words=words):
+            assert words in ann.problem("board", **given)
 
 
 def test_very_many_problems_are_cut_short(server: MCPServer, reader: Made) -> None:
@@ -153,6 +151,7 @@ def test_the_original_is_the_same_before_and_after(server: MCPServer, reader: Ma
     assert answers() == before
 
 
+@pytest.mark.postgresql
 class TestSetsOfRows:
     def test_are_created(self, server: MCPServer, reader: Made, books: list[Book]) -> None:
         form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
@@ -181,6 +180,7 @@ class TestSetsOfRows:
         assert "Please correct the duplicate data for word" in words
 
 
+@pytest.mark.postgresql
 class TestInlineSets:
     @pytest.fixture
     def ann(self, server: MCPServer, reader: Made, books: list[Book]) -> Reader:
