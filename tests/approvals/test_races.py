@@ -14,6 +14,8 @@ from django_mcp.models import Approval, StandingApproval, Task
 from django_mcp.tasks import rows
 from tests.approvals.asking import PAID, Calls, People, at_once, events, finished, newest, serve, texts
 
+pytestmark = pytest.mark.postgresql
+
 TIMES = 12 if connection.vendor == "postgresql" else 2
 
 

@@ -324,15 +324,26 @@ def make_site(
         yield make
 
 
-@settings(
-    max_examples=50,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-)
+USUAL_SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@pytest.mark.postgresql
+@settings(USUAL_SETTINGS, max_examples=12)
 @given(sequence=sequences)
 def test_nothing_runs_that_was_not_approved(make_site: Callable[[], Site], sequence: list[Any]) -> None:
-    site = make_site()
+    play(make_site(), sequence)
+
+
+@pytest.mark.slow
+@settings(USUAL_SETTINGS, max_examples=80)
+@given(sequence=sequences)
+def test_nothing_runs_that_was_not_approved_in_many_more_orders(
+    make_site: Callable[[], Site], sequence: list[Any]
+) -> None:
+    play(make_site(), sequence)
+
+
+def play(site: Site, sequence: list[Any]) -> None:
     for name, *more in sequence:
         site.step(name, *more)
         site.look()

@@ -22,6 +22,8 @@ from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
 from tests.exchange import Room, eventually
 
+pytestmark = pytest.mark.postgresql
+
 LONG = 20.0
 
 

@@ -36,6 +36,7 @@ def left_by_a_process_that_is_gone() -> Notice:
     )
 
 
+@pytest.mark.postgresql
 def test_a_ticket_is_told_of_without_anybody_waiting_for_that(site: Receiver) -> None:
     site.silent = threading.Event()
     approval = asked()

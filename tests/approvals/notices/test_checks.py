@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.backends import BaseBackend
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, checks
 from tests.approvals.notices.mailers import send_mail_by
 from tests.approvals.notices.receiver import SECRET
 from tests.auth.checked_site import CheckedSite, findings, make_checked_site, only
@@ -23,44 +23,50 @@ class Knowing(BaseBackend):
 def site(
     settings: Any, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CheckedSite]:
+    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS]})  # it reads every one
     send_mail_by(settings, "django.core.mail.backends.smtp.EmailBackend")
     yield from make_checked_site(settings, make_server, monkeypatch)
 
 
-@pytest.mark.parametrize("secret", [SECRET, "correct horse battery staple"])
-@pytest.mark.parametrize(
-    "url", [URL, "https://hooks.example.com:8443/a?b=c", "http://127.0.0.1:9/x", "http://[::1]/", "http://localhost/"]
-)
-def test_a_webhook_and_addresses_as_they_should_be_are_not_found(site: CheckedSite, url: str, secret: str) -> None:
-    site.configure(
-        APPROVAL_WEBHOOK=url, APPROVAL_WEBHOOK_SECRET=secret, APPROVAL_EMAILS=["approvers", "desk@example.com"]
-    )
-    assert findings(deploy=True) == []
+def test_a_webhook_and_addresses_as_they_should_be_are_not_found(site: CheckedSite) -> None:
+    for url, secret in (
+        (URL, SECRET),
+        (URL, "correct horse battery staple"),
+        ("https://hooks.example.com:8443/a?b=c", SECRET),
+        ("http://127.0.0.1:9/x", SECRET),
+        ("http://[::1]/", SECRET),
+        ("http://localhost/", SECRET),
+    ):
+        site.configure(
+            APPROVAL_WEBHOOK=url, APPROVAL_WEBHOOK_SECRET=secret, APPROVAL_EMAILS=["approvers", "desk@example.com"]
+        )
+        assert findings(deploy=True) == [], (url, secret)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["hooks.example.com/x", "ftp://example.com/", "https://", "https://a:b@example.com/", "http://a b/", "/x", ""],
-)
-def test_a_webhook_that_cannot_be_sent_is_found(site: CheckedSite, url: str) -> None:
-    site.configure(APPROVAL_WEBHOOK=url, APPROVAL_WEBHOOK_SECRET=SECRET)
-    assert repr(url) in only("E031").msg
+def test_a_webhook_that_cannot_be_sent_is_found(site: CheckedSite) -> None:
+    for url in (
+        "hooks.example.com/x",
+        "ftp://example.com/",
+        "https://",
+        "https://a:b@example.com/",
+        "http://a b/",
+        "/x",
+        "",
+    ):
+        site.configure(APPROVAL_WEBHOOK=url, APPROVAL_WEBHOOK_SECRET=SECRET)
+        assert repr(url) in only("E031").msg
 
 
-@pytest.mark.parametrize(
-    ("secret", "words"), [(..., "missing"), ("", "missing"), ("whsec_", "no Base64"), ("whsec_?", "no Base64")]
-)
-def test_a_webhook_without_a_secret_is_found(site: CheckedSite, secret: Any, words: str) -> None:
-    site.configure(APPROVAL_WEBHOOK=URL, APPROVAL_WEBHOOK_SECRET=secret)
-    assert words in only("E032").msg
+def test_a_webhook_without_a_secret_is_found(site: CheckedSite) -> None:
+    for secret, words in ((..., "missing"), ("", "missing"), ("whsec_", "no Base64"), ("whsec_?", "no Base64")):
+        site.configure(APPROVAL_WEBHOOK=URL, APPROVAL_WEBHOOK_SECRET=secret)
+        assert words in only("E032").msg, secret
 
 
-@pytest.mark.parametrize(
-    "address", ["Approvers", "desk", "Desk <desk@example.com>", "a@example.com\nBcc: b@c.de", 5, None]
-)
-def test_what_is_no_address_is_found(site: CheckedSite, address: Any) -> None:
-    site.configure(APPROVAL_EMAILS=["desk@example.com", address])
-    assert repr(address) in only("E033").msg
+def test_what_is_no_address_is_found(site: CheckedSite) -> None:
+    for address in ("Approvers", "desk", "Desk <desk@example.com>", "a@example.com\nBcc: b@c.de", 5, None):
+        site.configure(APPROVAL_EMAILS=["desk@example.com", address])
+        assert repr(address) in only("E033").msg
 
 
 def test_approvers_whom_no_backend_knows_are_found(site: CheckedSite, settings: Any) -> None:
@@ -73,13 +79,13 @@ def test_approvers_whom_no_backend_knows_are_found(site: CheckedSite, settings: 
     assert findings() == []
 
 
-@pytest.mark.parametrize("wanted", [{"APPROVAL_EMAILS": ["approvers"]}, {"APPROVAL_WEBHOOK": URL}])
-def test_notices_without_an_address_of_the_site_are_found(site: CheckedSite, wanted: Any) -> None:
-    wanted = {"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WEBHOOK_SECRET": SECRET, **wanted}
-    site.configure(BASE_URL=..., **wanted)
-    only("W016")
-    site.configure(**wanted)
-    assert findings() == []
+def test_notices_without_an_address_of_the_site_are_found(site: CheckedSite) -> None:
+    for wanted in ({"APPROVAL_EMAILS": ["approvers"]}, {"APPROVAL_WEBHOOK": URL}):
+        given = {"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WEBHOOK_SECRET": SECRET, **wanted}
+        site.configure(BASE_URL=..., **given)
+        only("W016")
+        site.configure(**given)
+        assert findings() == []
 
 
 def test_a_webhook_in_plain_text_to_another_machine_is_found(site: CheckedSite) -> None:
@@ -88,9 +94,9 @@ def test_a_webhook_in_plain_text_to_another_machine_is_found(site: CheckedSite) 
     only("W017", deploy=True)
 
 
-@pytest.mark.parametrize("name", ["console", "dummy", "filebased", "locmem"])
-def test_mail_that_is_sent_to_nobody_is_found(site: CheckedSite, settings: Any, name: str) -> None:
-    send_mail_by(settings, f"django.core.mail.backends.{name}.EmailBackend")
+def test_mail_that_is_sent_to_nobody_is_found(site: CheckedSite, settings: Any) -> None:
     site.configure(APPROVAL_EMAILS=["approvers"])
-    assert findings() == []
-    assert name in only("W018", deploy=True).msg
+    for name in ("console", "dummy", "filebased", "locmem"):
+        send_mail_by(settings, f"django.core.mail.backends.{name}.EmailBackend")
+        assert findings() == [], name
+        assert name in only("W018", deploy=True).msg

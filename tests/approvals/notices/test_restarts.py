@@ -14,7 +14,9 @@ from benchmarks.process import HOST, ROOT, environment
 from tests.approvals.notices.receiver import Receiver
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate, start
-from tests.faults.conftest import service, until
+from tests.faults.conftest import until
+
+pytestmark = pytest.mark.slow
 
 ASK_AND_DIE = """
 import os, signal
@@ -40,11 +42,9 @@ def served_by_gunicorn(port: int) -> list[str]:
     return ["gunicorn", "-b", f"{HOST}:{port}", "--preload", "--workers", "2", "tests.conformance.wsgi:application"]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL"))])
 def site(request: pytest.FixtureRequest, tmp_path: Path, receiver: Receiver) -> Iterator[Mapping[str, str]]:
     """The environment of processes of a site."""
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     with sqlite(tmp_path) if request.param == "sqlite" else postgresql() as database:
         complete = {
             "DJANGO_SETTINGS_MODULE": "tests.approvals.notices.site",

@@ -59,16 +59,14 @@ def test_it_says_who_asks_for_what_and_where_to_decide(receiver: Receiver, confi
     assert notice.next_attempt is None
 
 
-@pytest.mark.parametrize("secret", [SECRET, "correct horse battery staple", "grün"])
-def test_a_secret_is_base64_behind_its_prefix_or_any_text(
-    receiver: Receiver, configure: Configure, secret: str
-) -> None:
-    configure(APPROVAL_WEBHOOK=receiver.url, APPROVAL_WEBHOOK_SECRET=secret)
-    asked()
-    notices.deliver_due()
-    assert receiver.received[0].checked(secret)["data"]["requester"] == "oauth 7"
-    with pytest.raises(AssertionError):
-        receiver.received[0].checked("another one")
+def test_a_secret_is_base64_behind_its_prefix_or_any_text(receiver: Receiver, configure: Configure) -> None:
+    for secret in (SECRET, "correct horse battery staple", "grün"):
+        configure(APPROVAL_WEBHOOK=receiver.url, APPROVAL_WEBHOOK_SECRET=secret)
+        asked()
+        notices.deliver_due()
+        assert receiver.received[-1].checked(secret)["data"]["requester"] == "oauth 7"
+        with pytest.raises(AssertionError):
+            receiver.received[-1].checked("another one")
 
 
 def test_a_receiver_that_fails_twice_gets_the_same_message_until_it_accepts(
@@ -97,22 +95,22 @@ def test_a_receiver_that_fails_twice_gets_the_same_message_until_it_accepts(
     assert "from=mcp" not in caplog.text
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(receiver: Receiver, configure: Configure, status: int) -> None:
+def test_a_redirect_is_not_followed(receiver: Receiver, configure: Configure) -> None:
     configure(APPROVAL_WEBHOOK=receiver.url)
-    receiver.answers.append(status)
     receiver.location = f"http://127.0.0.1:{receiver.port}/elsewhere"
-    asked()
-    assert notices.deliver_due() == 0
-    assert len(receiver.received) == 1
-    assert error() == f"Unanswered: It answered {status}: a redirect, which is not followed"
+    for number, status in enumerate((301, 302, 303, 307, 308), 1):
+        receiver.answers.append(status)
+        made = asked()
+        assert notices.deliver_due() == 0, status
+        assert len(receiver.received) == number, status
+        assert made.notices.get().error == f"Unanswered: It answered {status}: a redirect, which is not followed"
 
 
 @pytest.mark.parametrize("how", ["silent", "dripping"])
 def test_an_answer_that_does_not_come_is_not_waited_for(
     receiver: Receiver, configure: Configure, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(posting, "SECONDS", 0.3)
+    monkeypatch.setattr(posting, "SECONDS", 0.1)
     configure(APPROVAL_WEBHOOK=receiver.url)
     receiver.silent = threading.Event() if how == "silent" else None
     receiver.drips = how == "dripping"
@@ -142,6 +140,7 @@ def test_very_long_arguments_are_left_for_the_page(receiver: Receiver, configure
     assert data["tool"] == "book_hotel"
 
 
+@pytest.mark.postgresql
 def test_text_of_any_kind_arrives_as_it_is(receiver: Receiver, configure: Configure) -> None:
     configure(APPROVAL_WEBHOOK=receiver.url)
     given = {"text": "übermorgen \u202e \x00 \ud800 🛎"}
