@@ -136,10 +136,11 @@ def test_an_async_operation_answers_like_any_other_and_at_its_own_url(nobody: Re
     assert nobody.data("later", name="Ann") == {"result": "Ann at /api/later"}
 
 
-@pytest.mark.parametrize("name", ["lines", "alines"])
-def test_a_stream_is_read_whole(nobody: Reader, name: str) -> None:
-    lines = nobody.call(name).text.splitlines()
-    assert [json.loads(line)["title"] for line in lines] == ["Emma", "Persuasion", "Walden"]
+def test_a_stream_is_read_whole(nobody: Reader, subtests: pytest.Subtests) -> None:
+    for name in ["lines", "alines"]:
+        with subtests.test(name=name):
+            lines = nobody.call(name).text.splitlines()
+            assert [json.loads(line)["title"] for line in lines] == ["Emma", "Persuasion", "Walden"]
 
 
 def test_an_empty_answer_is_done(boss: Reader, nobody: Reader) -> None:
@@ -152,16 +153,18 @@ def test_an_empty_answer_is_done(boss: Reader, nobody: Reader) -> None:
 # What they say is wrong
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "says"),
-    [
+def test_what_is_wrong_is_told_so_that_the_call_can_be_repaired(nobody: Reader, subtests: pytest.Subtests) -> None:
+    for name, arguments, says in [
         ("replace_book", {"pk": 1}, "Missing argument 'title'."),
         ("replace_book", {"pk": 1, "titel": "x", "title": "y"}, "Unknown argument 'titel'. Did you mean 'title'?"),
         ("replace_book", {"pk": "one", "title": "x"}, "Argument 'pk' must be an integer, not 'one'."),
         ("replace_book", {"pk": 1, "title": ""}, "Argument 'title' must not be empty."),
         ("replace_book", {"pk": 1, "title": None}, "Argument 'title' must be a string, not null."),
-        ("replace_book", {"pk": 1, "title": "x", "pages": "many", "tags": ["a", 3]},
-         "Argument 'pages' must be an integer, not 'many'."),
+        (
+            "replace_book",
+            {"pk": 1, "title": "x", "pages": "many", "tags": ["a", 3]},
+            "Argument 'pages' must be an integer, not 'many'.",
+        ),
         ("replace_book", {"pk": 1, "title": "x", "tags": ["a", 3]}, "Argument 'tags[1]' must be a string, not 3;"),
         ("search_books", {"min_pages": -1}, "Argument 'min_pages' must be at least 0, not -1."),
         ("search_books", {"limit": 0}, "Argument 'limit' must be at least 1, not 0."),
@@ -176,12 +179,9 @@ def test_an_empty_answer_is_done(boss: Reader, nobody: Reader) -> None:
         ("note", {"pk": "one", "text": "x"}, "There is nothing with pk 'one'."),
         ("full", {}, "This conflicts with what is there. The shelf is full."),
         ("lost_book", {}, "It is no longer there. Lost: Emma"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_told_so_that_the_call_can_be_repaired(
-    nobody: Reader, name: str, arguments: dict[str, Any], says: str
-) -> None:
-    assert says in nobody.problem(name, **arguments)
+    ]:
+        with subtests.test(name=name, arguments=arguments, says=says):
+            assert says in nobody.problem(name, **arguments)
 
 
 def test_an_answer_that_was_declared_for_an_error_is_an_error(ann: Reader) -> None:

@@ -38,21 +38,36 @@ def test_an_api_is_all_that_is_in_its_schema(server: MCPServer, api: NinjaAPI) -
     assert publish(api, server) == EVERYTHING
 
 
-@pytest.mark.parametrize(
-    ("options", "names"),
-    [
+def test_operations_are_chosen_by_name_and_tag(
+    make_server: Callable[..., MCPServer], api: NinjaAPI, subtests: pytest.Subtests
+) -> None:
+    table: list[tuple[dict[str, Any], set[str]]] = [
         ({"include": ["get_book", "hidden"]}, {"get_book", "hidden"}),
-        ({"with_tags": ["books"], "exclude": {"cover", "lines", "alines", "search_books"}},
-         {"get_book", "add_book", "replace_book", "change_book", "drop_book", "import_books", "pair", "scans", "note",
-          "taste", "newest", "retitle", "later", "old"}),
+        (
+            {"with_tags": ["books"], "exclude": {"cover", "lines", "alines", "search_books"}},
+            {
+                "get_book",
+                "add_book",
+                "replace_book",
+                "change_book",
+                "drop_book",
+                "import_books",
+                "pair",
+                "scans",
+                "note",
+                "taste",
+                "newest",
+                "retitle",
+                "later",
+                "old",
+            },
+        ),
         ({"with_tags": ["trouble"], "include": ["full", "get_book"]}, {"full"}),
         ({"with_tags": ["tenants"], "namespace": "shop"}, {"shop_tenant"}),
-    ],
-)  # fmt: skip
-def test_operations_are_chosen_by_name_and_tag(
-    server: MCPServer, api: NinjaAPI, options: dict[str, Any], names: set[str]
-) -> None:
-    assert publish(api, server, **options) == names
+    ]
+    for number, (options, names) in enumerate(table):
+        with subtests.test(options=options):
+            assert publish(api, make_server(f"shelf{number}"), **options) == names
 
 
 def test_a_router_is_published_with_all_below_it_as_part_of_its_api(
@@ -134,9 +149,8 @@ def with_cookie(api: NinjaAPI) -> None:
     def guarded(request: HttpRequest, shop: Cookie[str]) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "says"),
-    [
+def test_what_cannot_be_published_stops_the_start_in_words(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for source, options, says in [
         (make_api, {"include": ["get_boook"]}, "include has get_boook; there are add_book, "),
         (make_api, {"exclude": ["get_boook"]}, "exclude has get_boook; there are "),
         (make_api, {"with_tags": ["boooks"]}, "with_tags has boooks; there are books, machines, tenants, trouble."),
@@ -149,14 +163,11 @@ def with_cookie(api: NinjaAPI) -> None:
         (lambda: operation(named_twice), {}, "it takes 'pk' twice; give one of them an alias"),
         (lambda: operation(with_header), {}, "it needs the header 'x-shop'"),
         (lambda: operation(with_cookie), {}, "it needs the cookie 'shop'"),
-    ],
-)
-def test_what_cannot_be_published_stops_the_start_in_words(
-    server: MCPServer, source: Callable[[], Any], options: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(ImproperlyConfigured, match=says):
-        publish(source(), server, **options)
-    assert server.tools == {}
+    ]:
+        with subtests.test(source=source, options=options, says=says):
+            with pytest.raises(ImproperlyConfigured, match=says):
+                publish(source(), server, **options)
+            assert server.tools == {}
 
 
 # Who may call
@@ -201,16 +212,22 @@ def key(base: type) -> Any:
     return type("Key", (base,), {"authenticate": lambda self, request, key: "anybody"})()
 
 
-@pytest.mark.parametrize(
-    "guard",
-    [Basic(), key(APIKeyHeader), key(APIKeyQuery), key(APIKeyCookie)],
-    ids=["basic", "header", "query", "cookie"],
-)
-def test_a_guard_that_reads_a_credential_is_never_passed_by_accident(server: MCPServer, guard: Any) -> None:
-    api = NinjaAPI(auth=guard, urls_namespace="guarded")
-    api.get("/secret")(lambda request: "hunter2")
-    with pytest.raises(ImproperlyConfigured, match="for which a tool has no credential"):
-        ninja_tools(api, server=server)
+def test_a_guard_that_reads_a_credential_is_never_passed_by_accident(
+    server: MCPServer, subtests: pytest.Subtests
+) -> None:
+    def check(guard: Any) -> None:
+        api = NinjaAPI(auth=guard, urls_namespace="guarded")
+        api.get("/secret")(lambda request: "hunter2")
+        with pytest.raises(ImproperlyConfigured, match="for which a tool has no credential"):
+            ninja_tools(api, server=server)
+
+    for case, guard in zip(
+        ["basic", "header", "query", "cookie"],
+        [Basic(), key(APIKeyHeader), key(APIKeyQuery), key(APIKeyCookie)],
+        strict=True,
+    ):
+        with subtests.test(case):
+            check(guard)
 
 
 def test_a_subclass_of_a_guard_by_session_is_asked_itself(

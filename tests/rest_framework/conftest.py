@@ -7,7 +7,15 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
-from tests.exposure.conftest import ByName, Reader, books, people, reader, version  # noqa: F401 - fixtures
+from tests.exposure.conftest import (  # noqa: F401 - fixtures
+    ByName,
+    Reader,
+    _installed_distributions,
+    books,
+    people,
+    reader,
+    version,
+)
 from tests.rest_framework.beside import api_beside
 from tests.rest_framework.snippets.models import Snippet
 from tests.rest_framework.urls import urlpatterns

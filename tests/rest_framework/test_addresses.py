@@ -1,6 +1,7 @@
 """Which URL of a view is asked, where there are several."""
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rest_framework.viewsets import ViewSet
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader
+from tests.exposure.conftest import Reader, registering
 from tests.rest_framework.beside import api_beside
 
 
@@ -32,21 +33,23 @@ class Reports(ViewSet):
         return Response({"path": request.path})
 
 
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize(
-    ("view", "action"), [(Report.as_view, "get"), (partial(Reports.as_view, {"get": "list"}), "list")]
-)
 def test_a_view_that_was_made_with_other_permissions_keeps_them(
-    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, view: Any, action: str, order: int
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """Or what was published as guarded is called where it is not."""
-    guarded, everybodys = view(permission_classes=[IsAdminUser]), view()
-    urls = [path("guarded/", guarded), path("everybodys/", everybodys)]
-    with api_beside(urls[::order], monkeypatch):
-        api_tools(guarded, names={action: "guarded"}, server=server)
-        api_tools(everybodys, names={action: "everybodys"}, server=server)
-        assert "permission" in ann.problem("guarded")
-        assert ann.data("everybodys") == {"path": "/everybodys/"}
+    kinds: dict[str, Any] = {"get": Report.as_view, "list": partial(Reports.as_view, {"get": "list"})}
+    for (action, view), order in product(kinds.items(), (1, -1)):
+        guarded, everybodys = view(permission_classes=[IsAdminUser]), view()
+        urls = [path("guarded/", guarded), path("everybodys/", everybodys)]
+        with (
+            subtests.test(action=action, order=order),
+            registering(server),
+            api_beside(urls[::order], monkeypatch),
+        ):
+            api_tools(guarded, names={action: "guarded"}, server=server)
+            api_tools(everybodys, names={action: "everybodys"}, server=server)
+            assert "permission" in ann.problem("guarded")
+            assert ann.data("everybodys") == {"path": "/everybodys/"}
 
 
 def test_the_same_view_with_something_around_it_is_found(

@@ -155,6 +155,7 @@ def test_fields_and_serializers_are_annotated_too() -> None:
     assert set(incoming.schema_of(Row())["properties"]) == {"slug", "title", "colour"}
 
 
+@pytest.mark.slow
 def test_without_annotations_nothing_of_the_package_is_needed() -> None:
     import subprocess
     import sys

@@ -9,6 +9,7 @@ from rest_framework import generics
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
+from tests.exposure.conftest import registering
 from tests.rest_framework import shop
 
 
@@ -44,21 +45,20 @@ def test_a_version_that_nobody_named_is_found(server: MCPServer) -> None:
     assert len(found()) == 1
 
 
-@pytest.mark.parametrize(
-    ("view", "options"),
-    [
-        (shop.BookViewSet, {}),
-        (shop.BookPage, {}),
-        (shop.Rates, {}),
-        (shop.echo, {}),
-        (shop.AuthorBooks, {"path_arguments": {"author_pk": int}}),
-        (shop.Versioned, {"version": "v1"}),
-        (shop.ByNamespace, {"version": "v1"}),
-    ],
-)
-def test_what_the_urlconf_has_is_not_found_fault_with(server: MCPServer, view: Any, options: Any) -> None:
-    api_tools(view, server=server, **options)
-    assert found() == []
+def test_what_the_urlconf_has_is_not_found_fault_with(server: MCPServer, subtests: pytest.Subtests) -> None:
+    views: dict[Any, dict[str, Any]] = {
+        shop.BookViewSet: {},
+        shop.BookPage: {},
+        shop.Rates: {},
+        shop.echo: {},
+        shop.AuthorBooks: {"path_arguments": {"author_pk": int}},
+        shop.Versioned: {"version": "v1"},
+        shop.ByNamespace: {"version": "v1"},
+    }
+    for view, options in views.items():
+        with subtests.test(view=view), registering(server):
+            api_tools(view, server=server, **options)
+            assert found() == []
 
 
 def test_a_view_that_needs_a_real_request_stops_the_start_and_says_what_to_do(server: MCPServer) -> None:

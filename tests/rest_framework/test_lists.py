@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader
+from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Book
 from tests.rest_framework import shop
 
@@ -48,9 +48,8 @@ def test_what_a_list_takes_is_told(shelves: Books, ann: Reader) -> None:
     assert "required" not in tool(ann)["inputSchema"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "found"),
-    [
+def test_a_list_is_filtered_as_the_api_does(shelves: Books, ann: Reader, subtests: pytest.Subtests) -> None:
+    for arguments, found in [
         ({"search": "anna"}, {"salt", "tides"}),
         ({"search": "night"}, {"night-ferry"}),
         ({"cheaper_than": 9}, {"lanterns"}),
@@ -62,10 +61,9 @@ def test_what_a_list_takes_is_told(shelves: Books, ann: Reader) -> None:
         ({"shelf": "A"}, {"salt"}),
         ({"shelf": None, "search": "foghorn"}, {"foghorn"}),
         ({"search": "", "size": 50}, {"salt", "tides", "night-ferry", "lanterns", "foghorn"}),
-    ],
-)
-def test_a_list_is_filtered_as_the_api_does(shelves: Books, ann: Reader, arguments: Any, found: set[str]) -> None:
-    assert set(slugs(ann, **arguments)) == found
+    ]:
+        with subtests.test(arguments=arguments, found=found):
+            assert set(slugs(ann, **arguments)) == found
 
 
 def test_a_list_is_ordered(shelves: Books, ann: Reader) -> None:
@@ -105,21 +103,23 @@ def test_a_page_is_that_of_the_api(shelves: Books, ann: Reader) -> None:
     assert shown == APIClient().get("/shop/books/?size=3&page=1").json()
 
 
-@pytest.mark.parametrize(
-    ("view", "first"), [(shop.CursorBooks, {}), (shop.OffsetBooks, {"limit": 2})], ids=["by cursor", "by offset"]
-)
-def test_every_kind_of_page_can_be_turned(server: MCPServer, ann: Reader, books: Books, view: Any, first: Any) -> None:
-    api_tools(view, server=server)
-    seen: list[str] = []
-    arguments: dict[str, Any] = first
-    for _ in range(3):
-        page = ann.data("list_books", **arguments)
-        Draft202012Validator(tool(ann)["outputSchema"]).validate(page)
-        seen += [row["slug"] for row in page["results"]]
-        arguments = page.get("next_arguments", {})
-    assert seen == ["lanterns", "tides", "salt", "night-ferry", "foghorn"]
-    assert arguments == {}
-    assert set(page["previous_arguments"]) <= {"cursor", "limit", "offset"}
+def test_every_kind_of_page_can_be_turned(
+    server: MCPServer, ann: Reader, books: Books, subtests: pytest.Subtests
+) -> None:
+    kinds: dict[Any, dict[str, Any]] = {shop.CursorBooks: {}, shop.OffsetBooks: {"limit": 2}}
+    for view, first in kinds.items():
+        with subtests.test(view=view), registering(server):
+            api_tools(view, server=server)
+            seen: list[str] = []
+            arguments = first
+            for _ in range(3):
+                page = ann.data("list_books", **arguments)
+                Draft202012Validator(tool(ann)["outputSchema"]).validate(page)
+                seen += [row["slug"] for row in page["results"]]
+                arguments = page.get("next_arguments", {})
+            assert seen == ["lanterns", "tides", "salt", "night-ferry", "foghorn"]
+            assert arguments == {}
+            assert set(page["previous_arguments"]) <= {"cursor", "limit", "offset"}
 
 
 def test_the_envelope_of_a_page_is_in_the_output_schema(shelves: Books, ann: Reader) -> None:

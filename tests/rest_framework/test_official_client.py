@@ -10,6 +10,8 @@ from mcp.client import Client
 from tests.real_clients.sites import Project, Site, served
 from tests.real_clients.test_official_client import mode, use
 
+pytestmark = pytest.mark.slow  # they start a server
+
 __all__ = ["mode"]
 
 SNIPPETS = Project("tests.rest_framework.site", "SNIPPETS_DATABASE")

@@ -40,9 +40,8 @@ def schema_of(field: serializers.Field) -> dict[str, Any]:
     return outgoing.schema_of(type("Made", (serializers.Serializer,), {"value": field})().fields["value"])
 
 
-@pytest.mark.parametrize(
-    ("field", "expected"),
-    [
+def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
+    for field, expected in [
         (serializers.BooleanField(allow_null=True), {"type": ["boolean", "null"]}),
         (serializers.CharField(max_length=3), STRING),
         (serializers.UUIDField(), STRING),
@@ -67,11 +66,9 @@ def schema_of(field: serializers.Field) -> dict[str, Any]:
         (Loose(), {}),
         (Told(), {"type": "array", "items": {"type": "integer"}}),
         (Untold(), {}),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, serializers.Field) else "",
-)
-def test_a_field_becomes_a_schema(field: serializers.Field, expected: dict[str, Any]) -> None:
-    assert schema_of(field) == expected
+    ]:
+        with subtests.test(field=field, expected=expected):
+            assert schema_of(field) == expected
 
 
 class Mark(TypedDict):
@@ -207,9 +204,8 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize(
-    ("value", "left"),
-    [
+def test_what_does_not_fit_a_promise_is_left_out_and_nothing_else(subtests: pytest.Subtests) -> None:
+    for value, left in [
         ({"number": 1, "maybe": None, "more": [1]}, {"number": 1, "maybe": None, "more": [1]}),
         ({"number": "1", "maybe": "x"}, {}),
         ({"number": True}, {}),
@@ -220,10 +216,9 @@ SCHEMA = {
         ({"strict": {"a": 1}}, {}),
         ({"strict": {"a": "1", "b": 2}}, {"strict": {"a": "1", "b": 2}}),
         ({"word": "c"}, {}),
-    ],
-)
-def test_what_does_not_fit_a_promise_is_left_out_and_nothing_else(value: Any, left: Any) -> None:
-    assert fitted(SCHEMA, value) == left
+    ]:
+        with subtests.test(value=value, left=left):
+            assert fitted(SCHEMA, value) == left
 
 
 def test_of_another_kind_altogether_nothing_is_left() -> None:

@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader
+from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Book
 from tests.rest_framework import shop
 
@@ -125,30 +125,26 @@ class TestViewSets:
         assert described(ann, "list_books") == "Books on sale, the cheapest first."
         assert described(ann, "get_book") == "Get one book.\n\nBooks on sale."
 
-    @pytest.mark.parametrize(
-        "option",
-        [
+    def test_an_action_that_is_not_there_stops_the_start(self, server: MCPServer, subtests: pytest.Subtests) -> None:
+        options: list[dict[str, Any]] = [
             {"actions": ["lend"]},
             {"exclude": ["lend"]},
             {"names": {"lend": "lend_book"}},
             {"request": {"lend": None}},
             {"responses": {"lend": None}},
-        ],
-    )
-    def test_an_action_that_is_not_there_stops_the_start(self, server: MCPServer, option: Any) -> None:
-        with pytest.raises(ImproperlyConfigured, match="it has no lend; it has list, create, cheapest"):
-            api_tools(shop.BookViewSet, **option, server=server)
+        ]
+        for option in options:
+            with (
+                subtests.test(option=option),
+                pytest.raises(ImproperlyConfigured, match="it has no lend; it has list, create, cheapest"),
+            ):
+                api_tools(shop.BookViewSet, **option, server=server)
 
-    @pytest.mark.parametrize(
-        ("done", "takes"),
-        [("shown", False), ("answered", False), ("read", True), ("given", True), ("called", True)],
-    )
-    def test_a_serializer_that_only_answers_is_no_body(
-        self, server: MCPServer, ann: Reader, done: str, takes: bool
-    ) -> None:
-        api_tools(Bodies, actions=[done], names={done: "act"}, mounted=False, server=server)
-        (tool,) = ann.list("tools/list")
-        assert ("title" in tool["inputSchema"]["properties"]) is takes
+    def test_a_serializer_that_only_answers_is_no_body(self, server: MCPServer, ann: Reader) -> None:
+        bodies = {"shown": False, "answered": False, "read": True, "given": True, "called": True}
+        api_tools(Bodies, actions=list(bodies), names={name: name for name in bodies}, mounted=False, server=server)
+        tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in ann.list("tools/list")}
+        assert {name: "title" in takes for name, takes in tools.items()} == bodies
 
     def test_a_router_nested_in_another_has_variables_in_its_prefix(self, server: MCPServer, ann: Reader) -> None:
         from rest_framework.routers import SimpleRouter
@@ -277,19 +273,18 @@ class TestOtherViews:
 
 
 class TestVersions:
-    @pytest.mark.parametrize(
-        ("view", "name"),
-        [(shop.Versioned, "versioned"), (shop.ByHeader, "by_header"), (shop.ByParameter, "by_parameter")],
-    )
-    def test_the_version_is_asked_for(self, server: MCPServer, ann: Reader, view: Any, name: str) -> None:
-        api_tools(view, version="v2", server=server)
-        assert ann.data(name) == {"version": "v2"}
-        assert arguments(ann, name)["properties"] == {}
+    def test_the_version_is_asked_for(self, server: MCPServer, ann: Reader, subtests: pytest.Subtests) -> None:
+        views = {"versioned": shop.Versioned, "by_header": shop.ByHeader, "by_parameter": shop.ByParameter}
+        for name, view in views.items():
+            with subtests.test(name):
+                api_tools(view, version="v2", server=server)
+                assert ann.data(name) == {"version": "v2"}
+                assert arguments(ann, name)["properties"] == {}
 
-    @pytest.mark.parametrize("version_wanted", ["v1", "v2"])
-    def test_a_namespace_is_a_version(self, server: MCPServer, ann: Reader, version_wanted: str) -> None:
-        api_tools(shop.ByNamespace, version=version_wanted, server=server)
-        assert ann.data("by_namespace") == {"version": version_wanted, "namespace": version_wanted}
+    def test_a_namespace_is_a_version(self, server: MCPServer, ann: Reader) -> None:
+        for version in ("v1", "v2"):
+            api_tools(shop.ByNamespace, version=version, names={"get": version}, server=server)
+            assert ann.data(version) == {"version": version, "namespace": version}
 
 
 def png() -> str:
@@ -379,34 +374,35 @@ class TestBodies:
         assert told.endswith("And 11 more mistakes.")
 
 
-@pytest.mark.parametrize(
-    ("path", "publish"),
-    [
-        ("/shop/books/", lambda server: api_tools(shop.BookViewSet, server=server)),
-        ("/shop/pages/salt/", lambda server: api_tools(shop.BookPage, server=server)),
-        ("/shop/orders/", lambda server: api_tools(shop.Orders, server=server)),
-        ("/shop/echo/", lambda server: api_tools(shop.echo, server=server)),
-        ("/shop/rates/usd/", lambda server: api_tools(shop.Rates, server=server)),
-    ],
-)
-def test_every_method_of_an_api_answers_as_before(
-    server: MCPServer, rest: APIClient, books: Books, path: str, publish: Callable[[MCPServer], None]
-) -> None:
-    def asked() -> list[Any]:
-        responses = [
-            rest.get(path),
-            rest.options(path),
-            rest.head(path),
-            rest.post(path, {"lines": []}, format="json"),
-            rest.put(path, {"title": ""}, format="json"),
-        ]
-        # The view is never cached, so it tells the second in which it expires.
-        told = [{name: value for name, value in each.items() if name != "Expires"} for each in responses]
-        return [(each.status_code, headers, each.content) for each, headers in zip(responses, told, strict=True)]
+def asked(rest: APIClient, path: str) -> list[Any]:
+    """What each method answers."""
+    responses = [
+        rest.get(path),
+        rest.options(path),
+        rest.head(path),
+        rest.post(path, {"lines": []}, format="json"),
+        rest.put(path, {"title": ""}, format="json"),
+    ]
+    # A view that is never cached tells the second in which it expires.
+    told = [{name: value for name, value in each.items() if name != "Expires"} for each in responses]
+    return [(each.status_code, headers, each.content) for each, headers in zip(responses, told, strict=True)]
 
-    before = asked()
-    publish(server)
-    assert asked() == before
+
+def test_every_method_of_an_api_answers_as_before(
+    server: MCPServer, rest: APIClient, books: Books, subtests: pytest.Subtests
+) -> None:
+    views: dict[str, Any] = {
+        "/shop/books/": shop.BookViewSet,
+        "/shop/pages/salt/": shop.BookPage,
+        "/shop/orders/": shop.Orders,
+        "/shop/echo/": shop.echo,
+        "/shop/rates/usd/": shop.Rates,
+    }
+    for path, view in views.items():
+        with subtests.test(path), registering(server):
+            before = asked(rest, path)
+            api_tools(view, server=server)
+            assert asked(rest, path) == before
 
 
 def test_write_scopes_are_asked_of_writing_tools_alone(

@@ -11,6 +11,8 @@ from mcp.client import Client
 from tests.real_clients.sites import Project, Site, served
 from tests.real_clients.test_official_client import mode, use
 
+pytestmark = pytest.mark.slow  # they start a server
+
 __all__ = ["mode"]
 
 SERVICES = Project("tests.services.site", "SERVICES_DATABASE")

@@ -14,4 +14,8 @@ DATABASES = {"default": sqlite(os.environ.get("SHELF_DATABASE") or str(BASE_DIR 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
-DJANGO_MCP = {"AUTHENTICATION": ["tests.rest_framework.site.callers.OneUser"], "NAME": "shelf"}
+DJANGO_MCP = {
+    "AUTHENTICATION": ["tests.rest_framework.site.callers.OneUser"],
+    "NAME": "shelf",
+    "APPROVAL_WAIT_SECONDS": 0.2,  # nobody is there to approve
+}
