@@ -72,10 +72,11 @@ def test_a_row_is_created_by_the_form(root: Reader) -> None:
     assert Book.objects.get(slug="reef").internal == "new"
 
 
-@pytest.mark.parametrize("value", ["words", '"', "1", 1, None, [], {"a": None}, True], ids=repr)
-def test_json_is_written_as_it_is(root: Reader, value: Any) -> None:
-    assert root.data("update_book", slug="salt", reason="a", extra=value)["extra"] == value
-    assert root.data("update_book", slug="salt", reason="a", price="1.00")["extra"] == value
+def test_json_is_written_as_it_is(root: Reader) -> None:
+    for value in ("words", '"', "1", 1, None, [], {"a": None}, True):
+        written = root.data("update_book", slug="salt", reason="a", extra=value)["extra"]
+        left = root.data("update_book", slug="salt", reason="a", price="1.00")["extra"]
+        assert repr((written, left)) == repr((value, value))
 
 
 def test_only_what_is_given_changes(root: Reader) -> None:
