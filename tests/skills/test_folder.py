@@ -36,9 +36,8 @@ def test_every_file_is_told_of_once_with_its_uri_digest_and_size(write: Write) -
     assert entry["frontmatter"]["name"] == "plan-a-trip"
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "media_type"),
-    [
+def test_a_file_has_the_media_type_of_its_name_or_else_of_its_content(write: Write, subtests: pytest.Subtests) -> None:
+    for name, data, media_type in [
         ("a.md", b"# a", "text/markdown"),
         ("a.MD", b"# a", "text/markdown"),
         ("a.py", b"pass", "text/x-python"),
@@ -50,19 +49,17 @@ def test_every_file_is_told_of_once_with_its_uri_digest_and_size(write: Write) -
         ("a.tar.gz", b"\x1f\x8b", "application/gzip"),
         ("LICENSE", b"Do as you like.", "text/plain"),
         ("data", b"\xff\xfe", "application/octet-stream"),
-    ],
-)
-def test_a_file_has_the_media_type_of_its_name_or_else_of_its_content(
-    write: Write, name: str, data: bytes, media_type: str
-) -> None:
-    assert read(write("a", {name: data})).files[name].media_type == media_type
+    ]:
+        with subtests.test(name=name, data=data, media_type=media_type):
+            assert read(write("a", {name: data})).files[name].media_type == media_type
 
 
-@pytest.mark.parametrize("data", [b"caf\xc3\xa9\r\n\xef\xbb\xbf", b"", b"\xff", b"a\0b", b"\xed\xa0\x80"])
-def test_text_or_bytes_a_client_gets_the_bytes_that_the_digest_covers(write: Write, data: bytes) -> None:
-    content = read(write("a", {"file": data})).files["file"].content
+def test_text_or_bytes_a_client_gets_the_bytes_that_the_digest_covers(write: Write, subtests: pytest.Subtests) -> None:
+    for data in [b"caf\xc3\xa9\r\n\xef\xbb\xbf", b"", b"\xff", b"a\0b", b"\xed\xa0\x80"]:
+        with subtests.test(data=data):
+            content = read(write("a", {"file": data})).files["file"].content
 
-    assert (content.encode() if isinstance(content, str) else content) == data
+            assert (content.encode() if isinstance(content, str) else content) == data
 
 
 def test_what_has_a_nul_in_it_is_no_text(write: Write) -> None:
@@ -75,9 +72,8 @@ def test_what_is_hidden_and_what_python_leaves_behind_is_no_part_of_a_skill(writ
     assert set(read(write("a", {**left, "scripts/a.py": b""})).files) == {"SKILL.md", "scripts/a.py"}
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_a_skill_md_that_is_wrong_is_named_with_what_is_wrong(write: Write, subtests: pytest.Subtests) -> None:
+    for text, words in [
         ("# No front matter", "must begin with a line '---'"),
         (skill_md("another"), "has the name 'another', but its folder is called 'a'"),
         ("---\ndescription: d\n---\n", "needs a name"),
@@ -91,24 +87,24 @@ def test_what_is_hidden_and_what_python_leaves_behind_is_no_part_of_a_skill(writ
         (skill_md("a", more="metadata: words\n"), "metadata that are no map"),
         (skill_md("a", more='metadata:\n  io.modelcontextprotocol/x: "1"\n'), "are the protocol's"),
         (b"---\nname: a\ndescription: \xff\n---\n", "is no UTF-8"),
-    ],
-)
-def test_a_skill_md_that_is_wrong_is_named_with_what_is_wrong(write: Write, text: str | bytes, words: str) -> None:
-    where = write("a", {"SKILL.md": text})
+    ]:
+        with subtests.test(text=text, words=words):
+            where = write("a", {"SKILL.md": text})
 
-    with pytest.raises(ImproperlyConfigured) as refused:
-        read(where)
+            with pytest.raises(ImproperlyConfigured) as refused:
+                read(where)
 
-    assert str(where / "SKILL.md") in str(refused.value)
-    assert words in str(refused.value)
+            assert str(where / "SKILL.md") in str(refused.value)
+            assert words in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["A", "a--b", "-a", "a-", "a_b", "ä", "x" * 65, "a.b"])
-def test_a_name_the_specification_does_not_allow_is_refused(write: Write, name: str) -> None:
-    where = write(name, {"SKILL.md": f"---\nname: '{name}'\ndescription: d\n---\n"})
+def test_a_name_the_specification_does_not_allow_is_refused(write: Write, subtests: pytest.Subtests) -> None:
+    for name in ["A", "a--b", "-a", "a-", "a_b", "ä", "x" * 65, "a.b"]:
+        with subtests.test(name=name):
+            where = write(name, {"SKILL.md": f"---\nname: '{name}'\ndescription: d\n---\n"})
 
-    with pytest.raises(ImproperlyConfigured, match="needs a name of 1 to 64 lower-case letters"):
-        read(where)
+            with pytest.raises(ImproperlyConfigured, match="needs a name of 1 to 64 lower-case letters"):
+                read(where)
 
 
 def test_what_the_author_wrote_beside_name_and_description_is_told_as_it_stands(write: Write) -> None:
@@ -145,15 +141,19 @@ def test_a_skill_of_sixteen_mebibytes_is_served_and_one_of_a_byte_more_is_refuse
         read(where)
 
 
-@pytest.mark.parametrize("name", ["secret.txt", "secrets"])
-def test_a_link_that_leads_out_of_the_folder_is_refused(write: Write, tmp_path: Path, name: str) -> None:
+def test_a_link_that_leads_out_of_the_folder_is_refused(
+    write: Write, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     (tmp_path / "secret.txt").write_text("a secret")
     (tmp_path / "secrets").mkdir()
-    where = write("a", {"references/b.md": "b"})
-    (where / "references" / "link").symlink_to(tmp_path / name)
-
-    with pytest.raises(ImproperlyConfigured, match=r"a link that leads out of it: .*references/link"):
-        read(where)
+    for name, target in {"to-a-file": "secret.txt", "to-a-folder": "secrets"}.items():
+        where = write(name, {"references/b.md": "b"})
+        (where / "references" / "link").symlink_to(tmp_path / target)
+        with (
+            subtests.test(name),
+            pytest.raises(ImproperlyConfigured, match=r"a link that leads out of it: .*references/link"),
+        ):
+            read(where)
 
 
 def test_a_link_to_a_file_of_the_same_skill_is_that_file_again(write: Write) -> None:
@@ -171,13 +171,12 @@ def test_a_link_to_a_folder_is_refused_for_it_may_lead_round_and_round(write: Wr
         read(where)
 
 
-@pytest.mark.parametrize("broken", ["nowhere", "self"])
-def test_a_link_to_nothing_is_refused(write: Write, broken: str) -> None:
-    where = write("a")
-    (where / "self").symlink_to(broken)
-
-    with pytest.raises(ImproperlyConfigured, match=r"leads nowhere: .*/self"):
-        read(where)
+def test_a_link_to_nothing_is_refused(write: Write, subtests: pytest.Subtests) -> None:
+    for name, target in {"to-nothing": "nowhere", "to-itself": "self"}.items():
+        where = write(name)
+        (where / "self").symlink_to(target)
+        with subtests.test(name), pytest.raises(ImproperlyConfigured, match=r"leads nowhere: .*/self"):
+            read(where)
 
 
 def test_a_pipe_is_refused_and_not_waited_for(write: Write) -> None:

@@ -12,9 +12,8 @@ def between(lines: str) -> str:
     return f"---\n{lines}\n---\n\n# Title\n"
 
 
-@pytest.mark.parametrize(
-    ("lines", "value"),
-    [
+def test_what_skills_are_written_with_is_read(subtests: pytest.Subtests) -> None:
+    for lines, value in [
         ("name: plan-a-trip", "plan-a-trip"),
         ("name:   much room   ", "much room"),
         ("name: a # comment", "a"),
@@ -40,18 +39,16 @@ def between(lines: str) -> str:
         ("name: >-\n  one\n  two", "one two"),
         ("# first\n\nname: a\n", "a"),
         ("name: a\r", "a"),
-    ],
-)
-def test_what_skills_are_written_with_is_read(lines: str, value: object) -> None:
-    found = read_front_matter(between(lines))
+    ]:
+        with subtests.test(lines=lines, value=value):
+            found = read_front_matter(between(lines))
 
-    assert found == {"name": value}
-    assert type(found["name"]) is type(value)
+            assert found == {"name": value}
+            assert type(found["name"]) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_the_rest_of_yaml_is_refused_with_the_line_and_what_to_write(subtests: pytest.Subtests) -> None:
+    for text, words in [
         ("# Title", "must begin with a line '---'"),
         ("", "must begin with a line '---'"),
         ("\ufeff---\nname: a\n---\n", "must begin with a line '---'"),
@@ -86,13 +83,12 @@ def test_what_skills_are_written_with_is_read(lines: str, value: object) -> None
         (between("name:\ta"), "has a character '\\t'"),
         (between("name: a\x07"), "has a character '\\x07'"),
         (between("name: a\u2028b"), "has a character"),
-    ],
-)
-def test_the_rest_of_yaml_is_refused_with_the_line_and_what_to_write(text: str, words: str) -> None:
-    with pytest.raises(FrontMatterError) as refused:
-        read_front_matter(text)
+    ]:
+        with subtests.test(text=text, words=words):
+            with pytest.raises(FrontMatterError) as refused:
+                read_front_matter(text)
 
-    assert words in str(refused.value)
+            assert words in str(refused.value)
 
 
 VALUES = """a|a b|'x'|"y"|"a\\n"|1|1.0|true|yes|-1|~||[a, b]|[]|['a, b', c]|# c|a # c|a: b|- x|2024-01-01|1e5|x:y|:x|-x

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -94,25 +95,32 @@ def test_one_skill_is_got_by_its_uri_as_it_is_listed(modern: Client, serve: Serv
     assert "nextCursor" not in result
 
 
-@pytest.mark.parametrize(
-    "uri", ["skill://nobody/SKILL.md", ROOT, f"{ROOT}/prices.csv", f"{ROOT}/SKILL.MD", "test://plain", "", "skill://"]
-)
-def test_what_is_no_skill_cannot_be_got(server: MCPServer, modern: Client, serve: Serve, trip: None, uri: str) -> None:
+def test_what_is_no_skill_cannot_be_got(
+    server: MCPServer, modern: Client, serve: Serve, trip: None, subtests: pytest.Subtests
+) -> None:
     resource("test://plain", server=server)(lambda: "x")
     serve()
+    for uri in [
+        "skill://nobody/SKILL.md",
+        ROOT,
+        f"{ROOT}/prices.csv",
+        f"{ROOT}/SKILL.MD",
+        "test://plain",
+        "",
+        "skill://",
+    ]:
+        with subtests.test(uri=uri):
+            answer = modern.request("skills/get", {"uri": uri})
 
-    answer = modern.request("skills/get", {"uri": uri})
-
-    assert answer.code == -32602
-    assert answer.error["message"] == f"No skill is served at {uri}."
+            assert answer.code == -32602
+            assert answer.error["message"] == f"No skill is served at {uri}."
 
 
-@pytest.mark.parametrize("method", ["skills/get", "resources/directory/read"])
-@pytest.mark.parametrize("params", [{}, {"uri": 3}, {"uri": None}])
-def test_a_uri_is_a_string(modern: Client, serve: Serve, trip: None, method: str, params: Any) -> None:
+def test_a_uri_is_a_string(modern: Client, serve: Serve, trip: None, subtests: pytest.Subtests) -> None:
     serve()
-
-    assert modern.request(method, params).code == -32602
+    for method, params in product(["skills/get", "resources/directory/read"], [{}, {"uri": 3}, {"uri": None}]):
+        with subtests.test(method=method, params=params):
+            assert modern.request(method, params).code == -32602
 
 
 def test_the_list_has_pages_and_each_skill_is_on_one_of_them(
@@ -184,9 +192,11 @@ def test_older_clients_are_told_of_no_extension_and_have_no_methods_of_it(
         assert older.request(method, {"uri": URI}).code == -32601
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_what_is_no_file_of_the_skill_is_not_found(
+    client: Client, serve: Serve, trip: None, subtests: pytest.Subtests
+) -> None:
+    serve()
+    for path in [
         "nothing.md",
         "references",
         "../refunds/SKILL.md",
@@ -197,12 +207,9 @@ def test_older_clients_are_told_of_no_extension_and_have_no_methods_of_it(
         "SKILL.md/",
         "./SKILL.md",
         "prices.csv%00",
-    ],
-)
-def test_what_is_no_file_of_the_skill_is_not_found(client: Client, serve: Serve, trip: None, path: str) -> None:
-    serve()
-
-    assert client.request("resources/read", {"uri": f"{ROOT}/{path}"}).code in {-32602, -32002}
+    ]:
+        with subtests.test(path=path):
+            assert client.request("resources/read", {"uri": f"{ROOT}/{path}"}).code in {-32602, -32002}
 
 
 def test_a_directory_shows_its_direct_children(modern: Client, serve: Serve, trip: None) -> None:
@@ -227,13 +234,13 @@ def test_an_empty_directory_has_no_children(modern: Client, serve: Serve, write:
     assert modern.request("resources/directory/read", {"uri": f"{ROOT}/a%20b"}).result["resources"] == []
 
 
-@pytest.mark.parametrize(
-    "uri", [URI, f"{ROOT}/", f"{ROOT}/prices.csv", f"{ROOT}/nothing", "skill://nobody", "skill://", f"{ROOT}/.."]
-)
-def test_what_is_no_directory_cannot_be_read_as_one(modern: Client, serve: Serve, trip: None, uri: str) -> None:
+def test_what_is_no_directory_cannot_be_read_as_one(
+    modern: Client, serve: Serve, trip: None, subtests: pytest.Subtests
+) -> None:
     serve()
-
-    assert modern.request("resources/directory/read", {"uri": uri}).code == -32602
+    for uri in [URI, f"{ROOT}/", f"{ROOT}/prices.csv", f"{ROOT}/nothing", "skill://nobody", "skill://", f"{ROOT}/.."]:
+        with subtests.test(uri=uri):
+            assert modern.request("resources/directory/read", {"uri": uri}).code == -32602
 
 
 def test_a_large_directory_has_pages(
@@ -316,28 +323,25 @@ class Narrow(Authenticator):
         return Principal("test", "narrow", AnonymousUser(), scopes=frozenset({"mcp"}), steps_up=True)
 
 
-@pytest.mark.parametrize(
-    ("method", "uri"),
-    [
-        ("skills/get", URI),
-        ("resources/directory/read", ROOT),
-        ("resources/directory/read", f"{ROOT}/references"),
-        ("resources/read", f"{ROOT}/prices.csv"),
-    ],
-)
 def test_a_skill_that_needs_more_scopes_is_listed_and_answered_with_what_to_ask_for(
-    make_server: Callable[..., MCPServer], serve: Serve, trip: None, open_database: None, method: str, uri: str
+    make_server: Callable[..., MCPServer], serve: Serve, trip: None, open_database: None, subtests: pytest.Subtests
 ) -> None:
     server = make_server("scoped", skills=True, authentication=[Narrow()], scopes=["mcp"])
     serve(lambda: skill("plan-a-trip", scopes=["travel:read"]))
     client = Client(server, MODERN, "asgi")
+    for method, uri in [
+        ("skills/get", URI),
+        ("resources/directory/read", ROOT),
+        ("resources/directory/read", f"{ROOT}/references"),
+        ("resources/read", f"{ROOT}/prices.csv"),
+    ]:
+        with subtests.test(method=method, uri=uri):
+            body, headers = client.compose(method, {"uri": uri})
+            answer = client.post(json.dumps(body).encode(), headers)
 
-    body, headers = client.compose(method, {"uri": uri})
-    answer = client.post(json.dumps(body).encode(), headers)
-
-    assert URI in {each["uri"] for each in entries(client)}
-    assert answer.status == 403
-    assert "travel:read" in answer.headers["www-authenticate"]
+            assert URI in {each["uri"] for each in entries(client)}
+            assert answer.status == 403
+            assert "travel:read" in answer.headers["www-authenticate"]
 
 
 @pytest.mark.parametrize("edge", ["asgi"])

@@ -51,12 +51,14 @@ def test_skills_of_installed_apps_are_at_the_default_endpoint(make_app: Any, ope
         assert "skill://packing/SKILL.md" in uris(default)
 
 
-@pytest.mark.parametrize("version", [MODERN, LEGACY])
-def test_they_are_told_of_like_any_other_resource(make_app: Any, open_database: None, version: str) -> None:
+def test_they_are_told_of_like_any_other_resource(
+    make_app: Any, open_database: None, subtests: pytest.Subtests
+) -> None:
     with make_app("holiday", packing=skill_md("packing")):
-        listed = {each["uri"]: each["name"] for each in Client(default, version, "asgi").list("resources/list")}
-
-    assert listed["skill://packing/SKILL.md"] == "packing"
+        for version in (MODERN, LEGACY):
+            with subtests.test(version=version):
+                listed = {each["uri"]: each["name"] for each in Client(default, version, "asgi").list("resources/list")}
+                assert listed["skill://packing/SKILL.md"] == "packing"
 
 
 def test_a_skill_that_is_wrong_stops_the_start_and_says_which(make_app: Any) -> None:
@@ -224,19 +226,20 @@ def test_a_skill_whose_folder_is_a_link_out_of_the_app_is_refused(serve: Serve, 
         serve()
 
 
-@pytest.mark.parametrize("other", ["packing", "packing/light"])
-def test_two_skills_at_one_place_are_refused_and_both_are_named(write: Write, tmp_path: Path, other: str) -> None:
+def test_two_skills_at_one_place_are_refused_and_both_are_named(
+    write: Write, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     write("packing")
-    folder = tmp_path / "more" / other
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text(skill_md(folder.name))
-
-    with pytest.raises(ImproperlyConfigured) as refused:
-        find([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / "more")])
-
-    assert str(tmp_path / "skills" / "packing") in str(refused.value)
-    assert str(folder) in str(refused.value)
-    assert f"skills/more-travel/{folder.name}/SKILL.md" in str(refused.value)
+    for where, other in {"same": "packing", "within": "packing/light"}.items():
+        folder = tmp_path / where / other
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(skill_md(folder.name))
+        with subtests.test(where):
+            with pytest.raises(ImproperlyConfigured) as refused:
+                find([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / where)])
+            assert str(tmp_path / "skills" / "packing") in str(refused.value)
+            assert str(folder) in str(refused.value)
+            assert f"skills/more-travel/{folder.name}/SKILL.md" in str(refused.value)
 
 
 def test_a_resource_of_the_site_at_the_same_uri_is_refused(server: MCPServer, serve: Serve, write: Write) -> None:
@@ -249,9 +252,11 @@ def test_a_resource_of_the_site_at_the_same_uri_is_refused(server: MCPServer, se
         serve()
 
 
-@pytest.mark.parametrize(
-    ("declare", "words"),
-    [
+def test_what_cannot_be_meant_stops_the_start(
+    serve: Serve, write: Write, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    write("packing")
+    declarations: list[tuple[Any, str]] = [
         (lambda: skill("baggage", permission="travel.view_booking"), "skill('baggage'): no installed app has that"),
         (lambda: skill(app="nobody", groups=["Desk"]), "skill(app='nobody'): no installed app has that"),
         (skill, "the path of a skill, or the label of an app"),
@@ -260,12 +265,10 @@ def test_a_resource_of_the_site_at_the_same_uri_is_refused(server: MCPServer, se
         (lambda: skill("packing", server=default.namespace("x")), "a skill goes to endpoints"),
         (lambda: skill("packing", permission="view_booking"), "must look like 'app_label.codename'"),
         (lambda: skill("packing", groups="Desk"), "groups must be a list, like ['Desk']"),
-    ],
-)
-def test_what_cannot_be_meant_stops_the_start(serve: Serve, write: Write, declare: Any, words: str) -> None:
-    write("packing")
-
-    with pytest.raises(ImproperlyConfigured) as refused:
-        serve(declare)
-
-    assert words in str(refused.value)
+    ]
+    for declare, words in declarations:
+        with subtests.test(words=words):
+            monkeypatch.setattr("django_mcp.skills.declaration._declared", {})
+            with pytest.raises(ImproperlyConfigured) as refused:
+                serve(declare)
+            assert words in str(refused.value)

@@ -1,6 +1,7 @@
 """``django_mcp.test.MCPClient``, used as the tests of a site use it."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Annotated, Any
 from unittest import mock
 
@@ -26,14 +27,17 @@ def failing(call: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_a_tool_is_called_in_the_transaction_of_the_test(site: MCPServer, ann: Any, era: str | None) -> None:
-    Tag.objects.create(word="red")
-    called = MCPClient(ann, server=site, era=era).call("rename_tag", old="red", new="blue", answers=[True])
-    called.assert_ok().assert_text("blue").assert_asked("Rename red to blue?")
-    if called.era >= "2025-06-18":
-        called.assert_structured({"word": "blue"}).assert_structured(word="blue")
-    assert Tag.objects.get().word == "blue"
+def test_a_tool_is_called_in_the_transaction_of_the_test(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
+    tag = Tag.objects.create(word="red")
+    for era in ERAS:
+        with subtests.test(era=era):
+            Tag.objects.update(word="red")
+            called = MCPClient(ann, server=site, era=era).call("rename_tag", old="red", new="blue", answers=[True])
+            called.assert_ok().assert_text("blue").assert_asked("Rename red to blue?")
+            if called.era >= "2025-06-18":
+                called.assert_structured({"word": "blue"}).assert_structured(word="blue")
+            tag.refresh_from_db()
+            assert tag.word == "blue"
 
 
 def test_in_both_eras_the_call_is_made_twice_and_done_once(site: MCPServer, ann: Any) -> None:
@@ -66,17 +70,18 @@ def test_a_tool_that_ends_otherwise_in_another_era_is_found(site: MCPServer, ann
     assert "well" in said
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize(("answer", "word"), [(True, "blue"), (False, "red"), (DECLINE, "red"), (CANCEL, "red")])
-def test_answers_are_those_of_a_person(site: MCPServer, ann: Any, era: str, answer: Any, word: str) -> None:
+def test_answers_are_those_of_a_person(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
-    client = MCPClient(ann, server=site, era=era, answers={"Rename": answer})
-    assert client.call("rename_tag", {"old": "red", "new": "blue"}).assert_ok().text.count(word) == 1
-    assert Tag.objects.get().word == word
+    answers = [(True, "blue"), (False, "red"), (DECLINE, "red"), (CANCEL, "red")]
+    for era, (answer, word) in product(("modern", "legacy"), answers):
+        with subtests.test(era=era, answer=answer):
+            Tag.objects.update(word="red")
+            client = MCPClient(ann, server=site, era=era, answers={"Rename": answer})
+            assert client.call("rename_tag", {"old": "red", "new": "blue"}).assert_ok().text.count(word) == 1
+            assert Tag.objects.get().word == word
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_whatever_a_tool_asks_can_be_answered(site: MCPServer, ann: Any, era: str) -> None:
+def test_whatever_a_tool_asks_can_be_answered(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     @tool(server=site)
     def survey(ctx: Context) -> list[str]:
         """Ask everything."""
@@ -92,9 +97,11 @@ def test_whatever_a_tool_asks_can_be_answered(site: MCPServer, ann: Any, era: st
         return [str(form.data["name"]), drawn.text, roots[0].uri, str(opened.accepted)]
 
     answers = [{"name": "Ann", "age": 7}, "=^.^=", ["file:///home"], True]
-    called = MCPClient(ann, server=site, era=era).call("survey", answers=answers)
-    called.assert_structured(result=["Ann", "=^.^=", "file:///home", "True"])
-    called.assert_asked("Who are you?", "Draw a cat.", "roots/list", "Open the page.")
+    for era in ["modern", "legacy"]:
+        with subtests.test(era=era):
+            called = MCPClient(ann, server=site, era=era).call("survey", answers=answers)
+            called.assert_structured(result=["Ann", "=^.^=", "file:///home", "True"])
+            called.assert_asked("Who are you?", "Draw a cat.", "roots/list", "Open the page.")
 
 
 def test_a_question_without_an_answer_says_what_was_asked(site: MCPServer, ann: Any) -> None:
@@ -223,10 +230,11 @@ def test_a_call_is_refused_with_a_reason(site: MCPServer, people: dict[str, Any]
     assert "somebody has decided already" in failing(lambda: client.approve(waiting, by=people["cleo"]))
 
 
-@pytest.mark.parametrize("era", ERAS[:3])
-def test_a_task_is_run_at_once(site: MCPServer, ann: Any, era: str | None) -> None:
+def test_a_task_is_run_at_once(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
-    MCPClient(ann, server=site, era=era).call("count_tags").assert_structured(result=1)
+    for era in ERAS[:3]:
+        with subtests.test(era=era):
+            MCPClient(ann, server=site, era=era).call("count_tags").assert_structured(result=1)
 
 
 def test_resources_prompts_and_completions(site: MCPServer, ann: Any) -> None:
@@ -329,17 +337,14 @@ def test_an_async_test_awaits_the_same(site: MCPServer, ann: Any) -> None:
     async_to_sync(main)()
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
+def test_what_there_is_not_is_said_so(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
+    for options, error, words in [
         ({"server": "nowhere"}, ImproperlyConfigured, "There is no endpoint 'nowhere'"),
         ({"era": "stone"}, ValueError, "takes one of legacy, modern, 2026-07-28"),
         ({"answers": True}, TypeError, r"give \[True\]"),
-    ],
-)
-def test_what_there_is_not_is_said_so(site: MCPServer, ann: Any, options: Any, error: Any, words: str) -> None:
-    with pytest.raises(error, match=words):
-        MCPClient(ann, **{"server": site, **options}).call("add", a=1, b=2)
+    ]:
+        with subtests.test(options=options, error=error, words=words), pytest.raises(error, match=words):
+            MCPClient(ann, **{"server": site, **options}).call("add", a=1, b=2)
 
 
 def test_form_answers_that_do_not_fit_say_so(site: MCPServer, ann: Any) -> None:
@@ -353,8 +358,10 @@ def test_form_answers_that_do_not_fit_say_so(site: MCPServer, ann: Any) -> None:
     assert "'one' answers one field, and 'Both, please.' asks for ['a', 'b']" in said
 
 
-@pytest.mark.parametrize("way", ["list", "words", "function"])
-def test_answers_may_be_given_in_three_ways(site: MCPServer, ann: Any, way: str) -> None:
+def test_answers_may_be_given_in_three_ways(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
-    answers: Any = {"list": [True], "words": {"Rename": True}, "function": lambda question: True}[way]
-    MCPClient(ann, server=site).call("rename_tag", old="red", new="blue", answers=answers).assert_text("blue")
+    ways: dict[str, Any] = {"list": [True], "words": {"Rename": True}, "function": lambda question: True}
+    for way, answers in ways.items():
+        with subtests.test(way):
+            Tag.objects.update(word="red")
+            MCPClient(ann, server=site).call("rename_tag", old="red", new="blue", answers=answers).assert_text("blue")

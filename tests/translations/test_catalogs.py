@@ -45,6 +45,7 @@ def test_what_is_compiled_is_what_was_translated(language: str) -> None:
     assert compiled == expected
 
 
+@pytest.mark.slow
 def test_a_catalog_has_the_messages_that_the_sources_have(language: str, tmp_path: Path) -> None:
     if shutil.which("xgettext") is None or shutil.which("msgmerge") is None:
         pytest.skip("GNU gettext is not installed: apt install gettext, or brew install gettext")

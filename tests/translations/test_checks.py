@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from django.utils.translation import override
 from django_mcp import ExternalTokens, MCPServer, ModelResource, OAuth, Public, conf, register, tool, view_tool
 from django_mcp.contrib.rest_framework import api_tools
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, make_checked_site
+from tests.exposure.conftest import registering
 from tests.exposure.library.models import Author, Book
 from tests.rest_framework import shop
 from tests.translations.catalogs import PACKAGE
@@ -71,11 +71,13 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("key", WRONG)
-def test_what_is_wrong_in_our_setting_is_told_in_chinese_under_the_same_id(site: CheckedSite, key: str) -> None:
-    value, number, words = WRONG[key]
-    site.settings.DJANGO_MCP = {**DJANGO_MCP, key: value}
-    assert words in told(in_both(site), number)
+def test_what_is_wrong_in_our_setting_is_told_in_chinese_under_the_same_id(
+    site: CheckedSite, subtests: pytest.Subtests
+) -> None:
+    for key, (value, number, words) in WRONG.items():
+        with subtests.test(key):
+            site.settings.DJANGO_MCP = {**DJANGO_MCP, key: value}
+            assert words in told(in_both(site), number)
 
 
 def test_what_is_wrong_in_other_settings_is_told_in_chinese(site: CheckedSite) -> None:
@@ -117,33 +119,34 @@ def test_what_is_wrong_with_endpoints_is_told_in_chinese(
     assert "URLconf 中没有（在命名空间中，URL 需要名称）。" in told(found, "E028")
 
 
-@pytest.mark.parametrize(
-    ("model", "declared", "number", "words"),
-    [
-        (Book, {}, "E022", "没有说明要显示什么。"),
-        (Book, {"fields": ["titel"]}, "E022", "'titel'：library.Book 没有字段 'titel'；它有 "),
-        (Book, {"fields": ["title"], "filters": {"title": ["regex"]}}, "E022", "'title' 不能用 'regex' 过滤"),
-        (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "并且是普通的值。"),
-        (Author, {"fields": ["password"]}, "E023", "fields 中的 'password' 看起来像机密信息。"),
-        (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "filters 中的 'shelf' 不在 fields 中"),
-        (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "不是该模型的列，因此不唯一。"),
-        (Book, {"fields": ["title"], "verbs": ["create", "update"]}, "E027", "verbs 中有 'create' 和 'update'，但"),
-        (
-            Book,
-            {"fields": ["title"], "verbs": ["create"], "write_fields": ["cover"]},
-            "E027",
-            "write_fields：'cover' 保存的是文件或字节，因此不能写入。",
-        ),
-    ],
-)
+DECLARED: list[tuple[Any, dict[str, Any], str, str]] = [
+    (Book, {}, "E022", "没有说明要显示什么。"),
+    (Book, {"fields": ["titel"]}, "E022", "'titel'：library.Book 没有字段 'titel'；它有 "),
+    (Book, {"fields": ["title"], "filters": {"title": ["regex"]}}, "E022", "'title' 不能用 'regex' 过滤"),
+    (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "并且是普通的值。"),
+    (Author, {"fields": ["password"]}, "E023", "fields 中的 'password' 看起来像机密信息。"),
+    (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "filters 中的 'shelf' 不在 fields 中"),
+    (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "不是该模型的列，因此不唯一。"),
+    (Book, {"fields": ["title"], "verbs": ["create", "update"]}, "E027", "verbs 中有 'create' 和 'update'，但"),
+    (
+        Book,
+        {"fields": ["title"], "verbs": ["create"], "write_fields": ["cover"]},
+        "E027",
+        "write_fields：'cover' 保存的是文件或字节，因此不能写入。",
+    ),
+]
+
+
 def test_what_is_wrong_with_a_declaration_is_told_in_the_language_of_the_start(
-    site: CheckedSite, model: Any, declared: dict[str, Any], number: str, words: str
+    site: CheckedSite, subtests: pytest.Subtests
 ) -> None:
-    with override(CHINESE):
-        register(model, type("Declared", (ModelResource,), declared), server=site.server)
-    (found,) = [each for each in findings() if each.id == f"django_mcp.{number}"]
-    assert words in found.msg
-    assert HAN.search(found.hint)
+    for model, declared, number, words in DECLARED:
+        with subtests.test(words=words), registering(site.server):
+            with override(CHINESE):
+                register(model, type("Declared", (ModelResource,), declared), server=site.server)
+            (found,) = [each for each in findings() if each.id == f"django_mcp.{number}"]
+            assert words in found.msg
+            assert HAN.search(found.hint)
 
 
 def test_what_is_raised_about_a_setting_is_in_english(settings: Any) -> None:
@@ -189,13 +192,10 @@ def untranslated(node: ast.AST) -> Iterator[str]:
         yield from untranslated(each)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [each for each in sorted(PACKAGE.rglob("*.py")) if IDS.search(each.read_text())],
-    ids=lambda each: str(each.relative_to(PACKAGE)),
-)
-def test_every_text_in_a_module_of_checks_is_marked_for_translation(module: Path) -> None:
-    assert [*untranslated(ast.parse(module.read_text()))] == []
+def test_every_text_in_a_module_of_checks_is_marked_for_translation(subtests: pytest.Subtests) -> None:
+    for module in [each for each in sorted(PACKAGE.rglob("*.py")) if IDS.search(each.read_text())]:
+        with subtests.test(module=module):
+            assert [*untranslated(ast.parse(module.read_text()))] == []
 
 
 def test_texts_of_checks_that_are_made_elsewhere_are_marked_too() -> None:

@@ -137,9 +137,8 @@ def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval
     assert {"事件经过", "审批单号"} <= texts_of(browser.get(f"{ADMIN}approval/{approval.pk}/change/"))
 
 
-@pytest.mark.parametrize(
-    ("path", "title"),
-    [
+def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, subtests: pytest.Subtests) -> None:
+    for path, title in [
         ("overview/", "概览"),
         ("toolcall/", "调用"),
         ("task/", "任务"),
@@ -153,10 +152,9 @@ def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval
         ("trytool/", "试用工具"),
         ("trytool/call/?endpoint=desk&kind=tool&key=look", "试用工具"),
         ("", "审批"),
-    ],
-)
-def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, path: str, title: str) -> None:
-    assert title in texts_of(browser.get(f"{ADMIN}{path}"))
+    ]:
+        with subtests.test(path=path, title=title):
+            assert title in texts_of(browser.get(f"{ADMIN}{path}"))
 
 
 def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk: MCPServer) -> None:
