@@ -6,7 +6,8 @@ import itertools
 import json
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -15,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.views import LoginView
+from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client as DjangoClient
 from django.urls import clear_url_caches, path
@@ -161,6 +163,25 @@ class Site:
 
     def resource(self, server: MCPServer | None = None) -> str:
         return resource_of(server or self.alpha)
+
+    @contextmanager
+    def afresh(self) -> Iterator[None]:
+        """Undo what happens within: rows, settings, logins."""
+        before = {name: getattr(self.settings, name) for name in ("DJANGO_MCP", "OAUTH2_PROVIDER", "ROOT_URLCONF")}
+        kept = self.user.pk, self.application.pk
+        try:
+            with transaction.atomic():
+                yield
+                transaction.set_rollback(True)
+        finally:
+            for name, value in before.items():
+                if getattr(self.settings, name) is not value:
+                    setattr(self.settings, name, value)
+            clear_url_caches()
+            self.browsers.clear()
+            self.user, self.application = (
+                type(row).objects.get(pk=key) for row, key in zip((self.user, self.application), kept, strict=True)
+            )
 
     # Clients and people
 

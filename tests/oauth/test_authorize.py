@@ -130,24 +130,24 @@ BAD_RESOURCES = [
 ]
 
 
-@pytest.mark.parametrize("logged_in", [True, False])
-@pytest.mark.parametrize("changes", BAD_KEYS, ids=str)
-def test_a_proof_key_that_is_no_s256_is_refused_before_login_and_consent(
-    site: Site, changes: dict[str, Any], logged_in: bool
-) -> None:
-    browser = site.browser() if logged_in else Browser()
-    told = answer_of(browser.get(address(site, **changes)))
-    assert (told["error"], told["state"], told["iss"]) == ("invalid_request", "the-state", BASE_URL)
+def test_a_proof_key_that_is_no_s256_is_refused_before_login_and_consent(site: Site, subtests: pytest.Subtests) -> None:
+    for changes in BAD_KEYS:
+        for logged_in in [True, False]:
+            with subtests.test(logged_in=logged_in, changes=changes), site.afresh():
+                browser = site.browser() if logged_in else Browser()
+                told = answer_of(browser.get(address(site, **changes)))
+                assert (told["error"], told["state"], told["iss"]) == ("invalid_request", "the-state", BASE_URL)
 
 
-@pytest.mark.parametrize("logged_in", [True, False])
-@pytest.mark.parametrize("resource", BAD_RESOURCES, ids=str)
 def test_a_resource_that_is_no_endpoint_is_refused_before_login_and_consent(
-    site: Site, resource: Any, logged_in: bool
+    site: Site, subtests: pytest.Subtests
 ) -> None:
-    browser = site.browser() if logged_in else Browser()
-    told = answer_of(browser.get(address(site, resource=resource)))
-    assert (told["error"], told["state"], told["iss"]) == ("invalid_target", "the-state", BASE_URL)
+    for resource in BAD_RESOURCES:
+        for logged_in in [True, False]:
+            with subtests.test(logged_in=logged_in, resource=resource), site.afresh():
+                browser = site.browser() if logged_in else Browser()
+                told = answer_of(browser.get(address(site, resource=resource)))
+                assert (told["error"], told["state"], told["iss"]) == ("invalid_target", "the-state", BASE_URL)
 
 
 def test_an_endpoint_without_oauth_is_no_resource(site: Site) -> None:
@@ -176,18 +176,20 @@ REDIRECTS = [
 ]
 
 
-@pytest.mark.parametrize("logged_in", [True, False])
-@pytest.mark.parametrize("uri", REDIRECTS, ids=repr)
-def test_nobody_is_redirected_to_an_address_the_client_did_not_register(site: Site, uri: Any, logged_in: bool) -> None:
-    browser = site.browser() if logged_in else Browser()
-    assert is_refused(browser.get(address(site, redirect_uri=uri)))
+def test_nobody_is_redirected_to_an_address_the_client_did_not_register(site: Site, subtests: pytest.Subtests) -> None:
+    for uri in REDIRECTS:
+        for logged_in in [True, False]:
+            with subtests.test(logged_in=logged_in, uri=uri), site.afresh():
+                browser = site.browser() if logged_in else Browser()
+                assert is_refused(browser.get(address(site, redirect_uri=uri)))
 
 
-@pytest.mark.parametrize("logged_in", [True, False])
-@pytest.mark.parametrize("client_id", ["nobody", "", "x\x00y", ["conf-public", "other"]])
-def test_an_unknown_client_is_refused_on_a_page(site: Site, client_id: Any, logged_in: bool) -> None:
-    browser = site.browser() if logged_in else Browser()
-    assert is_refused(browser.get(address(site, client_id=client_id)))
+def test_an_unknown_client_is_refused_on_a_page(site: Site, subtests: pytest.Subtests) -> None:
+    for client_id in ["nobody", "", "x\x00y", ["conf-public", "other"]]:
+        for logged_in in [True, False]:
+            with subtests.test(logged_in=logged_in, client_id=client_id), site.afresh():
+                browser = site.browser() if logged_in else Browser()
+                assert is_refused(browser.get(address(site, client_id=client_id)))
 
 
 def test_a_loopback_address_may_have_any_port(site: Site) -> None:
@@ -199,11 +201,12 @@ def test_an_address_of_a_scheme_that_is_not_allowed_is_refused_before_consent(si
     assert is_refused(site.ask(client, redirect_uri="ftp://app.example.com/cb"))
 
 
-@pytest.mark.parametrize("response_type", ["token", "id_token", "code token", "none", "", None])
-def test_only_codes_are_given(site: Site, response_type: str | None) -> None:
-    told = answer_of(site.ask(response_type=response_type))
-    assert told["error"] in {"unsupported_response_type", "unauthorized_client", "invalid_request"}
-    assert told["iss"] == BASE_URL
+def test_only_codes_are_given(site: Site, subtests: pytest.Subtests) -> None:
+    for response_type in ["token", "id_token", "code token", "none", "", None]:
+        with subtests.test(response_type=response_type), site.afresh():
+            told = answer_of(site.ask(response_type=response_type))
+            assert told["error"] in {"unsupported_response_type", "unauthorized_client", "invalid_request"}
+            assert told["iss"] == BASE_URL
 
 
 def test_a_good_request_of_nobody_goes_to_the_login_and_comes_back(site: Site) -> None:
@@ -297,10 +300,11 @@ def test_a_client_cannot_skip_the_consent_with_a_parameter(site: Site) -> None:
     assert site.ask(approval_prompt="auto").status_code == 200
 
 
-@pytest.mark.parametrize("source", ["dcr", "cimd"])
-def test_a_client_that_registered_itself_never_skips_the_consent(site: Site, source: str) -> None:
-    client = site.make_client("skips", skip_authorization=True, registration_source=source)
-    assert site.ask(client).status_code == 200
+def test_a_client_that_registered_itself_never_skips_the_consent(site: Site, subtests: pytest.Subtests) -> None:
+    for source in ["dcr", "cimd"]:
+        with subtests.test(source=source), site.afresh():
+            client = site.make_client("skips", skip_authorization=True, registration_source=source)
+            assert site.ask(client).status_code == 200
 
 
 def test_a_client_the_site_trusts_may_skip_the_consent(site: Site) -> None:
@@ -317,11 +321,12 @@ def test_consent_to_one_address_is_none_to_another(site: Site) -> None:
     assert "It takes you to app.example.com" in text_of(page)
 
 
-@pytest.mark.parametrize(("logged_in", "error"), [(True, "consent_required"), (False, "login_required")])
-def test_a_client_that_wants_no_page_is_told_that_one_is_needed(site: Site, logged_in: bool, error: str) -> None:
-    browser = site.browser() if logged_in else Browser()
-    told = answer_of(browser.get(address(site, prompt="none", scope="openid travel:read")))
-    assert (told["error"], told["state"], told["iss"]) == (error, "the-state", BASE_URL)
+def test_a_client_that_wants_no_page_is_told_that_one_is_needed(site: Site, subtests: pytest.Subtests) -> None:
+    for logged_in, error in [(True, "consent_required"), (False, "login_required")]:
+        with subtests.test(logged_in=logged_in, error=error), site.afresh():
+            browser = site.browser() if logged_in else Browser()
+            told = answer_of(browser.get(address(site, prompt="none", scope="openid travel:read")))
+            assert (told["error"], told["state"], told["iss"]) == (error, "the-state", BASE_URL)
 
 
 def test_a_client_may_have_the_person_log_in_anew(site: Site) -> None:

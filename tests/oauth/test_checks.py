@@ -65,14 +65,17 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("key", sorted({*DEFAULTS, *RULES} - CHOICES))
-def test_each_value_that_is_weakened_is_named_with_what_it_is_and_what_is_safe(site: CheckedSite, key: str) -> None:
-    safe = DEFAULTS.get(key, oauth2_settings.defaults[key])
-    for value in WEAK.get(key, [False]):
-        site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
-        finding = only("E017" if key == "OIDC_ISS_ENDPOINT" else "E016" if key in ERRORS else "W008")
-        assert f"OAUTH2_PROVIDER[{key!r}] is {value!r}" in finding.msg
-        assert repr(safe) in finding.hint + finding.msg
+def test_each_value_that_is_weakened_is_named_with_what_it_is_and_what_is_safe(
+    site: CheckedSite, subtests: pytest.Subtests
+) -> None:
+    for key in sorted({*DEFAULTS, *RULES} - CHOICES):
+        with subtests.test(key=key):
+            safe = DEFAULTS.get(key, oauth2_settings.defaults[key])
+            for value in WEAK.get(key, [False]):
+                site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
+                finding = only("E017" if key == "OIDC_ISS_ENDPOINT" else "E016" if key in ERRORS else "W008")
+                assert f"OAUTH2_PROVIDER[{key!r}] is {value!r}" in finding.msg
+                assert repr(safe) in finding.hint + finding.msg
 
 
 def test_settings_of_the_toolkit_that_are_missing_are_found_once(site: CheckedSite) -> None:
@@ -89,9 +92,8 @@ def test_the_toolkits_own_defaults_are_held_against_ours(site: CheckedSite) -> N
         assert (f"[{key!r}]" in told) == (stock[key] != DEFAULTS[key]), key
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+def test_what_a_site_may_choose_is_no_finding(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    cases = [
         ("ACCESS_TOKEN_EXPIRE_SECONDS", 300),
         ("ACCESS_TOKEN_EXPIRE_SECONDS", 8 * 3600),
         ("REFRESH_TOKEN_EXPIRE_SECONDS", timedelta(days=90)),
@@ -102,11 +104,11 @@ def test_the_toolkits_own_defaults_are_held_against_ours(site: CheckedSite) -> N
         ("CIMD_ENABLED", False),
         ("ALLOWED_REDIRECT_URI_SCHEMES", ("cursor", "https", "http")),
         ("CLIENT_SECRET_GENERATOR_LENGTH", 64),
-    ],
-)
-def test_what_a_site_may_choose_is_no_finding(site: CheckedSite, key: str, value: Any) -> None:
-    site.toolkit(**{key: value})
-    assert findings() == []
+    ]
+    for key, value in cases:
+        with subtests.test(key=key, value=value):
+            site.toolkit(**{key: value})
+            assert findings() == []
 
 
 def test_a_validator_made_from_ours_is_as_good(site: CheckedSite) -> None:
@@ -133,22 +135,25 @@ def test_a_site_without_oauth_may_have_any_toolkit_settings(site: CheckedSite) -
     assert findings(deploy=True) == []
 
 
-@pytest.mark.parametrize("key", sorted(DEFAULTS))
-def test_no_check_raises_whatever_a_setting_of_the_toolkit_holds(site: CheckedSite, key: str) -> None:
-    for value in [None, "", 5, -1, [None], [[]], {}, {"a": None}, object(), object, "nowhere.Nothing", {5}]:
-        site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
-        findings(deploy=True)
+def test_no_check_raises_whatever_a_setting_of_the_toolkit_holds(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for key in sorted(DEFAULTS):
+        with subtests.test(key=key):
+            for value in [None, "", 5, -1, [None], [[]], {}, {"a": None}, object(), object, "nowhere.Nothing", {5}]:
+                site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
+                findings(deploy=True)
 
 
 # The rest of the site
 
 
-@pytest.mark.parametrize("app", ["oauth2_provider", "django.contrib.sessions"])
-def test_an_app_that_is_missing_is_found(site: CheckedSite, app: str) -> None:
-    site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != app]
-    finding = next(each for each in findings() if each.id == "django_mcp.E013")
-    assert repr(app) in finding.msg
-    assert "INSTALLED_APPS" in finding.hint
+def test_an_app_that_is_missing_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    installed = site.settings.INSTALLED_APPS
+    for app in ["oauth2_provider", "django.contrib.sessions"]:
+        with subtests.test(app=app):
+            site.settings.INSTALLED_APPS = [each for each in installed if each != app]
+            finding = next(each for each in findings() if each.id == "django_mcp.E013")
+            assert repr(app) in finding.msg
+            assert "INSTALLED_APPS" in finding.hint
 
 
 def test_session_callers_need_sessions(site: CheckedSite, make_server: Any) -> None:
@@ -158,10 +163,12 @@ def test_session_callers_need_sessions(site: CheckedSite, make_server: Any) -> N
     only("E013")
 
 
-@pytest.mark.parametrize("name", ["SessionMiddleware", "AuthenticationMiddleware", "CsrfViewMiddleware"])
-def test_middleware_that_is_missing_is_found(site: CheckedSite, name: str) -> None:
-    site.settings.MIDDLEWARE = [each for each in site.settings.MIDDLEWARE if not each.endswith(f".{name}")]
-    assert name in only("E014").msg
+def test_middleware_that_is_missing_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    whole = site.settings.MIDDLEWARE
+    for name in ["SessionMiddleware", "AuthenticationMiddleware", "CsrfViewMiddleware"]:
+        with subtests.test(name=name):
+            site.settings.MIDDLEWARE = [each for each in whole if not each.endswith(f".{name}")]
+            assert name in only("E014").msg
 
 
 def test_middleware_made_from_djangos_is_as_good(site: CheckedSite) -> None:
@@ -170,39 +177,42 @@ def test_middleware_made_from_djangos_is_as_good(site: CheckedSite) -> None:
     assert findings() == []
 
 
-@pytest.mark.parametrize("url", ["/nowhere/", "nowhere", ""])
-def test_a_login_page_that_is_not_there_is_found(site: CheckedSite, url: str) -> None:
-    site.settings.LOGIN_URL = url
-    if url:
-        assert repr(url) in only("E015").msg
-    else:
-        assert "django_mcp.E015" in ids()
+def test_a_login_page_that_is_not_there_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for url in ["/nowhere/", "nowhere", ""]:
+        with subtests.test(url=url):
+            site.settings.LOGIN_URL = url
+            if url:
+                assert repr(url) in only("E015").msg
+            else:
+                assert "django_mcp.E015" in ids()
 
 
-@pytest.mark.parametrize("url", ["login", "/accounts/login/", "/accounts/login/?next=/", "https://login.example.com/"])
-def test_a_login_page_that_is_there_is_fine(site: CheckedSite, url: str) -> None:
-    site.settings.LOGIN_URL = url
-    assert findings() == []
+def test_a_login_page_that_is_there_is_fine(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for url in ["login", "/accounts/login/", "/accounts/login/?next=/", "https://login.example.com/"]:
+        with subtests.test(url=url):
+            site.settings.LOGIN_URL = url
+            assert findings() == []
 
 
-@pytest.mark.parametrize("url", ["admin:login", "/admin/login/"])
-def test_the_admins_login_page_is_warned_of(site: CheckedSite, url: str) -> None:
-    site.settings.LOGIN_URL = url
-    assert "staff" in only("W007").msg
+def test_the_admins_login_page_is_warned_of(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for url in ["admin:login", "/admin/login/"]:
+        with subtests.test(url=url):
+            site.settings.LOGIN_URL = url
+            assert "staff" in only("W007").msg
 
 
-@pytest.mark.parametrize("value", ["/o/", "o", "/o"])
-def test_a_path_that_makes_wrong_addresses_is_found(site: CheckedSite, value: str) -> None:
-    site.settings.DJANGO_MCP = {**DJANGO_MCP, "OAUTH_PATH": value}
-    assert "'o/'" in only("E019").hint
+def test_a_path_that_makes_wrong_addresses_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for value in ["/o/", "o", "/o"]:
+        with subtests.test(value=value):
+            site.settings.DJANGO_MCP = {**DJANGO_MCP, "OAUTH_PATH": value}
+            assert "'o/'" in only("E019").hint
 
 
 # Clients
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
+def test_an_extra_redirect_uri_that_is_none_or_dangerous_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    cases = [
         "callback",
         "/callback",
         "cursor:",
@@ -219,23 +229,25 @@ def test_a_path_that_makes_wrong_addresses_is_found(site: CheckedSite, value: st
         "",
         None,
         5,
-    ],
-)
-def test_an_extra_redirect_uri_that_is_none_or_dangerous_is_found(site: CheckedSite, uri: Any) -> None:
-    site.settings.DJANGO_MCP = {**DJANGO_MCP, "EXTRA_REDIRECT_URIS": [uri]}
-    assert repr(uri) in next(each for each in findings() if each.id == "django_mcp.E018").msg
+    ]
+    for uri in cases:
+        with subtests.test(uri=uri):
+            site.settings.DJANGO_MCP = {**DJANGO_MCP, "EXTRA_REDIRECT_URIS": [uri]}
+            assert repr(uri) in next(each for each in findings() if each.id == "django_mcp.E018").msg
 
 
-@pytest.mark.parametrize("uri", ["cursor://a/callback", "com.example.app:/callback", "http://127.0.0.1/callback"])
-def test_an_extra_redirect_uri_that_is_one_is_fine(site: CheckedSite, uri: str) -> None:
-    site.configure(EXTRA_REDIRECT_URIS=[uri])
-    assert findings() == []
+def test_an_extra_redirect_uri_that_is_one_is_fine(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for uri in ["cursor://a/callback", "com.example.app:/callback", "http://127.0.0.1/callback"]:
+        with subtests.test(uri=uri):
+            site.configure(EXTRA_REDIRECT_URIS=[uri])
+            assert findings() == []
 
 
-@pytest.mark.parametrize("port", [0, 65536, "443", True])
-def test_a_port_that_is_none_is_found(site: CheckedSite, port: Any) -> None:
-    site.configure(CLIENT_DOCUMENT_PORTS=[443, port])
-    assert repr(port) in only("E020").msg
+def test_a_port_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for port in [0, 65536, "443", True]:
+        with subtests.test(port=port):
+            site.configure(CLIENT_DOCUMENT_PORTS=[443, port])
+            assert repr(port) in only("E020").msg
 
 
 def test_a_grace_of_more_than_an_hour_is_warned_of(site: CheckedSite) -> None:

@@ -63,46 +63,46 @@ def test_its_tokens_die_with_the_policy(site: Site, service: Any) -> None:
     assert site.status(token) == 401
 
 
-@pytest.mark.parametrize("password", ["wrong", "", None])
-def test_it_has_to_know_its_secret(site: Site, service: Any, password: str | None) -> None:
-    response = ask(site, client_secret=password)
-    assert response.status_code == 401
-    assert response.json() == {"error": "invalid_client"}
+def test_it_has_to_know_its_secret(site: Site, service: Any, subtests: pytest.Subtests) -> None:
+    for password in ["wrong", "", None]:
+        with subtests.test(password=password), site.afresh():
+            response = ask(site, client_secret=password)
+            assert response.status_code == 401
+            assert response.json() == {"error": "invalid_client"}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_no_other_client_may(site: Site, service: Any, subtests: pytest.Subtests) -> None:
+    for changes in [
         {"registration_source": "dcr"},
         {"registration_source": "cimd"},
         {"client_type": "public"},
         {"authorization_grant_type": "authorization-code"},
-    ],
-)
-def test_no_other_client_may(site: Site, service: Any, changes: dict[str, str]) -> None:
-    for name, value in changes.items():
-        setattr(service, name, value)
-    service.save()
-    assert ask(site).json()["error"] in {"unauthorized_client", "invalid_client"}
-    assert not AccessToken.objects.exists()
+    ]:
+        with subtests.test(changes=changes), site.afresh():
+            for name, value in changes.items():
+                setattr(service, name, value)
+            service.save()
+            assert ask(site).json()["error"] in {"unauthorized_client", "invalid_client"}
+            assert not AccessToken.objects.exists()
 
 
-@pytest.mark.parametrize("change", ["no policy", "nobody", "inactive", "blocked", "off"])
-def test_it_needs_an_active_user_and_the_setting(site: Site, service: Any, change: str) -> None:
-    policies = ClientPolicy.objects.filter(client_id="service")
-    match change:
-        case "no policy":
-            policies.delete()
-        case "nobody":
-            policies.update(acts_as=None)
-        case "inactive":
-            policies.get().acts_as.__class__.objects.filter(username="robot").update(is_active=False)
-        case "blocked":
-            policies.update(blocked=True)
-        case "off":
-            site.configure(CLIENT_CREDENTIALS=False)
-    assert ask(site).json() == {"error": "unauthorized_client"}
-    assert not AccessToken.objects.exists()
+def test_it_needs_an_active_user_and_the_setting(site: Site, service: Any, subtests: pytest.Subtests) -> None:
+    for change in ["no policy", "nobody", "inactive", "blocked", "off"]:
+        with subtests.test(change=change), site.afresh():
+            policies = ClientPolicy.objects.filter(client_id="service")
+            match change:
+                case "no policy":
+                    policies.delete()
+                case "nobody":
+                    policies.update(acts_as=None)
+                case "inactive":
+                    policies.get().acts_as.__class__.objects.filter(username="robot").update(is_active=False)
+                case "blocked":
+                    policies.update(blocked=True)
+                case "off":
+                    site.configure(CLIENT_CREDENTIALS=False)
+            assert ask(site).json() == {"error": "unauthorized_client"}
+            assert not AccessToken.objects.exists()
 
 
 def test_it_is_for_known_endpoints_that_are_for_its_user(site: Site, service: Any) -> None:
@@ -112,22 +112,18 @@ def test_it_is_for_known_endpoints_that_are_for_its_user(site: Site, service: An
     assert ask(site, resource=site.resource(site.beta)).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("asked", "limit", "given"),
-    [
+def test_it_gets_scopes_within_its_policy(site: Site, service: Any, subtests: pytest.Subtests) -> None:
+    for asked, limit, given in [
         ("travel:write openid", None, "travel:write"),
         ("travel:write", ["travel:read"], "travel:read"),
         (None, None, "travel:read"),
         ("openid", None, "travel:read"),
-    ],
-)
-def test_it_gets_scopes_within_its_policy(
-    site: Site, service: Any, asked: str | None, limit: list[str] | None, given: str
-) -> None:
-    policy = ClientPolicy.objects.get()
-    policy.scopes = limit
-    policy.save()
-    assert ask(site, scope=asked).json()["scope"] == given
+    ]:
+        with subtests.test(asked=asked, limit=limit, given=given), site.afresh():
+            policy = ClientPolicy.objects.get()
+            policy.scopes = limit
+            policy.save()
+            assert ask(site, scope=asked).json()["scope"] == given
 
 
 def test_it_gets_nothing_where_its_policy_allows_nothing(site: Site, service: Any) -> None:

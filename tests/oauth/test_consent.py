@@ -20,9 +20,8 @@ def scopes(settings: Any) -> None:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SCOPES": SCOPES, "DEFAULT_SCOPES": ["read"]}
 
 
-@pytest.mark.parametrize(
-    ("uri", "kind", "text", "detail"),
-    [
+def test_the_destination_is_the_whole_host_or_a_program(subtests: pytest.Subtests) -> None:
+    cases = [
         ("https://claude.ai/api/mcp/auth_callback", "web", "claude.ai", ""),
         ("https://claude.ai.evil.example/claude.ai", "web", "claude.ai.evil.example", ""),
         ("https://EXAMPLE.com:443/cb", "web", "example.com", ""),
@@ -44,10 +43,10 @@ def scopes(settings: Any) -> None:
             "a program on this computer that opens “com.example.app:” links",
             "com.example.app:",
         ),
-    ],
-)
-def test_the_destination_is_the_whole_host_or_a_program(uri: str, kind: str, text: str, detail: str) -> None:
-    assert consent.destination(uri) == (kind, text, detail)
+    ]
+    for uri, kind, text, detail in cases:
+        with subtests.test(uri=uri, kind=kind, text=text, detail=detail):
+            assert consent.destination(uri) == (kind, text, detail)
 
 
 def test_a_host_that_only_begins_like_loopback_is_no_program_on_this_computer() -> None:
@@ -55,22 +54,19 @@ def test_a_host_that_only_begins_like_loopback_is_no_program_on_this_computer() 
     assert consent.destination("https://localhost.evil.example/cb").text == "localhost.evil.example"
 
 
-@pytest.mark.parametrize(
-    ("source", "client_id", "expected"),
-    [
+def test_the_page_says_how_the_site_came_to_know_the_client(subtests: pytest.Subtests) -> None:
+    for source, client_id, expected in [
         ("cimd", "https://claude.ai/oauth/metadata", "described at claude.ai"),
         ("dcr", "x", "registered itself; nobody at this site has checked it"),
         ("manual", "x", "registered by this site’s administrators"),
-    ],
-)
-def test_the_page_says_how_the_site_came_to_know_the_client(source: str, client_id: str, expected: str) -> None:
-    application = SimpleNamespace(registration_source=source, client_id=client_id)
-    assert consent.origin(application) == expected
+    ]:
+        with subtests.test(source=source, client_id=client_id, expected=expected):
+            application = SimpleNamespace(registration_source=source, client_id=client_id)
+            assert consent.origin(application) == expected
 
 
-@pytest.mark.parametrize(
-    ("asked", "limit", "expected"),
-    [
+def test_what_is_granted_is_known_and_within_the_limit(subtests: pytest.Subtests) -> None:
+    cases = [
         (["read"], None, ("read",)),
         (["write", "read", "openid", "offline_access"], None, ("read", "write")),
         ([], None, ("read",)),
@@ -80,12 +76,10 @@ def test_the_page_says_how_the_site_came_to_know_the_client(source: str, client_
         (["read"], ["admin"], ("read",)),
         (["people"], ["read"], ()),
         (["people"], [], ()),
-    ],
-)
-def test_what_is_granted_is_known_and_within_the_limit(
-    asked: list[str], limit: list[str] | None, expected: tuple[str, ...]
-) -> None:
-    assert consent.granted(asked, ["read"], limit) == expected
+    ]
+    for asked, limit, expected in cases:
+        with subtests.test(asked=asked, limit=limit, expected=expected):
+            assert consent.granted(asked, ["read"], limit) == expected
 
 
 def test_included_scopes_are_told_once_below_the_one_that_includes_them() -> None:

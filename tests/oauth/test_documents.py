@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,19 +84,20 @@ def clients() -> Any:
     return get_application_model().objects.filter(registration_source="cimd")
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_published_documents_make_public_clients(site: Site, published: Any, name: str) -> None:
-    document = DOCUMENTS[name]
-    callback = document["redirect_uris"][0]
-    answer = site.ask(client_id=document["client_id"], redirect_uri=callback)
-    assert answer.status_code == 200, answer.content.decode()
-    client = clients().get()
-    assert client.client_id == document["client_id"]
-    assert client.name == document["client_name"]
-    assert client.redirect_uris.split() == document["redirect_uris"]
-    assert (client.client_type, client.authorization_grant_type) == ("public", "authorization-code")
-    assert (client.user, client.skip_authorization) == (None, False)
-    assert StubFetcher.asked == [document["client_id"]]
+def test_published_documents_make_public_clients(site: Site, published: Any, subtests: pytest.Subtests) -> None:
+    for name, document in DOCUMENTS.items():
+        with subtests.test(name=name), site.afresh():
+            StubFetcher.asked = []
+            callback = document["redirect_uris"][0]
+            answer = site.ask(client_id=document["client_id"], redirect_uri=callback)
+            assert answer.status_code == 200, answer.content.decode()
+            client = clients().get()
+            assert client.client_id == document["client_id"]
+            assert client.name == document["client_name"]
+            assert client.redirect_uris.split() == document["redirect_uris"]
+            assert (client.client_type, client.authorization_grant_type) == ("public", "authorization-code")
+            assert (client.user, client.skip_authorization) == (None, False)
+            assert StubFetcher.asked == [document["client_id"]]
 
 
 def test_a_client_with_a_document_completes_a_login_on_any_loopback_port(site: Site, published: Any) -> None:
@@ -153,9 +155,8 @@ def test_ten_redirect_uris_are_kept() -> None:
     assert len(normalised(document)["redirect_uris"]) == 10
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_document_without_what_a_client_needs_is_refused(subtests: pytest.Subtests) -> None:
+    cases = [
         {"client_name": ...},
         {"client_name": ""},
         {"client_name": "\u200b"},
@@ -178,20 +179,17 @@ def test_ten_redirect_uris_are_kept() -> None:
         {"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_methods_supported": [{}]},
         {"client_secret": "x"},
         {"client_secret_expires_at": 0},
-    ],
-    ids=str,
-)
-def test_a_document_without_what_a_client_needs_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidMetadata):
-        normalised(good(**change))
+    ]
+    for change in cases:
+        with subtests.test(change=change), pytest.raises(InvalidMetadata):
+            normalised(good(**change))
 
 
 # Where it is
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_url_that_may_not_name_a_client_is_not_fetched(subtests: pytest.Subtests) -> None:
+    cases = [
         "http://client.example.com/client.json",
         "https://client.example.com",
         "https:///client.json",
@@ -212,12 +210,10 @@ def test_a_document_without_what_a_client_needs_is_refused(change: dict[str, Any
         "https://client.example.com/ü.json",
         "https://client.example.com\\@evil.example/",
         "https://client.example.com/" + "x" * 255,
-    ],
-    ids=ascii,
-)
-def test_a_url_that_may_not_name_a_client_is_not_fetched(url: str) -> None:
-    with pytest.raises(CIMDError):
-        checked(url)
+    ]
+    for url in cases:
+        with subtests.test(url=url), pytest.raises(CIMDError):
+            checked(url)
 
 
 def test_other_ports_can_be_allowed(settings: Any) -> None:
@@ -225,9 +221,10 @@ def test_other_ports_can_be_allowed(settings: Any) -> None:
     assert checked("https://client.example.com:8443/client.json").port == 8443
 
 
-@pytest.mark.parametrize("url", ["https://client.example.com/client.json", "https://client.example.com:443/?x=/../"])
-def test_other_urls_may(url: str) -> None:
-    assert checked(url).hostname == HOST
+def test_other_urls_may(subtests: pytest.Subtests) -> None:
+    for url in ["https://client.example.com/client.json", "https://client.example.com:443/?x=/../"]:
+        with subtests.test(url=url):
+            assert checked(url).hostname == HOST
 
 
 INSIDE = [
@@ -287,37 +284,37 @@ INSIDE = [
 ]
 
 
-@pytest.mark.parametrize("address", INSIDE)
-def test_an_address_that_is_not_of_the_public_internet_is_refused(monkeypatch: Any, address: str) -> None:
-    assert is_public(address) is False
+def test_an_address_that_is_not_of_the_public_internet_is_refused(monkeypatch: Any, subtests: pytest.Subtests) -> None:
+    def answers(inside: str, host: str, port: int, **_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("1.1.1.1", inside)]
 
-    def answers(host: str, port: int, **_: Any) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("1.1.1.1", address)]
-
-    monkeypatch.setattr(outbound.socket, "getaddrinfo", answers)
     monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
-    with pytest.raises(CIMDError, match="not public"):
-        MetadataFetcher().fetch(f"https://{HOST}{PATH}")
+    for address in INSIDE:
+        with subtests.test(address=address):
+            assert is_public(address) is False
+            monkeypatch.setattr(outbound.socket, "getaddrinfo", partial(answers, address))
+            with pytest.raises(CIMDError, match="not public"):
+                MetadataFetcher().fetch(f"https://{HOST}{PATH}")
 
 
-@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "160.79.104.10", "2606:4700::1111", "2a00:1450:4001::200e"])
-def test_a_public_address_is_not(address: str) -> None:
-    assert is_public(address) is True
+def test_a_public_address_is_not(subtests: pytest.Subtests) -> None:
+    for address in ["1.1.1.1", "8.8.8.8", "160.79.104.10", "2606:4700::1111", "2a00:1450:4001::200e"]:
+        with subtests.test(address=address):
+            assert is_public(address) is True
 
 
-@pytest.mark.parametrize(
-    "host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "10.1"]
-)
-def test_other_ways_to_write_an_inner_address_are_refused_too(monkeypatch: Any, host: str) -> None:
-    monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
-    with pytest.raises(CIMDError):
-        MetadataFetcher().fetch(f"https://{host}{PATH}")
+def test_other_ways_to_write_an_inner_address_are_refused_too(monkeypatch: Any, subtests: pytest.Subtests) -> None:
+    for host in ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "10.1"]:
+        with subtests.test(host=host):
+            monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+            with pytest.raises(CIMDError):
+                MetadataFetcher().fetch(f"https://{host}{PATH}")
 
 
-@pytest.mark.parametrize("host", ["x" * 64 + ".example", ".example", "a..example", "xn--a.example%00"])
-def test_a_host_that_cannot_be_one_has_no_address(host: str) -> None:
-    with pytest.raises(CIMDError):
-        MetadataFetcher().fetch(f"https://{host}{PATH}")
+def test_a_host_that_cannot_be_one_has_no_address(subtests: pytest.Subtests) -> None:
+    for host in ["x" * 64 + ".example", ".example", "a..example", "xn--a.example%00"]:
+        with subtests.test(host=host), pytest.raises(CIMDError):
+            MetadataFetcher().fetch(f"https://{host}{PATH}")
 
 
 # How it is fetched: from a real server with a certificate
@@ -459,16 +456,18 @@ def test_the_query_is_a_part_of_the_url(server: Server) -> None:
     assert server.requests[0][0] == f"{PATH}?version=2"
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "application/cimd+json", "Application/JSON"])
-def test_any_json_type_is_taken(server: Server, kind: str) -> None:
-    server.serves(document_of(server), kind=kind)
-    assert fetch(server)[0]["client_name"] == "App"
+def test_any_json_type_is_taken(server: Server, subtests: pytest.Subtests) -> None:
+    for kind in ["application/json; charset=utf-8", "application/cimd+json", "Application/JSON"]:
+        with subtests.test(kind=kind):
+            server.serves(document_of(server), kind=kind)
+            assert fetch(server)[0]["client_name"] == "App"
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("no-store", 300), ("max-age=1", 300), ("max-age=99999999", 86400)])
-def test_a_document_is_kept_for_five_minutes_to_a_day(server: Server, said: str, seconds: int) -> None:
-    server.serves(document_of(server), Cache_Control=said)
-    assert fetch(server)[1] == seconds
+def test_a_document_is_kept_for_five_minutes_to_a_day(server: Server, subtests: pytest.Subtests) -> None:
+    for said, seconds in [("no-store", 300), ("max-age=1", 300), ("max-age=99999999", 86400)]:
+        with subtests.test(said=said, seconds=seconds):
+            server.serves(document_of(server), Cache_Control=said)
+            assert fetch(server)[1] == seconds
 
 
 def test_links_in_a_document_are_not_followed(server: Server) -> None:
@@ -479,34 +478,35 @@ def test_links_in_a_document_are_not_followed(server: Server) -> None:
     assert [path for path, _ in server.requests] == [PATH]
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(server: Server, status: int) -> None:
-    target = f"https://{HOST}:{server.port}/other"
-    server.serves(document_of(server), status=status, Location=target)
-    with pytest.raises(CIMDError):
-        fetch(server)
-    assert len(server.requests) == 1
+def test_a_redirect_is_not_followed(server: Server, subtests: pytest.Subtests) -> None:
+    for status in [301, 302, 303, 307, 308]:
+        with subtests.test(status=status):
+            server.requests.clear()
+            target = f"https://{HOST}:{server.port}/other"
+            server.serves(document_of(server), status=status, Location=target)
+            with pytest.raises(CIMDError):
+                fetch(server)
+            assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("status", [201, 204, 206, 400, 404, 500])
-def test_only_200_has_a_document(server: Server, status: int) -> None:
-    server.serves(document_of(server), status=status)
-    with pytest.raises(CIMDError):
-        fetch(server)
+def test_only_200_has_a_document(server: Server, subtests: pytest.Subtests) -> None:
+    for status in [201, 204, 206, 400, 404, 500]:
+        with subtests.test(status=status):
+            server.serves(document_of(server), status=status)
+            with pytest.raises(CIMDError):
+                fetch(server)
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/html", "text/plain", "text/json", "application/octet-stream", "image/+json", ""]
-)
-def test_a_document_of_another_type_is_refused(server: Server, kind: str) -> None:
-    server.serves(document_of(server), kind=kind)
-    with pytest.raises(CIMDError):
-        fetch(server)
+def test_a_document_of_another_type_is_refused(server: Server, subtests: pytest.Subtests) -> None:
+    for kind in ["text/html", "text/plain", "text/json", "application/octet-stream", "image/+json", ""]:
+        with subtests.test(kind=kind):
+            server.serves(document_of(server), kind=kind)
+            with pytest.raises(CIMDError):
+                fetch(server)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_what_is_no_document_is_refused(server: Server, subtests: pytest.Subtests) -> None:
+    cases = [
         b"",
         b"[]",
         b"null",
@@ -517,13 +517,12 @@ def test_a_document_of_another_type_is_refused(server: Server, kind: str) -> Non
         b'{"a":' + b"9" * 10_000 + b"}",
         b'{"client_name":"\\ud800","redirect_uris":["https://app.example/\\ud800"]}',
         b'{"redirect_uris":{"a":NaN}}',
-    ],
-    ids=lambda body: ascii(body)[:30],
-)
-def test_what_is_no_document_is_refused(server: Server, body: bytes) -> None:
-    server.serves(body)
-    with pytest.raises(CIMDError):
-        fetch(server)
+    ]
+    for body in cases:
+        with subtests.test(body=body):
+            server.serves(body)
+            with pytest.raises(CIMDError):
+                fetch(server)
 
 
 def test_a_document_of_more_than_sixteen_kibibytes_is_refused(server: Server) -> None:
@@ -543,23 +542,22 @@ def test_a_body_without_an_end_is_not_read_to_its_end(server: Server) -> None:
         fetch(server)
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
+def test_a_server_that_drips_is_given_up_at_the_deadline(
+    server: Server, settings: Any, subtests: pytest.Subtests
+) -> None:
+    for head in [
         b"",
         b"HTTP/1.1 200 OK\r\nX: ",
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n",
-    ],
-    ids=["status line", "header", "body", "chunk"],
-)
-def test_a_server_that_drips_is_given_up_at_the_deadline(server: Server, settings: Any, head: bytes) -> None:
-    settings.OAUTH2_PROVIDER = {"CIMD_FETCH_TIMEOUT_SECONDS": 0.5}
-    server.answer = lambda handler: server.drip(handler, head)
-    began = time.monotonic()
-    with pytest.raises(CIMDError, match="TimeoutError"):
-        fetch(server)
-    assert time.monotonic() - began < 5
+    ]:
+        with subtests.test(head=head):
+            settings.OAUTH2_PROVIDER = {"CIMD_FETCH_TIMEOUT_SECONDS": 0.1}
+            server.answer = partial(server.drip, head=head)
+            began = time.monotonic()
+            with pytest.raises(CIMDError, match="TimeoutError"):
+                fetch(server)
+            assert time.monotonic() - began < 5
 
 
 def test_a_server_that_says_nothing_is_given_up_at_the_deadline(settings: Any, server: Server) -> None:
@@ -573,11 +571,16 @@ def test_a_server_that_says_nothing_is_given_up_at_the_deadline(settings: Any, s
         assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("answer", [b"", b"\x00\x01", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/9 x y\r\n\r\n"], ids=ascii)
-def test_what_is_not_http_is_refused(server: Server, answer: bytes) -> None:
-    server.answer = lambda handler: handler.wfile.write(answer)
-    with pytest.raises(CIMDError):
-        fetch(server)
+def write(answer: bytes, handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(answer)
+
+
+def test_what_is_not_http_is_refused(server: Server, subtests: pytest.Subtests) -> None:
+    for answer in [b"", b"\x00\x01", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/9 x y\r\n\r\n"]:
+        with subtests.test(answer=answer):
+            server.answer = partial(write, answer)
+            with pytest.raises(CIMDError):
+                fetch(server)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(server: Server) -> None:

@@ -103,10 +103,11 @@ ELSEWHERE = """
 """
 
 
-@pytest.mark.parametrize("path", ELSEWHERE.split())
-def test_nothing_else_is_there(site: Site, path: str) -> None:
-    assert site.browser().get(path).status_code == 404
-    assert site.browser().post(path).status_code == 404
+def test_nothing_else_is_there(site: Site, subtests: pytest.Subtests) -> None:
+    for path in ELSEWHERE.split():
+        with subtests.test(path=path), site.afresh():
+            assert site.browser().get(path).status_code == 404
+            assert site.browser().post(path).status_code == 404
 
 
 def test_every_page_may_read_it_and_caches_may_keep_it(site: Site) -> None:

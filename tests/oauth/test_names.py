@@ -5,9 +5,8 @@ import pytest
 from django_mcp.oauth.names import clean_name
 
 
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
+def test_what_hides_or_reorders_text_is_taken_out(subtests: pytest.Subtests) -> None:
+    cases = [
         ("Claude", "Claude"),
         ("  Visual   Studio\tCode\n", "Visual Studio Code"),
         ("Réservation d’été 東京 🛫", "Réservation d’été 東京 🛫"),
@@ -23,10 +22,10 @@ from django_mcp.oauth.names import clean_name
         ("\u200b \u202e ", ""),
         ("", ""),
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),
-    ],
-)
-def test_what_hides_or_reorders_text_is_taken_out(given: str, shown: str) -> None:
-    assert clean_name(given) == shown
+    ]
+    for given, shown in cases:
+        with subtests.test(given=given, shown=shown):
+            assert clean_name(given) == shown
 
 
 def test_a_long_name_is_cut() -> None:

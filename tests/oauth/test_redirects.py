@@ -87,14 +87,16 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("uri", GOOD, ids=lambda uri: uri[:60])
-def test_https_loopback_and_listed_uris_are_taken(uri: str) -> None:
-    assert redirect_ok(uri) is True
+def test_https_loopback_and_listed_uris_are_taken(subtests: pytest.Subtests) -> None:
+    for uri in GOOD:
+        with subtests.test(uri=uri):
+            assert redirect_ok(uri) is True
 
 
-@pytest.mark.parametrize("uri", BAD, ids=lambda uri: ascii(uri)[:60])
-def test_anything_else_is_refused(uri: Any) -> None:
-    assert redirect_ok(uri) is False
+def test_anything_else_is_refused(subtests: pytest.Subtests) -> None:
+    for uri in BAD:
+        with subtests.test(uri=uri):
+            assert redirect_ok(uri) is False
 
 
 def test_a_site_that_lists_no_exceptions_refuses_cursors_scheme(settings: Any) -> None:

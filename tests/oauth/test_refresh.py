@@ -121,17 +121,20 @@ def test_the_grace_period_can_be_switched_off(site: Site) -> None:
     assert site.status(second["access_token"]) == 401
 
 
-@pytest.mark.parametrize("what", ["refresh_token", "access_token"])
-@pytest.mark.parametrize("which", [0, 1])
-def test_what_was_revoked_has_no_grace_period(site: Site, which: int, what: str) -> None:
-    first = site.tokens_for()
-    second = good(site.refresh(first["refresh_token"]))
-    assert site.revoke([first, second][which][what]).status_code == 200
-    gone = what == "access_token" and which == 0  # it died when it was replaced, so there is nothing to revoke
-    if not gone:
-        refused(site.refresh(first["refresh_token"]))
-        refused(site.refresh(second["refresh_token"]))
-        assert live() == 0
+def test_what_was_revoked_has_no_grace_period(site: Site, subtests: pytest.Subtests) -> None:
+    for which in [0, 1]:
+        for what in ["refresh_token", "access_token"]:
+            with subtests.test(what=what, which=which), site.afresh():
+                first = site.tokens_for()
+                second = good(site.refresh(first["refresh_token"]))
+                assert site.revoke([first, second][which][what]).status_code == 200
+                gone = (
+                    what == "access_token" and which == 0
+                )  # it died when it was replaced, so there is nothing to revoke
+                if not gone:
+                    refused(site.refresh(first["refresh_token"]))
+                    refused(site.refresh(second["refresh_token"]))
+                    assert live() == 0
 
 
 def test_a_token_that_was_replaced_twice_has_none(site: Site) -> None:
@@ -177,16 +180,17 @@ def test_another_client_cannot_use_it(site: Site) -> None:
     assert not AccessToken.objects.filter(application=other).exists()
 
 
-@pytest.mark.parametrize("change", ["inactive", "deleted"])
-def test_the_grace_period_is_for_active_users(site: Site, change: str) -> None:
-    first = site.tokens_for()
-    good(site.refresh(first["refresh_token"]))
-    site.user.is_active = False
-    site.user.save()
-    if change == "deleted":
-        site.user.delete()
-    refused(site.refresh(first["refresh_token"]))
-    assert live() == 0
+def test_the_grace_period_is_for_active_users(site: Site, subtests: pytest.Subtests) -> None:
+    for change in ["inactive", "deleted"]:
+        with subtests.test(change=change), site.afresh():
+            first = site.tokens_for()
+            good(site.refresh(first["refresh_token"]))
+            site.user.is_active = False
+            site.user.save()
+            if change == "deleted":
+                site.user.delete()
+            refused(site.refresh(first["refresh_token"]))
+            assert live() == 0
 
 
 def test_a_row_without_a_family_has_no_grace_period(site: Site) -> None:
@@ -202,11 +206,12 @@ def test_a_refresh_token_expires(site: Site) -> None:
     refused(site.refresh(first["refresh_token"]))
 
 
-@pytest.mark.parametrize("token", ["unknown", "x" * 10_000, "ü", "", None])
-def test_an_unknown_refresh_token_is_refused(site: Site, token: str | None) -> None:
-    response = site.token(grant_type="refresh_token", client_id="conf-public", refresh_token=token)
-    assert response.status_code == 400
-    assert response.json()["error"] in {"invalid_grant", "invalid_request"}
+def test_an_unknown_refresh_token_is_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for token in ["unknown", "x" * 10_000, "ü", "", None]:
+        with subtests.test(token=token), site.afresh():
+            response = site.token(grant_type="refresh_token", client_id="conf-public", refresh_token=token)
+            assert response.status_code == 400
+            assert response.json()["error"] in {"invalid_grant", "invalid_request"}
 
 
 # At the same time

@@ -71,25 +71,29 @@ def test_a_public_client_gets_an_id_and_no_secret(site: Site) -> None:
     assert client.skip_authorization is False
 
 
-@pytest.mark.parametrize("method", ["client_secret_post", "client_secret_basic"])
-def test_a_confidential_client_is_shown_its_secret_once_and_the_site_keeps_a_hash(site: Site, method: str) -> None:
-    told = registered({**GOOD, "token_endpoint_auth_method": method})
-    client = clients().get()
-    assert told["token_endpoint_auth_method"] == method
-    assert told["client_secret_expires_at"] == 0
-    assert len(told["client_secret"]) >= 32
-    assert client.client_type == "confidential"
-    assert told["client_secret"] not in client.client_secret
+def test_a_confidential_client_is_shown_its_secret_once_and_the_site_keeps_a_hash(
+    site: Site, subtests: pytest.Subtests
+) -> None:
+    for method in ["client_secret_post", "client_secret_basic"]:
+        with subtests.test(method=method), site.afresh():
+            told = registered({**GOOD, "token_endpoint_auth_method": method})
+            client = clients().get()
+            assert told["token_endpoint_auth_method"] == method
+            assert told["client_secret_expires_at"] == 0
+            assert len(told["client_secret"]) >= 32
+            assert client.client_type == "confidential"
+            assert told["client_secret"] not in client.client_secret
 
 
-@pytest.mark.parametrize("name", REGISTRATIONS)
-def test_known_clients_can_register(site: Site, name: str) -> None:
-    sent = REGISTRATIONS[name]
-    told = registered(sent)
-    assert told["redirect_uris"] == sent["redirect_uris"]
-    assert told["grant_types"] == CODE_AND_REFRESH
-    assert told["token_endpoint_auth_method"] == "none"
-    assert "client_secret" not in told
+def test_known_clients_can_register(site: Site, subtests: pytest.Subtests) -> None:
+    for name in REGISTRATIONS:
+        with subtests.test(name=name), site.afresh():
+            sent = REGISTRATIONS[name]
+            told = registered(sent)
+            assert told["redirect_uris"] == sent["redirect_uris"]
+            assert told["grant_types"] == CODE_AND_REFRESH
+            assert told["token_endpoint_auth_method"] == "none"
+            assert "client_secret" not in told
 
 
 def test_cursors_own_scheme_completes_a_login(site: Site) -> None:
@@ -138,9 +142,10 @@ def test_two_clients_of_one_name_are_two_clients(site: Site) -> None:
     assert registered(PUBLIC)["client_id"] != registered(PUBLIC)["client_id"]
 
 
-@pytest.mark.parametrize("path", ["/o/register", "/o/register/"])
-def test_it_works_with_and_without_a_final_slash(site: Site, path: str) -> None:
-    assert post(PUBLIC, path).status_code == 201
+def test_it_works_with_and_without_a_final_slash(site: Site, subtests: pytest.Subtests) -> None:
+    for path in ["/o/register", "/o/register/"]:
+        with subtests.test(path=path), site.afresh():
+            assert post(PUBLIC, path).status_code == 201
 
 
 def test_a_media_type_may_have_a_charset(site: Site) -> None:
@@ -168,23 +173,31 @@ def test_no_token_is_issued_and_the_registration_cannot_be_changed(site: Site) -
         assert Browser().get(path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "grants",
-    [["client_credentials"], ["password"], ["implicit"], [DEVICE], ["refresh_token"], [], ["client-credentials"]],
-    ids=str,
-)
-def test_a_client_cannot_have_a_grant_without_a_person(site: Site, grants: list[str]) -> None:
-    refused({**GOOD, "grant_types": grants})
+def test_a_client_cannot_have_a_grant_without_a_person(site: Site, subtests: pytest.Subtests) -> None:
+    for grants in [
+        ["client_credentials"],
+        ["password"],
+        ["implicit"],
+        [DEVICE],
+        ["refresh_token"],
+        [],
+        ["client-credentials"],
+    ]:
+        with subtests.test(grants=grants), site.afresh():
+            refused({**GOOD, "grant_types": grants})
 
 
-@pytest.mark.parametrize("grant", ["client_credentials", "password", "implicit", DEVICE])
-def test_other_grants_beside_the_code_are_not_to_be_had_at_the_token_endpoint_either(site: Site, grant: str) -> None:
-    told = registered({**GOOD, "grant_types": ["authorization_code", grant]})
-    assert told["grant_types"] == ["authorization_code"]
-    credentials = {"client_id": told["client_id"], "client_secret": told["client_secret"]}
-    response = site.token(grant_type=grant, username="ada", password="secret", **credentials)
-    assert response.status_code in {400, 401}
-    assert "access_token" not in json.loads(response.content)
+def test_other_grants_beside_the_code_are_not_to_be_had_at_the_token_endpoint_either(
+    site: Site, subtests: pytest.Subtests
+) -> None:
+    for grant in ["client_credentials", "password", "implicit", DEVICE]:
+        with subtests.test(grant=grant), site.afresh():
+            told = registered({**GOOD, "grant_types": ["authorization_code", grant]})
+            assert told["grant_types"] == ["authorization_code"]
+            credentials = {"client_id": told["client_id"], "client_secret": told["client_secret"]}
+            response = site.token(grant_type=grant, username="ada", password="secret", **credentials)
+            assert response.status_code in {400, 401}
+            assert "access_token" not in json.loads(response.content)
 
 
 def test_extra_fields_change_nothing(site: Site) -> None:
@@ -224,9 +237,8 @@ def test_no_url_in_a_registration_is_fetched(site: Site, monkeypatch: Any) -> No
 # What is wrong
 
 
-@pytest.mark.parametrize(
-    "uris",
-    [
+def test_without_a_redirect_uri_that_can_be_used_there_is_no_client(site: Site, subtests: pytest.Subtests) -> None:
+    cases = [
         None,
         "https://app.example/cb",
         {},
@@ -241,15 +253,14 @@ def test_no_url_in_a_registration_is_fetched(site: Site, monkeypatch: Any) -> No
         ["cursor://evil.example/cb"],
         [f"https://app.example/{number}" for number in range(11)],
         ["https://app.example/cb"] * 2000,
-    ],
-    ids=lambda uris: str(uris)[:40],
-)
-def test_without_a_redirect_uri_that_can_be_used_there_is_no_client(site: Site, uris: Any) -> None:
-    body = {**GOOD, "redirect_uris": uris}
-    if len(json.dumps(body)) > 16 * 1024:
-        refused(body, 413)
-    else:
-        refused(body, error="invalid_redirect_uri")
+    ]
+    for uris in cases:
+        with subtests.test(uris=uris), site.afresh():
+            body = {**GOOD, "redirect_uris": uris}
+            if len(json.dumps(body)) > 16 * 1024:
+                refused(body, 413)
+            else:
+                refused(body, error="invalid_redirect_uri")
 
 
 def test_ten_redirect_uris_are_taken(site: Site) -> None:
@@ -257,14 +268,14 @@ def test_ten_redirect_uris_are_taken(site: Site) -> None:
     assert registered({**GOOD, "redirect_uris": uris})["redirect_uris"] == uris
 
 
-@pytest.mark.parametrize("missing", [{}, {"client_name": "App"}])
-def test_redirect_uris_have_to_be_there(site: Site, missing: dict[str, Any]) -> None:
-    refused(missing, error="invalid_redirect_uri")
+def test_redirect_uris_have_to_be_there(site: Site, subtests: pytest.Subtests) -> None:
+    for missing in [{}, {"client_name": "App"}]:
+        with subtests.test(missing=missing), site.afresh():
+            refused(missing, error="invalid_redirect_uri")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_values_of_the_wrong_kind_are_refused(site: Site, subtests: pytest.Subtests) -> None:
+    cases = [
         {"grant_types": None},
         {"grant_types": "authorization_code"},
         {"grant_types": [None, "authorization_code"]},
@@ -278,11 +289,10 @@ def test_redirect_uris_have_to_be_there(site: Site, missing: dict[str, Any]) -> 
         {"client_name": {"en": "App"}},
         {"client_name": ["App"]},
         {"client_name": 1},
-    ],
-    ids=str,
-)
-def test_values_of_the_wrong_kind_are_refused(site: Site, change: dict[str, Any]) -> None:
-    refused({**GOOD, **change})
+    ]
+    for change in cases:
+        with subtests.test(change=change), site.afresh():
+            refused({**GOOD, **change})
 
 
 GARBAGE = [
@@ -308,34 +318,36 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("body", GARBAGE, ids=lambda body: ascii(body)[:40])
-def test_what_is_no_json_object_is_refused(site: Site, body: bytes) -> None:
-    refused(body)
+def test_what_is_no_json_object_is_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for body in GARBAGE:
+        with subtests.test(body=body), site.afresh():
+            refused(body)
 
 
-@pytest.mark.parametrize("character", ["\x00", "\ud800", "\u202e", "\n"], ids=ascii)
-@pytest.mark.parametrize("name", ["redirect_uris", "grant_types", "token_endpoint_auth_method", "client_name", "x"])
-def test_odd_characters_anywhere_are_no_server_error(site: Site, name: str, character: str) -> None:
-    value: Any = f"https://app.example/{character}"
-    response = post({**GOOD, name: [value] if name.endswith("s") else value})
-    assert response.status_code in {201, 400}
+def test_odd_characters_anywhere_are_no_server_error(site: Site, subtests: pytest.Subtests) -> None:
+    for name in ["redirect_uris", "grant_types", "token_endpoint_auth_method", "client_name", "x"]:
+        for character in ["\x00", "\ud800", "\u202e", "\n"]:
+            with subtests.test(character=character, name=name), site.afresh():
+                value: Any = f"https://app.example/{character}"
+                response = post({**GOOD, name: [value] if name.endswith("s") else value})
+                assert response.status_code in {201, 400}
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json"]
-)
-def test_another_media_type_is_refused(site: Site, kind: str) -> None:
-    refused(json.dumps(GOOD), 415, content_type=kind)
+def test_another_media_type_is_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for kind in ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json"]:
+        with subtests.test(kind=kind), site.afresh():
+            refused(json.dumps(GOOD), 415, content_type=kind)
 
 
 def test_a_body_of_more_than_sixteen_kibibytes_is_refused(site: Site) -> None:
     refused({**GOOD, "x": "y" * 16 * 1024}, 413)
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE"])
-def test_another_method_is_refused_before_anything_else(site: Site, method: str) -> None:
-    response = Browser().generic(method, "/o/register/", b"x" * 20_000, "text/plain")
-    assert (response.status_code, response["Allow"]) == (405, "POST, OPTIONS")
+def test_another_method_is_refused_before_anything_else(site: Site, subtests: pytest.Subtests) -> None:
+    for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE"]:
+        with subtests.test(method=method), site.afresh():
+            response = Browser().generic(method, "/o/register/", b"x" * 20_000, "text/plain")
+            assert (response.status_code, response["Allow"]) == (405, "POST, OPTIONS")
 
 
 def test_where_registration_is_off_there_is_nothing(site: Site, settings: Any) -> None:
@@ -365,20 +377,19 @@ def test_a_site_may_do_without_the_limit(site: Site) -> None:
     assert {post({}).status_code for _ in range(30)} == {400}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
+def test_a_network_of_ipv6_counts_as_one_address(site: Site, subtests: pytest.Subtests) -> None:
+    for first, second, same in [
         ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
         ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
         ("203.0.113.7", "::ffff:203.0.113.7", True),
         ("", "", True),
         ("garbage", "", True),
-    ],
-)
-def test_a_network_of_ipv6_counts_as_one_address(site: Site, first: str, second: str, same: bool) -> None:
-    site.configure(REGISTRATION_RATE="1/h")
-    assert post(GOOD, REMOTE_ADDR=first).status_code == 201
-    assert post(GOOD, REMOTE_ADDR=second).status_code == (429 if same else 201)
+    ]:
+        with subtests.test(first=first, second=second, same=same), site.afresh():
+            cache.clear()
+            site.configure(REGISTRATION_RATE="1/h")
+            assert post(GOOD, REMOTE_ADDR=first).status_code == 201
+            assert post(GOOD, REMOTE_ADDR=second).status_code == (429 if same else 201)
 
 
 def test_hosted_clients_that_call_for_many_people_may_register_more_often(site: Site) -> None:
@@ -446,11 +457,12 @@ def test_a_page_can_read_why_it_was_refused(site: Site) -> None:
     assert refused({}, error="invalid_redirect_uri", HTTP_ORIGIN=ORIGIN)["Access-Control-Allow-Origin"] == ORIGIN
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "https://travel.example.com.evil.example"])
-def test_other_pages_are_told_nothing(site: Site, origin: str) -> None:
-    asked = Browser().options("/o/register/", HTTP_ORIGIN=origin, HTTP_ACCESS_CONTROL_REQUEST_METHOD="POST")
-    assert "Access-Control-Allow-Origin" not in asked
-    assert "Access-Control-Allow-Origin" not in post(PUBLIC, HTTP_ORIGIN=origin)
+def test_other_pages_are_told_nothing(site: Site, subtests: pytest.Subtests) -> None:
+    for origin in ["https://evil.example", "null", "https://travel.example.com.evil.example"]:
+        with subtests.test(origin=origin), site.afresh():
+            asked = Browser().options("/o/register/", HTTP_ORIGIN=origin, HTTP_ACCESS_CONTROL_REQUEST_METHOD="POST")
+            assert "Access-Control-Allow-Origin" not in asked
+            assert "Access-Control-Allow-Origin" not in post(PUBLIC, HTTP_ORIGIN=origin)
 
 
 def test_where_every_page_needs_a_login_clients_can_still_register(site: Site, settings: Any) -> None:

@@ -39,10 +39,8 @@ def check_error(response: Any, status: int = 400, error: str = "invalid_request"
 GRANTS = ("authorization_code", "refresh_token", "client_credentials", "password", "openid", "x", "urn:x")
 
 
-@pytest.mark.parametrize("path", BOTH)
-@pytest.mark.parametrize(
-    ("body", "content_type"),
-    [
+def test_garbage_gets_an_answer_in_json(site: Site, subtests: pytest.Subtests) -> None:
+    cases = [
         (b"", "application/json"),
         (b'{"grant_type": "refresh_token"}', "application/json"),
         (b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\nx\r\n--b--', "multipart/form-data; boundary=b"),
@@ -61,23 +59,25 @@ GRANTS = ("authorization_code", "refresh_token", "client_credentials", "password
         (b"token=" + b"x" * 3_000_000, FORM),
         (b"token=x&token=y&client_id=x", FORM),
         (b"client_id=x&client_id=y&token=x", FORM),
-    ],
-)
-def test_garbage_gets_an_answer_in_json(site: Site, path: str, body: bytes, content_type: str) -> None:
-    response = post(path, body, content_type)
-    assert response.status_code in {400, 401}
-    check_error(response, response.status_code, response.json()["error"])
+    ]
+    for body, content_type in cases:
+        for path in BOTH:
+            with subtests.test(path=path, body=body, content_type=content_type), site.afresh():
+                response = post(path, body, content_type)
+                assert response.status_code in {400, 401}
+                check_error(response, response.status_code, response.json()["error"])
 
 
-@pytest.mark.parametrize("grant_type", GRANTS)
-@pytest.mark.parametrize("name", ["client_id", "code", "refresh_token", "redirect_uri", "resource", "scope"])
-def test_no_value_makes_it_fail(site: Site, grant_type: str, name: str) -> None:
-    given = {"grant_type": grant_type, "client_id": "conf-public", "code": "x", "refresh_token": "x"}
-    rest = urlencode({other: value for other, value in given.items() if other != name})
-    for value in ("", "%FF%FE", "%F0%9F%98%80", "x" * 5000, "%", "%zz", "a b", "é"):
-        response = post("/o/token/", f"{rest}&{name}={value}".encode())
-        assert response.status_code in {400, 401}
-        assert response.json()["error"]
+def test_no_value_makes_it_fail(site: Site, subtests: pytest.Subtests) -> None:
+    for name in ["client_id", "code", "refresh_token", "redirect_uri", "resource", "scope"]:
+        for grant_type in GRANTS:
+            with subtests.test(grant_type=grant_type, name=name), site.afresh():
+                given = {"grant_type": grant_type, "client_id": "conf-public", "code": "x", "refresh_token": "x"}
+                rest = urlencode({other: value for other, value in given.items() if other != name})
+                for value in ("", "%FF%FE", "%F0%9F%98%80", "x" * 5000, "%", "%zz", "a b", "é"):
+                    response = post("/o/token/", f"{rest}&{name}={value}".encode())
+                    assert response.status_code in {400, 401}
+                    assert response.json()["error"]
 
 
 INTERNALS = (
@@ -97,12 +97,15 @@ INTERNALS = (
 )
 
 
-@pytest.mark.parametrize("name", INTERNALS)
-def test_parameters_do_not_reach_what_the_server_keeps_under_the_same_name(site: Site, name: str) -> None:
-    response = site.exchange(site.code_for(), **{name: "x"})
-    assert response.status_code == 200, response.content
-    assert response.json()["scope"] == "travel:read"
-    assert site.refresh(response.json()["refresh_token"], **{name: "x"}).status_code == 200
+def test_parameters_do_not_reach_what_the_server_keeps_under_the_same_name(
+    site: Site, subtests: pytest.Subtests
+) -> None:
+    for name in INTERNALS:
+        with subtests.test(name=name), site.afresh():
+            response = site.exchange(site.code_for(), **{name: "x"})
+            assert response.status_code == 200, response.content
+            assert response.json()["scope"] == "travel:read"
+            assert site.refresh(response.json()["refresh_token"], **{name: "x"}).status_code == 200
 
 
 CREDENTIALS = [
@@ -122,68 +125,80 @@ CREDENTIALS = [
 ]
 
 
-@pytest.mark.parametrize("path", BOTH)
-@pytest.mark.parametrize("body", ["grant_type=refresh_token&refresh_token=x&token=x", "grant_type=client_credentials"])
-def test_no_header_makes_it_fail(site: Site, path: str, body: str) -> None:
-    for credentials in CREDENTIALS:
-        response = post(path, body, authorization=credentials)
-        assert response.status_code in {400, 401}
-        assert response.json()["error"] in {"invalid_client", "invalid_request"}
+def test_no_header_makes_it_fail(site: Site, subtests: pytest.Subtests) -> None:
+    for body in ["grant_type=refresh_token&refresh_token=x&token=x", "grant_type=client_credentials"]:
+        for path in BOTH:
+            with subtests.test(path=path, body=body), site.afresh():
+                for credentials in CREDENTIALS:
+                    response = post(path, body, authorization=credentials)
+                    assert response.status_code in {400, 401}
+                    assert response.json()["error"] in {"invalid_client", "invalid_request"}
 
 
-@pytest.mark.parametrize("path", TWINS)
-def test_parameters_in_the_url_are_refused(site: Site, path: str) -> None:
-    check_error(post(f"{path}?client_id=conf-public", "grant_type=refresh_token&refresh_token=x&token=x"))
-    check_error(post(f"{path}?%zz=%00", ""))
+def test_parameters_in_the_url_are_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for path in TWINS:
+        with subtests.test(path=path), site.afresh():
+            check_error(post(f"{path}?client_id=conf-public", "grant_type=refresh_token&refresh_token=x&token=x"))
+            check_error(post(f"{path}?%zz=%00", ""))
 
 
-@pytest.mark.parametrize("path", TWINS)
-@pytest.mark.parametrize("method", ["get", "put", "delete", "head", "patch"])
-def test_only_post_is_answered(site: Site, path: str, method: str) -> None:
-    response = getattr(Browser(), method)(path)
-    assert response.status_code == 405
-    assert response["Allow"] == "POST, OPTIONS"
-    assert response["Cache-Control"] == "no-store"
+def test_only_post_is_answered(site: Site, subtests: pytest.Subtests) -> None:
+    for method in ["get", "put", "delete", "head", "patch"]:
+        for path in TWINS:
+            with subtests.test(path=path, method=method), site.afresh():
+                response = getattr(Browser(), method)(path)
+                assert response.status_code == 405
+                assert response["Allow"] == "POST, OPTIONS"
+                assert response["Cache-Control"] == "no-store"
 
 
 # Who may call
 
 
-@pytest.mark.parametrize("path", TWINS)
-def test_both_spellings_work_without_cookies_and_where_everything_needs_a_login(site: Site, path: str) -> None:
-    middleware = [*site.settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
-    with override_settings(MIDDLEWARE=middleware):
-        browser = Browser(enforce_csrf_checks=True)
-        tokens = site.tokens_for()
-        values = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "client_id": "conf-public"}
-        response = browser.post_form(path, {**values, "token": tokens["refresh_token"]})
-    assert response.status_code == 200, response.content
-    assert site.status(tokens["access_token"]) == 401
+def test_both_spellings_work_without_cookies_and_where_everything_needs_a_login(
+    site: Site, subtests: pytest.Subtests
+) -> None:
+    for path in TWINS:
+        with subtests.test(path=path), site.afresh():
+            middleware = [*site.settings.MIDDLEWARE, "django.contrib.auth.middleware.LoginRequiredMiddleware"]
+            with override_settings(MIDDLEWARE=middleware):
+                browser = Browser(enforce_csrf_checks=True)
+                tokens = site.tokens_for()
+                values = {
+                    "grant_type": "refresh_token",
+                    "refresh_token": tokens["refresh_token"],
+                    "client_id": "conf-public",
+                }
+                response = browser.post_form(path, {**values, "token": tokens["refresh_token"]})
+            assert response.status_code == 200, response.content
+            assert site.status(tokens["access_token"]) == 401
 
 
-@pytest.mark.parametrize("path", TWINS)
-def test_pages_of_allowed_origins_may_call(site: Site, path: str) -> None:
-    site.configure(ALLOWED_ORIGINS=[ORIGIN])
-    asked = {"origin": ORIGIN, "access-control-request-method": "POST"}
-    response = Browser().options(path, headers=asked)
-    assert (response.status_code, response.content) == (204, b"")
-    assert response["Access-Control-Allow-Origin"] == ORIGIN
-    assert "POST" in response["Access-Control-Allow-Methods"]
-    assert "Authorization" in response["Access-Control-Allow-Headers"]
-    refused = post(path, "", origin=ORIGIN)
-    assert refused.status_code in {400, 401}
-    assert refused["Access-Control-Allow-Origin"] == ORIGIN
-    assert refused["Vary"] == "Origin"
-    assert "Access-Control-Allow-Credentials" not in refused
+def test_pages_of_allowed_origins_may_call(site: Site, subtests: pytest.Subtests) -> None:
+    for path in TWINS:
+        with subtests.test(path=path), site.afresh():
+            site.configure(ALLOWED_ORIGINS=[ORIGIN])
+            asked = {"origin": ORIGIN, "access-control-request-method": "POST"}
+            response = Browser().options(path, headers=asked)
+            assert (response.status_code, response.content) == (204, b"")
+            assert response["Access-Control-Allow-Origin"] == ORIGIN
+            assert "POST" in response["Access-Control-Allow-Methods"]
+            assert "Authorization" in response["Access-Control-Allow-Headers"]
+            refused = post(path, "", origin=ORIGIN)
+            assert refused.status_code in {400, 401}
+            assert refused["Access-Control-Allow-Origin"] == ORIGIN
+            assert refused["Vary"] == "Origin"
+            assert "Access-Control-Allow-Credentials" not in refused
 
 
-@pytest.mark.parametrize("path", BOTH)
-@pytest.mark.parametrize("origin", [ORIGIN, "null", "https://evil.example", "x"])
-def test_pages_of_other_origins_may_not(site: Site, path: str, origin: str) -> None:
-    response = Browser().options(path, headers={"origin": origin, "access-control-request-method": "POST"})
-    assert response.status_code == 204
-    assert "Access-Control-Allow-Origin" not in response
-    assert "Access-Control-Allow-Origin" not in post(path, "", origin=origin)
+def test_pages_of_other_origins_may_not(site: Site, subtests: pytest.Subtests) -> None:
+    for origin in [ORIGIN, "null", "https://evil.example", "x"]:
+        for path in BOTH:
+            with subtests.test(path=path, origin=origin), site.afresh():
+                response = Browser().options(path, headers={"origin": origin, "access-control-request-method": "POST"})
+                assert response.status_code == 204
+                assert "Access-Control-Allow-Origin" not in response
+                assert "Access-Control-Allow-Origin" not in post(path, "", origin=origin)
 
 
 def test_tokens_are_for_no_cache(site: Site) -> None:
@@ -204,10 +219,11 @@ def test_a_client_that_used_basic_is_asked_for_basic(site: Site) -> None:
     assert response["WWW-Authenticate"].startswith("Basic ")
 
 
-@pytest.mark.parametrize("path", TWINS)
-def test_it_keeps_its_own_transactions(site: Site, path: str) -> None:
+def test_it_keeps_its_own_transactions(site: Site, subtests: pytest.Subtests) -> None:
     """Under ``ATOMIC_REQUESTS`` two at once would wait for each other's whole request."""
-    assert "default" in resolve(path).func._non_atomic_requests
+    for path in TWINS:
+        with subtests.test(path=path), site.afresh():
+            assert "default" in resolve(path).func._non_atomic_requests
 
 
 # Logs
@@ -234,17 +250,18 @@ def test_no_secret_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> No
 # Revoking
 
 
-@pytest.mark.parametrize("what", ["access_token", "refresh_token"])
-@pytest.mark.parametrize("hint", [None, "access_token", "refresh_token", "nonsense"])
-def test_what_its_client_revokes_is_dead_at_once(site: Site, what: str, hint: str | None) -> None:
-    tokens = site.tokens_for()
-    changes = {"token_type_hint": hint} if hint else {}
-    assert site.status(tokens["access_token"]) == 200
-    response = site.revoke(tokens[what], **changes)
-    assert (response.status_code, response.content) == (200, b"")
-    assert response["Cache-Control"] == "no-store"
-    assert site.status(tokens["access_token"]) == 401
-    assert site.refresh(tokens["refresh_token"]).json() == {"error": "invalid_grant"}
+def test_what_its_client_revokes_is_dead_at_once(site: Site, subtests: pytest.Subtests) -> None:
+    for hint in [None, "access_token", "refresh_token", "nonsense"]:
+        for what in ["access_token", "refresh_token"]:
+            with subtests.test(what=what, hint=hint), site.afresh():
+                tokens = site.tokens_for()
+                changes = {"token_type_hint": hint} if hint else {}
+                assert site.status(tokens["access_token"]) == 200
+                response = site.revoke(tokens[what], **changes)
+                assert (response.status_code, response.content) == (200, b"")
+                assert response["Cache-Control"] == "no-store"
+                assert site.status(tokens["access_token"]) == 401
+                assert site.refresh(tokens["refresh_token"]).json() == {"error": "invalid_grant"}
 
 
 def test_it_is_dead_at_the_asgi_edge_too(live_site: Site) -> None:
@@ -257,12 +274,13 @@ def test_it_is_dead_at_the_asgi_edge_too(live_site: Site) -> None:
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("what", ["access_token", "refresh_token"])
-def test_revoking_ends_all_that_came_of_one_login_and_nothing_else(site: Site, what: str) -> None:
-    first, other = site.tokens_for(), site.tokens_for()
-    second, sibling = (site.refresh(first["refresh_token"]).json() for _ in range(2))
-    site.revoke(sibling[what])
-    assert [site.status(each["access_token"]) for each in (second, sibling, other)] == [401, 401, 200]
+def test_revoking_ends_all_that_came_of_one_login_and_nothing_else(site: Site, subtests: pytest.Subtests) -> None:
+    for what in ["access_token", "refresh_token"]:
+        with subtests.test(what=what), site.afresh():
+            first, other = site.tokens_for(), site.tokens_for()
+            second, sibling = (site.refresh(first["refresh_token"]).json() for _ in range(2))
+            site.revoke(sibling[what])
+            assert [site.status(each["access_token"]) for each in (second, sibling, other)] == [401, 401, 200]
 
 
 def test_a_replaced_refresh_token_revokes_its_login_too(site: Site) -> None:
@@ -272,13 +290,14 @@ def test_a_replaced_refresh_token_revokes_its_login_too(site: Site) -> None:
     assert site.status(second["access_token"]) == 401
 
 
-@pytest.mark.parametrize("what", ["access_token", "refresh_token"])
-def test_another_client_cannot_revoke_it_nor_learn_of_it(site: Site, what: str) -> None:
-    tokens = site.tokens_for()
-    site.make_client("other")
-    responses = [site.revoke(each, client_id="other") for each in (tokens[what], "unknown")]
-    assert [each.status_code for each in responses] == [200, 200]
-    assert site.status(tokens["access_token"]) == 200
+def test_another_client_cannot_revoke_it_nor_learn_of_it(site: Site, subtests: pytest.Subtests) -> None:
+    for what in ["access_token", "refresh_token"]:
+        with subtests.test(what=what), site.afresh():
+            tokens = site.tokens_for()
+            site.make_client("other")
+            responses = [site.revoke(each, client_id="other") for each in (tokens[what], "unknown")]
+            assert [each.status_code for each in responses] == [200, 200]
+            assert site.status(tokens["access_token"]) == 200
 
 
 def test_a_confidential_client_has_to_show_its_secret(site: Site) -> None:

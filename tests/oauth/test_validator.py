@@ -47,13 +47,14 @@ def test_a_whole_login(site: Site) -> None:
 # What a token is for
 
 
-@pytest.mark.parametrize("spelling", ["{}", "{}/", "HTTPS://TRAVEL.example.com/alpha/mcp", "{}//"])
-def test_a_resource_may_be_spelt_in_several_ways(site: Site, spelling: str) -> None:
-    resource = spelling.format(site.resource())
-    tokens = site.tokens_for(resource=resource)
-    assert site.status(tokens["access_token"]) == 200
-    assert AccessToken.objects.get().resource == [site.resource()]
-    assert site.refresh(tokens["refresh_token"], resource=resource).status_code == 200
+def test_a_resource_may_be_spelt_in_several_ways(site: Site, subtests: pytest.Subtests) -> None:
+    for spelling in ["{}", "{}/", "HTTPS://TRAVEL.example.com/alpha/mcp", "{}//"]:
+        with subtests.test(spelling=spelling), site.afresh():
+            resource = spelling.format(site.resource())
+            tokens = site.tokens_for(resource=resource)
+            assert site.status(tokens["access_token"]) == 200
+            assert AccessToken.objects.get().resource == [site.resource()]
+            assert site.refresh(tokens["refresh_token"], resource=resource).status_code == 200
 
 
 def test_a_resource_may_be_sent_twice(site: Site) -> None:
@@ -96,20 +97,22 @@ BAD_RESOURCES = [
 ]
 
 
-@pytest.mark.parametrize("resource", BAD_RESOURCES[:-1])
-def test_an_unknown_resource_is_refused_before_consent(site: Site, resource: str) -> None:
-    answer = site.answer(resource=[site.resource(), resource])
-    assert (answer["error"], answer["state"]) == ("invalid_target", "the-state")
-    assert not Grant.objects.exists()
+def test_an_unknown_resource_is_refused_before_consent(site: Site, subtests: pytest.Subtests) -> None:
+    for resource in BAD_RESOURCES[:-1]:
+        with subtests.test(resource=resource), site.afresh():
+            answer = site.answer(resource=[site.resource(), resource])
+            assert (answer["error"], answer["state"]) == ("invalid_target", "the-state")
+            assert not Grant.objects.exists()
 
 
-@pytest.mark.parametrize("resource", BAD_RESOURCES)
-def test_an_unknown_resource_is_refused_at_the_token_endpoint(site: Site, resource: str) -> None:
-    tokens = site.tokens_for()
-    wanted = "invalid_request" if "\0" in resource else "invalid_target"
-    assert problem(site.refresh(tokens["refresh_token"], resource=resource)) == wanted
-    assert problem(site.exchange(site.code_for(), resource=resource)) == wanted
-    assert AccessToken.objects.count() == 1
+def test_an_unknown_resource_is_refused_at_the_token_endpoint(site: Site, subtests: pytest.Subtests) -> None:
+    for resource in BAD_RESOURCES:
+        with subtests.test(resource=resource), site.afresh():
+            tokens = site.tokens_for()
+            wanted = "invalid_request" if "\0" in resource else "invalid_target"
+            assert problem(site.refresh(tokens["refresh_token"], resource=resource)) == wanted
+            assert problem(site.exchange(site.code_for(), resource=resource)) == wanted
+            assert AccessToken.objects.count() == 1
 
 
 def test_a_code_for_one_endpoint_gives_no_token_for_another(site: Site) -> None:
@@ -124,12 +127,13 @@ def test_a_code_for_no_endpoint_gives_no_token_for_any(site: Site) -> None:
     assert not AccessToken.objects.exists()
 
 
-@pytest.mark.parametrize("stored", [[], ["https://gone.example/mcp"]])
-def test_a_refresh_token_for_no_endpoint_gives_no_token_for_any(site: Site, stored: list[str]) -> None:
-    tokens = site.tokens_for()
-    RefreshToken.objects.update(resource=stored)
-    assert problem(site.refresh(tokens["refresh_token"], resource=site.resource())) == "invalid_grant"
-    assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
+def test_a_refresh_token_for_no_endpoint_gives_no_token_for_any(site: Site, subtests: pytest.Subtests) -> None:
+    for stored in [[], ["https://gone.example/mcp"]]:
+        with subtests.test(stored=stored), site.afresh():
+            tokens = site.tokens_for()
+            RefreshToken.objects.update(resource=stored)
+            assert problem(site.refresh(tokens["refresh_token"], resource=site.resource())) == "invalid_grant"
+            assert problem(site.refresh(tokens["refresh_token"])) == "invalid_grant"
 
 
 def test_the_toolkits_own_page_stores_no_unknown_resource_either(site: Site) -> None:
@@ -143,35 +147,36 @@ def test_the_toolkits_own_page_stores_no_unknown_resource_either(site: Site) -> 
 # Scopes
 
 
-@pytest.mark.parametrize(
-    ("asked", "granted"),
-    [
+def test_unknown_scopes_are_left_out(site: Site, subtests: pytest.Subtests) -> None:
+    for asked, granted in [
         ("travel:read", "travel:read"),
         ("travel:write openid email profile", "travel:write"),
         ("travel:read offline_access", "travel:read"),
         ("openid", "travel:read"),
         (None, "travel:read"),
         ("oauth2_provider:registration", "travel:read"),
-    ],
-)
-def test_unknown_scopes_are_left_out(site: Site, asked: str | None, granted: str) -> None:
-    assert site.tokens_for(scope=asked)["scope"] == granted
+    ]:
+        with subtests.test(asked=asked, granted=granted), site.afresh():
+            assert site.tokens_for(scope=asked)["scope"] == granted
 
 
-@pytest.mark.parametrize("asked", ["travel:write", "travel:read travel:write"])
-def test_a_refresh_gives_no_scopes_that_were_not_granted(site: Site, asked: str) -> None:
-    tokens = site.tokens_for(scope="travel:read")
-    assert problem(site.refresh(tokens["refresh_token"], scope=asked)) == "invalid_scope"
-    assert site.refresh(tokens["refresh_token"]).json()["scope"] == "travel:read"
+def test_a_refresh_gives_no_scopes_that_were_not_granted(site: Site, subtests: pytest.Subtests) -> None:
+    for asked in ["travel:write", "travel:read travel:write"]:
+        with subtests.test(asked=asked), site.afresh():
+            tokens = site.tokens_for(scope="travel:read")
+            assert problem(site.refresh(tokens["refresh_token"], scope=asked)) == "invalid_scope"
+            assert site.refresh(tokens["refresh_token"]).json()["scope"] == "travel:read"
 
 
-@pytest.mark.parametrize(
-    ("asked", "given"),
-    [(None, "travel:write"), ("travel:read", "travel:read"), ("travel:write offline_access", "travel:write")],
-)
-def test_a_refresh_may_narrow_scopes_and_name_unknown_ones(site: Site, asked: str | None, given: str) -> None:
-    tokens = site.tokens_for(scope="travel:write")
-    assert site.refresh(tokens["refresh_token"], scope=asked).json()["scope"] == given
+def test_a_refresh_may_narrow_scopes_and_name_unknown_ones(site: Site, subtests: pytest.Subtests) -> None:
+    for asked, given in [
+        (None, "travel:write"),
+        ("travel:read", "travel:read"),
+        ("travel:write offline_access", "travel:write"),
+    ]:
+        with subtests.test(asked=asked, given=given), site.afresh():
+            tokens = site.tokens_for(scope="travel:write")
+            assert site.refresh(tokens["refresh_token"], scope=asked).json()["scope"] == given
 
 
 def test_a_client_gets_no_more_scopes_than_its_policy_has(site: Site) -> None:
@@ -205,9 +210,8 @@ def test_a_blocked_client_gets_nothing(site: Site) -> None:
 # Proof keys
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_a_request_without_s256_is_refused_before_consent(site: Site, subtests: pytest.Subtests) -> None:
+    cases = [
         {"code_challenge": None, "code_challenge_method": None},
         {"code_challenge": ""},
         {"code_challenge": "short"},
@@ -215,35 +219,38 @@ def test_a_blocked_client_gets_nothing(site: Site) -> None:
         {"code_challenge_method": "plain"},
         {"code_challenge_method": "S512"},
         {"code_challenge_method": "s256"},
-    ],
-)
-@pytest.mark.parametrize("path", ["/o/authorize/", "/stock/authorize/"])
-def test_a_request_without_s256_is_refused_before_consent(site: Site, changes: dict[str, Any], path: str) -> None:
-    site.authorize_path = path
-    page = site.ask(**changes)
-    assert page.status_code == 302
-    assert "error=invalid_request" in page["Location"]
-    assert "state=the-state" in page["Location"]
+    ]
+    for path in ["/o/authorize/", "/stock/authorize/"]:
+        for changes in cases:
+            with subtests.test(changes=changes, path=path), site.afresh():
+                site.authorize_path = path
+                page = site.ask(**changes)
+                assert page.status_code == 302
+                assert "error=invalid_request" in page["Location"]
+                assert "state=the-state" in page["Location"]
 
 
-@pytest.mark.parametrize("changes", [{"code_challenge_method": "plain"}, {"code_challenge": "short"}])
-def test_the_toolkits_own_page_stores_no_other_proof_key(site: Site, changes: dict[str, str]) -> None:
-    site.authorize_path = "/stock/authorize/"
-    assert "code=" not in site.agree(site.ask(), **changes)["Location"]
-    assert not Grant.objects.exists()
+def test_the_toolkits_own_page_stores_no_other_proof_key(site: Site, subtests: pytest.Subtests) -> None:
+    for changes in [{"code_challenge_method": "plain"}, {"code_challenge": "short"}]:
+        with subtests.test(changes=changes), site.afresh():
+            site.authorize_path = "/stock/authorize/"
+            assert "code=" not in site.agree(site.ask(), **changes)["Location"]
+            assert not Grant.objects.exists()
 
 
-@pytest.mark.parametrize("verifier", [None, "", "wrong" * 10, challenge_of(VERIFIER)])
-def test_a_wrong_verifier_is_refused(site: Site, verifier: str | None) -> None:
-    code = site.code_for()
-    assert problem(site.exchange(code, code_verifier=verifier)) in {"invalid_grant", "invalid_request"}
-    assert not AccessToken.objects.exists()
+def test_a_wrong_verifier_is_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for verifier in [None, "", "wrong" * 10, challenge_of(VERIFIER)]:
+        with subtests.test(verifier=verifier), site.afresh():
+            code = site.code_for()
+            assert problem(site.exchange(code, code_verifier=verifier)) in {"invalid_grant", "invalid_request"}
+            assert not AccessToken.objects.exists()
 
 
-@pytest.mark.parametrize(("method", "challenge"), [("plain", VERIFIER), ("", VERIFIER), ("S256", ""), ("", "")])
-def test_a_stored_code_without_s256_is_refused(site: Site, method: str, challenge: str) -> None:
-    code = make_code(site, code_challenge_method=method, code_challenge=challenge)
-    assert problem(site.exchange(code)) == "invalid_grant"
+def test_a_stored_code_without_s256_is_refused(site: Site, subtests: pytest.Subtests) -> None:
+    for method, challenge in [("plain", VERIFIER), ("", VERIFIER), ("S256", ""), ("", "")]:
+        with subtests.test(method=method, challenge=challenge), site.afresh():
+            code = make_code(site, code_challenge_method=method, code_challenge=challenge)
+            assert problem(site.exchange(code)) == "invalid_grant"
 
 
 # Codes
@@ -272,14 +279,17 @@ def test_another_client_with_a_used_code_changes_nothing(site: Site) -> None:
     assert site.status(tokens["access_token"]) == 200
 
 
-@pytest.mark.parametrize(
-    "changes", [{"redirect_uri": "http://127.0.0.1/other"}, {"redirect_uri": None}, {"redirect_uri": f"{CALLBACK}/"}]
-)
-def test_a_code_is_for_its_redirect_uri(site: Site, changes: dict[str, Any]) -> None:
-    site.application.redirect_uris = f"http://127.0.0.1/other {CALLBACK}"
-    site.application.save()
-    response = site.exchange(site.code_for(), **changes)
-    assert problem(response) in {"invalid_request", "invalid_grant"}
+def test_a_code_is_for_its_redirect_uri(site: Site, subtests: pytest.Subtests) -> None:
+    for changes in [
+        {"redirect_uri": "http://127.0.0.1/other"},
+        {"redirect_uri": None},
+        {"redirect_uri": f"{CALLBACK}/"},
+    ]:
+        with subtests.test(changes=changes), site.afresh():
+            site.application.redirect_uris = f"http://127.0.0.1/other {CALLBACK}"
+            site.application.save()
+            response = site.exchange(site.code_for(), **changes)
+            assert problem(response) in {"invalid_request", "invalid_grant"}
 
 
 def test_a_code_is_for_its_client(site: Site) -> None:
@@ -297,14 +307,15 @@ def test_a_code_is_good_for_a_minute(site: Site) -> None:
 # People
 
 
-@pytest.mark.parametrize("what", ["code", "refresh"])
-def test_an_inactive_user_gets_no_tokens(site: Site, what: str) -> None:
-    tokens, code = site.tokens_for(), site.code_for()
-    site.user.is_active = False
-    site.user.save()
-    response = site.exchange(code) if what == "code" else site.refresh(tokens["refresh_token"])
-    assert problem(response) == "invalid_grant"
-    assert site.status(tokens["access_token"]) == 401
+def test_an_inactive_user_gets_no_tokens(site: Site, subtests: pytest.Subtests) -> None:
+    for what in ["code", "refresh"]:
+        with subtests.test(what=what), site.afresh():
+            tokens, code = site.tokens_for(), site.code_for()
+            site.user.is_active = False
+            site.user.save()
+            response = site.exchange(code) if what == "code" else site.refresh(tokens["refresh_token"])
+            assert problem(response) == "invalid_grant"
+            assert site.status(tokens["access_token"]) == 401
 
 
 def test_a_deleted_user_leaves_nothing_that_works(site: Site) -> None:
@@ -328,45 +339,50 @@ def test_users_whom_an_endpoint_is_not_for_get_no_tokens_for_it(site: Site) -> N
 # Grants
 
 
-@pytest.mark.parametrize("grant_type", ["client_credentials", "password", "openid", "implicit", "x", ""])
-@pytest.mark.parametrize("source", ["dcr", "cimd", "manual"])
-def test_there_are_no_other_grants(site: Site, source: str, grant_type: str) -> None:
-    application = site.make_client(
-        "secret-client", client_type="confidential", client_secret="s3cret", registration_source=source
-    )
-    values = {"client_id": application.client_id, "client_secret": "s3cret"}
-    response = site.token(grant_type=grant_type, username="ada", password="secret", code="x", **values)
-    assert problem(response) in {"unauthorized_client", "unsupported_grant_type"}
+def test_there_are_no_other_grants(site: Site, subtests: pytest.Subtests) -> None:
+    for source in ["dcr", "cimd", "manual"]:
+        for grant_type in ["client_credentials", "password", "openid", "implicit", "x", ""]:
+            with subtests.test(grant_type=grant_type, source=source), site.afresh():
+                application = site.make_client(
+                    "secret-client", client_type="confidential", client_secret="s3cret", registration_source=source
+                )
+                values = {"client_id": application.client_id, "client_secret": "s3cret"}
+                response = site.token(grant_type=grant_type, username="ada", password="secret", code="x", **values)
+                assert problem(response) in {"unauthorized_client", "unsupported_grant_type"}
 
 
-@pytest.mark.parametrize("registered", ["client-credentials", "password", "implicit", "openid-hybrid"])
-@pytest.mark.parametrize("grant_type", ["client_credentials", "password"])
-def test_nor_for_clients_that_were_registered_for_them(site: Site, registered: str, grant_type: str) -> None:
-    changes = {"client_type": "confidential", "client_secret": "s3cret", "registration_source": "dcr"}
-    application = site.make_client("service", authorization_grant_type=registered, **changes)
-    values = {"client_id": application.client_id, "client_secret": "s3cret", "resource": site.resource()}
-    response = site.token(grant_type=grant_type, username="ada", password="secret", **values)
-    assert problem(response) == "unauthorized_client"
+def test_nor_for_clients_that_were_registered_for_them(site: Site, subtests: pytest.Subtests) -> None:
+    for grant_type in ["client_credentials", "password"]:
+        for registered in ["client-credentials", "password", "implicit", "openid-hybrid"]:
+            with subtests.test(registered=registered, grant_type=grant_type), site.afresh():
+                changes = {"client_type": "confidential", "client_secret": "s3cret", "registration_source": "dcr"}
+                application = site.make_client("service", authorization_grant_type=registered, **changes)
+                values = {"client_id": application.client_id, "client_secret": "s3cret", "resource": site.resource()}
+                response = site.token(grant_type=grant_type, username="ada", password="secret", **values)
+                assert problem(response) == "unauthorized_client"
 
 
-@pytest.mark.parametrize("password", ["secret", "wrong"])
-def test_the_token_endpoint_does_not_tell_which_passwords_are_right(site: Site, password: str) -> None:
-    client_id = site.application.client_id
-    response = site.token(grant_type="password", client_id=client_id, username="ada", password=password)
-    assert response.json() == {"error": "unauthorized_client"}
+def test_the_token_endpoint_does_not_tell_which_passwords_are_right(site: Site, subtests: pytest.Subtests) -> None:
+    for password in ["secret", "wrong"]:
+        with subtests.test(password=password), site.afresh():
+            client_id = site.application.client_id
+            response = site.token(grant_type="password", client_id=client_id, username="ada", password=password)
+            assert response.json() == {"error": "unauthorized_client"}
 
 
-@pytest.mark.parametrize("grant_type", ["urn:ietf:params:oauth:grant-type:device_code", "urn:x"])
-def test_there_is_no_device_flow(site: Site, grant_type: str) -> None:
-    response = site.token(grant_type=grant_type, client_id=site.application.client_id)
-    assert problem(response) == "unsupported_grant_type"
+def test_there_is_no_device_flow(site: Site, subtests: pytest.Subtests) -> None:
+    for grant_type in ["urn:ietf:params:oauth:grant-type:device_code", "urn:x"]:
+        with subtests.test(grant_type=grant_type), site.afresh():
+            response = site.token(grant_type=grant_type, client_id=site.application.client_id)
+            assert problem(response) == "unsupported_grant_type"
 
 
-@pytest.mark.parametrize("response_type", ["token", "id_token", "code token", "none", "x"])
-def test_there_is_no_implicit_flow(site: Site, response_type: str) -> None:
-    site.application.authorization_grant_type = "implicit"
-    site.application.save()
-    page = site.ask(response_type=response_type)
-    assert "access_token" not in page.headers.get("Location", "")
-    assert page.status_code == 302
-    assert "error=un" in page["Location"]
+def test_there_is_no_implicit_flow(site: Site, subtests: pytest.Subtests) -> None:
+    for response_type in ["token", "id_token", "code token", "none", "x"]:
+        with subtests.test(response_type=response_type), site.afresh():
+            site.application.authorization_grant_type = "implicit"
+            site.application.save()
+            page = site.ask(response_type=response_type)
+            assert "access_token" not in page.headers.get("Location", "")
+            assert page.status_code == 302
+            assert "error=un" in page["Location"]
