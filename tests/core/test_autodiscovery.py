@@ -78,22 +78,20 @@ def test_an_app_without_mcp_module_is_fine(make_app: Callable[..., override_sett
         assert everything() == before
 
 
-@pytest.mark.parametrize(
-    ("failure", "error", "words"),
-    [
+def test_an_mcp_module_that_fails_stops_the_start_and_leaves_nothing_behind(
+    make_app: Callable[..., override_settings],
+) -> None:
+    before = everything()
+    failures: tuple[tuple[str, type[Exception], str], ...] = (
         ("raise ValueError('half-way')", ValueError, "half-way"),
         ("import a_module_nobody_installed", ModuleNotFoundError, "a_module_nobody_installed"),
         ("from django_mcp import a_name_nobody_exports", ImportError, "a_name_nobody_exports"),
         ("def broken(:", SyntaxError, "."),
-    ],
-)
-def test_an_mcp_module_that_fails_stops_the_start_and_leaves_nothing_behind(
-    make_app: Callable[..., override_settings], failure: str, error: type[Exception], words: str
-) -> None:
-    before = everything()
-    with pytest.raises(error, match=words), make_app(holiday=f"{REGISTERS}\n{failure}\n"):
-        pytest.fail("it started")
-    assert everything() == before
+    )
+    for at, (failure, error, words) in enumerate(failures):
+        with pytest.raises(error, match=words), make_app(**{f"holiday_{at}": f"{REGISTERS}\n{failure}\n"}):
+            pytest.fail("it started")
+        assert everything() == before, failure
 
 
 def test_a_duplicate_name_in_two_apps_stops_the_start_and_names_both(

@@ -107,29 +107,28 @@ def register_all(server: MCPServer) -> None:
 SUPPORT = ["answer", "erase", "test://faq", "test://faq/{name}", "calm"]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"include_tags": ["support"]}, SUPPORT),
-        ({"include_tags": {"support"}, "exclude_tags": {"danger"}}, [each for each in SUPPORT if each != "erase"]),
-        ({"include_tags": ["crm", "danger"]}, ["erase", "plan"]),
-        ({"exclude_tags": ["support"]}, ["plan", "untagged"]),
-        ({"select": lambda each: each.kind == "tool" and each.name != "erase"}, ["answer", "plan", "untagged"]),
-        ({"include_tags": ["support"], "select": lambda each: "uri" in each.definition}, ["test://faq"]),
-        ({"include_tags": ["nothing"]}, []),
-        ({}, ["answer", "erase", "plan", "untagged", "test://faq", "test://faq/{name}", "calm"]),
-    ],
-)
+SELECTED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"include_tags": ["support"]}, SUPPORT),
+    ({"include_tags": {"support"}, "exclude_tags": {"danger"}}, [each for each in SUPPORT if each != "erase"]),
+    ({"include_tags": ["crm", "danger"]}, ["erase", "plan"]),
+    ({"exclude_tags": ["support"]}, ["plan", "untagged"]),
+    ({"select": lambda each: each.kind == "tool" and each.name != "erase"}, ["answer", "plan", "untagged"]),
+    ({"include_tags": ["support"], "select": lambda each: "uri" in each.definition}, ["test://faq"]),
+    ({"include_tags": ["nothing"]}, []),
+    ({}, ["answer", "erase", "plan", "untagged", "test://faq", "test://faq/{name}", "calm"]),
+]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_endpoint_offers_what_it_selects_whenever_that_is_registered(
-    server: MCPServer, make_server: Make, options: Any, expected: list[str], when: str
+    server: MCPServer, make_server: Make, when: str
 ) -> None:
     if when == "before":
         register_all(server)
-    support = make_server("support", source=server, **options)
+    made = [make_server(f"support-{at}", source=server, **options) for at, (options, _) in enumerate(SELECTED)]
     if when == "after":
         register_all(server)
-    assert offered(support) == expected
+    assert [offered(each) for each in made] == [expected for _, expected in SELECTED]
     assert len(offered(server)) == 7
 
 

@@ -19,6 +19,7 @@ from django_mcp.core import registry
 def _nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found depends on settings alone, whether the demo's tools were discovered before or not."""
     monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS]})  # it reads every one
     MCPServer("default", path="mcp")
 
 
@@ -72,10 +73,10 @@ def test_a_key_nobody_knows_is_no_attribute() -> None:
         settings.THREAD  # noqa: B018 - reading it is the test
 
 
-@pytest.mark.parametrize("value", [["AUTHENTICATION"], "public", 5])
-def test_a_setting_that_is_no_dict_is_refused_with_what_it_is(value: Any) -> None:
-    with override_settings(DJANGO_MCP=value), pytest.raises(ImproperlyConfigured, match=type(value).__name__):
-        settings.THREADS  # noqa: B018 - reading it is the test
+def test_a_setting_that_is_no_dict_is_refused_with_what_it_is() -> None:
+    for value in (["AUTHENTICATION"], "public", 5):
+        with override_settings(DJANGO_MCP=value), pytest.raises(ImproperlyConfigured, match=type(value).__name__):
+            settings.THREADS  # noqa: B018 - reading it is the test
 
 
 WRONG = [
@@ -104,45 +105,41 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), WRONG)
-def test_a_value_of_the_wrong_kind_is_refused_by_key_and_value(key: str, value: Any) -> None:
-    with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key) as caught:
-        settings.THREADS  # noqa: B018 - reading it is the test
-    assert repr(value) in str(caught.value)
+@pytest.mark.parametrize("key", sorted({key for key, _ in WRONG}))
+def test_a_value_of_the_wrong_kind_is_refused_and_found_by_check(key: str) -> None:
+    wrong = []
+    for value in (value for each, value in WRONG if each == key):
+        with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key) as caught:
+            settings.THREADS  # noqa: B018 - reading it is the test
+        with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: value}):
+            findings = {number: each.msg for number, each in found().items()}
+        if repr(value) not in str(caught.value) or list(findings) != ["django_mcp.E003"] or key not in str(findings):
+            wrong.append((value, findings))
+    assert wrong == []
 
 
-@pytest.mark.parametrize(("key", "value"), WRONG)
-def test_a_value_of_the_wrong_kind_is_found_by_check(key: str, value: Any) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: value}):
-        findings = found()
-    assert set(findings) == {"django_mcp.E003"}
-    assert key in findings["django_mcp.E003"].msg
-
-
-@pytest.mark.parametrize("key", ["TOOL_TIMEOUT", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT", "QUEUE_LIMIT"])
-def test_a_limit_can_be_none(key: str) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: None}):
+def test_a_limit_can_be_none() -> None:
+    keys = ("TOOL_TIMEOUT", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT", "QUEUE_LIMIT")
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], **dict.fromkeys(keys)}):
         assert "django_mcp.E003" not in found()
-        assert getattr(settings, key) is None
+        assert [getattr(settings, key) for key in keys] == [None] * len(keys)
 
 
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("AUTHENTICATON", "AUTHENTICATION"),
-        ("authentication", "AUTHENTICATION"),
-        ("THREAD", "THREADS"),
-        ("ALLOWED_ORIGIN", "ALLOWED_ORIGINS"),
-        ("MAX_BODY", "MAX_BODY_BYTES"),
-        ("INSTRUCTION", "INSTRUCTIONS"),
-    ],
-)
-def test_a_misspelt_key_is_found_and_the_right_one_suggested(key: str, meant: str) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: "x"}):
-        assert conf.misspelt() == {key: meant}
-        finding = found()["django_mcp.E001"]
-    assert key in finding.msg
-    assert meant in finding.hint
+def test_a_misspelt_key_is_found_and_the_right_one_suggested() -> None:
+    meant = {
+        "AUTHENTICATON": "AUTHENTICATION",
+        "authentication": "AUTHENTICATION",
+        "THREAD": "THREADS",
+        "ALLOWED_ORIGIN": "ALLOWED_ORIGINS",
+        "MAX_BODY": "MAX_BODY_BYTES",
+        "INSTRUCTION": "INSTRUCTIONS",
+    }
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], **dict.fromkeys(meant, "x")}):
+        assert conf.misspelt() == meant
+        findings = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E001"]
+    for (key, right), finding in zip(meant.items(), findings, strict=True):
+        assert key in finding.msg
+        assert right in finding.hint
 
 
 def test_a_key_like_no_other_is_found_and_all_are_listed() -> None:
@@ -158,12 +155,11 @@ def test_right_settings_find_nothing() -> None:
         assert set(found()) <= {"django_mcp.W001", "django_mcp.W013"}
 
 
-@pytest.mark.parametrize(
-    "origin", ["a.example", "https://a.example/", "https://a.example/x", "*", "https://*.a.example", ""]
-)
-def test_an_origin_no_browser_sends_is_found(origin: str) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": [origin]}):
-        assert repr(origin) in found()["django_mcp.E004"].msg
+def test_an_origin_no_browser_sends_is_found() -> None:
+    origins = ["a.example", "https://a.example/", "https://a.example/x", "*", "https://*.a.example", ""]
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": origins}):
+        findings = [each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E004"]
+    assert [repr(origin) in msg for origin, msg in zip(origins, findings, strict=True)] == [True] * len(origins)
 
 
 def test_an_endpoint_nobody_may_call_is_found_by_name(make_server: Callable[..., MCPServer]) -> None:

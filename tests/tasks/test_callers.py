@@ -139,6 +139,7 @@ def test_behind_a_proxy_the_site_is_where_the_proxy_is(server: MCPServer, as_of:
     assert client.run("work") == direct
 
 
+@pytest.mark.postgresql
 def test_no_row_holds_the_credential(server: MCPServer, as_of: Make, make_user: Make) -> None:
     def work(ctx: Context) -> str:
         ctx.log("info", "Working")

@@ -12,12 +12,15 @@ from django.test.utils import CaptureQueriesContext
 from django_mcp import Context, MCPServer, tool
 from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Task
+from django_mcp.tasks import channel, keeping
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import META, MODERN
 from tests.conversation import Conversation, accept
 from tests.exchange import Room
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.gates import Gate
+
+pytestmark = pytest.mark.postgresql
 
 
 @pytest.fixture
@@ -100,7 +103,11 @@ def test_answers_and_cancellations_take_few(server: MCPServer, client: TaskClien
     client.ended(task_id)
 
 
-def test_ten_thousand_reports_are_a_few_rows(server: MCPServer, client: TaskClient) -> None:
+def test_ten_thousand_reports_are_a_few_rows(
+    server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LOOK_SECONDS", 0.5)
+
     def work(ctx: Context) -> str:
         for number in range(10_000):
             ctx.report_progress(number, 10_000, f"Row {number}")
@@ -114,7 +121,11 @@ def test_ten_thousand_reports_are_a_few_rows(server: MCPServer, client: TaskClie
     assert 2 <= Event.objects.count() < 30
 
 
-def test_ten_thousand_words_are_cut_short(server: MCPServer, waiting: Conversation) -> None:
+def test_ten_thousand_words_are_cut_short(
+    server: MCPServer, waiting: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "MOST_MESSAGES", 50)
+
     def work(ctx: Context) -> str:
         for number in range(10_000):
             ctx.log("info", number)
@@ -123,7 +134,7 @@ def test_ten_thousand_words_are_cut_short(server: MCPServer, waiting: Conversati
     tool(server=server, task="optional")(work)
     outcome = waiting.call("work", meta={META + "logLevel": "info"})
     assert outcome.text == "done"
-    assert [each["data"] for each in outcome.told("notifications/message")] == list(range(500))
+    assert [each["data"] for each in outcome.told("notifications/message")] == list(range(50))
 
 
 def test_a_task_is_deleted_when_it_was_kept_long_enough(server: MCPServer, client: TaskClient) -> None:

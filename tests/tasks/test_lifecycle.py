@@ -16,7 +16,7 @@ from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks.extension import NAME
 from tests.clients import LEGACY, META
 from tests.conversation import Conversation
-from tests.exchange import Room
+from tests.exchange import Room, eventually
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.gates import Gate, endless
 
@@ -126,13 +126,13 @@ def test_how_far_it_is_stands_in_its_message(server: MCPServer, client: TaskClie
 
     add(server, work, read_only=True)
     task_id = client.call("work")
-    while "statusMessage" not in (found := client.get(task_id)):
-        assert found["status"] == "working"
-    assert found["statusMessage"] == "Counting (6.5 of 12)"
+    found = eventually(lambda: client.get(task_id).get("statusMessage"), "nothing is said")
+    assert found == "Counting (6.5 of 12)"
     gate.open()
     client.become(task_id, "completed")
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_cancelled_task_is_stopped_and_leaves_nothing(
     server: MCPServer, client: TaskClient, gate: Gate, rows: Any, kind: str
@@ -144,8 +144,7 @@ def test_a_cancelled_task_is_stopped_and_leaves_nothing(
     assert set(client.cancel(task_id)) == {"resultType", "_meta"}
     shown = client.become(task_id, "cancelled")
     assert not {"result", "error", "inputRequests"} & set(shown)
-    while not ended:
-        assert client.get(task_id)["status"] == "cancelled"
+    eventually(lambda: ended, "the tool goes on")
     assert rows.written() == []
     assert client.get(task_id)["status"] == "cancelled"
 
@@ -160,6 +159,7 @@ def test_a_task_that_is_over_is_not_cancelled_any_more(server: MCPServer, client
     assert client.get(task_id)["status"] == "completed"
 
 
+@pytest.mark.postgresql
 def test_what_json_does_not_know_is_written_as_in_a_call_that_is_waited_for(
     server: MCPServer, client: TaskClient, waiting: Conversation
 ) -> None:
@@ -177,6 +177,7 @@ def test_what_json_does_not_know_is_written_as_in_a_call_that_is_waited_for(
         assert client.ended(client.call(name))["structuredContent"] == direct
 
 
+@pytest.mark.postgresql
 def test_what_cannot_be_said_in_json_at_all_is_an_error(server: MCPServer, client: TaskClient) -> None:
     def work() -> Any:
         return {"what": "\ud800"}
@@ -195,17 +196,16 @@ def test_what_cannot_be_said_in_json_at_all_is_an_error(server: MCPServer, clien
 # Who may ask, and how
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_who_does_not_declare_the_extension_may_not_ask(
-    server: MCPServer, client: TaskClient, room: Room, method: str
-) -> None:
+def test_who_does_not_declare_the_extension_may_not_ask(server: MCPServer, client: TaskClient, room: Room) -> None:
     add(server, lambda: "done")
     task_id = client.call("work")
     unaware = Conversation(room, "2026-07-28")
-    for capabilities in ({}, {"extensions": {}}, {"extensions": {NAME: True}}):
-        unaware.capabilities = capabilities
-        outcome = unaware.request(method, {"taskId": task_id, "inputResponses": {}})
-        assert (outcome.status, outcome.error["code"], outcome.error["data"]) == (400, -32021, REQUIRED)
+    for method in METHODS:
+        for capabilities in ({}, {"extensions": {}}, {"extensions": {NAME: True}}):
+            unaware.capabilities = capabilities
+            outcome = unaware.request(method, {"taskId": task_id, "inputResponses": {}})
+            said = (outcome.status, outcome.error["code"], outcome.error["data"])
+            assert said == (400, -32021, REQUIRED), (method, capabilities)
     assert client.text(task_id) == "done"
 
 
@@ -221,10 +221,7 @@ def test_a_tool_that_is_always_a_task_is_for_clients_that_know_them(
     assert ran == ["before", "ran"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_unknown_expired_and_foreign_tasks_are_unknown_in_the_same_words(
-    server: MCPServer, client: TaskClient, method: str
-) -> None:
+def test_unknown_expired_and_foreign_tasks_are_unknown_in_the_same_words(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
     expired, foreign = client.call("work"), client.call("work")
     for task_id in (expired, foreign):
@@ -232,75 +229,68 @@ def test_unknown_expired_and_foreign_tasks_are_unknown_in_the_same_words(
     Task.objects.filter(task_id=expired).update(expires=timezone.now() - datetime.timedelta(seconds=1))
     Task.objects.filter(task_id=foreign).update(principal_id="another")
     errors = []
-    for task_id in ("unknown", expired, foreign):
-        outcome = client.request(method, {"taskId": task_id, "inputResponses": {}})
-        assert (outcome.status, outcome.error["code"]) == (400, -32602)
-        errors.append(outcome.error["message"].replace(task_id, "unknown"))
+    for method in METHODS:
+        for task_id in ("unknown", expired, foreign):
+            outcome = client.request(method, {"taskId": task_id, "inputResponses": {}})
+            assert (outcome.status, outcome.error["code"]) == (400, -32602), (method, task_id)
+            errors.append(outcome.error["message"].replace(task_id, "unknown"))
     assert len(set(errors)) == 1
     assert "Unknown task" in errors[0]
 
 
-@pytest.mark.parametrize("task_id", ["", "a\0b", "x" * 10_000, "é/../ü", "' OR 1=1 --"])
-def test_strange_ids_are_unknown(server: MCPServer, client: TaskClient, task_id: str) -> None:
+@pytest.mark.postgresql
+def test_strange_ids_are_unknown(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
-    name = {"mcp-name": "=?base64?" + base64.b64encode(task_id.encode()).decode() + "?="}
-    outcome = client.request("tasks/get", {"taskId": task_id}, headers=name)
-    assert (outcome.status, outcome.error["code"]) == (400, -32602)
-    assert len(outcome.error["message"]) < 500
+    for task_id in ("", "a\0b", "x" * 10_000, "é/../ü", "' OR 1=1 --"):
+        name = {"mcp-name": "=?base64?" + base64.b64encode(task_id.encode()).decode() + "?="}
+        outcome = client.request("tasks/get", {"taskId": task_id}, headers=name)
+        assert (outcome.status, outcome.error["code"]) == (400, -32602), task_id
+        assert len(outcome.error["message"]) < 500
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("task_id", [None, 7, ["a"], {"a": 1}], ids=str)
-def test_an_id_of_the_wrong_kind_is_refused(server: MCPServer, client: TaskClient, method: str, task_id: Any) -> None:
+def test_an_id_of_the_wrong_kind_is_refused(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
-    params = {} if task_id is None else {"taskId": task_id}
-    outcome = client.request(method, {**params, "inputResponses": {}}, headers={"mcp-name": None})
-    assert outcome.error["code"] in {-32602, -32020}
-    assert outcome.status == 400
+    for params in ({}, {"taskId": 7}, {"taskId": ["a"]}, {"taskId": {"a": 1}}):
+        for method in METHODS:
+            outcome = client.request(method, {**params, "inputResponses": {}}, headers={"mcp-name": None})
+            assert outcome.error["code"] in {-32602, -32020}, (method, params)
+            assert outcome.status == 400
 
 
-@pytest.mark.parametrize("responses", [None, [], "yes", 1], ids=str)
-def test_answers_of_the_wrong_kind_are_refused(server: MCPServer, client: TaskClient, responses: Any) -> None:
+def test_answers_of_the_wrong_kind_are_refused(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
     task_id = client.call("work")
-    params = {"taskId": task_id} if responses is None else {"taskId": task_id, "inputResponses": responses}
-    outcome = client.request("tasks/update", params)
-    assert outcome.error["code"] == -32602
-    assert "inputResponses" in outcome.error["message"]
+    for given in ({}, {"inputResponses": []}, {"inputResponses": "yes"}, {"inputResponses": 1}):
+        outcome = client.request("tasks/update", {"taskId": task_id, **given})
+        assert outcome.error["code"] == -32602, given
+        assert "inputResponses" in outcome.error["message"], given
     client.become(task_id, "completed")
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_header_that_repeats_another_id_is_refused(server: MCPServer, client: TaskClient, method: str) -> None:
+def test_the_header_repeats_the_id_or_is_left_out(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
     task_id = client.call("work")
     client.become(task_id, "completed")
-    outcome = client.request(method, {"taskId": task_id, "inputResponses": {}}, headers={"mcp-name": "another"})
-    assert (outcome.status, outcome.error["code"]) == (400, -32020)
+    for method in METHODS:
+        params = {"taskId": task_id, "inputResponses": {}}
+        refused = client.request(method, params, headers={"mcp-name": "another"})
+        assert (refused.status, refused.error["code"]) == (400, -32020), method
+        assert client.request(method, params, headers={"mcp-name": None}).result["resultType"] == "complete"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_clients_that_leave_the_header_out_are_served(server: MCPServer, client: TaskClient, method: str) -> None:
+def test_other_methods_of_tasks_there_are_not(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
-    task_id = client.call("work")
-    client.become(task_id, "completed")
-    outcome = client.request(method, {"taskId": task_id, "inputResponses": {}}, headers={"mcp-name": None})
-    assert outcome.result["resultType"] == "complete"
+    for method in ("tasks/result", "tasks/list", "tasks/delete"):
+        outcome = client.request(method, {"taskId": "x"})
+        assert (outcome.status, outcome.error["code"]) == (404, -32601), method
 
 
-@pytest.mark.parametrize("method", ["tasks/result", "tasks/list", "tasks/delete"])
-def test_other_methods_of_tasks_there_are_not(server: MCPServer, client: TaskClient, method: str) -> None:
-    add(server, lambda: "done")
-    outcome = client.request(method, {"taskId": "x"})
-    assert (outcome.status, outcome.error["code"]) == (404, -32601)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_an_endpoint_without_such_tools_knows_no_tasks(server: MCPServer, client: TaskClient, method: str) -> None:
+def test_an_endpoint_without_such_tools_knows_no_tasks(server: MCPServer, client: TaskClient) -> None:
     tool(server=server, name="quick")(lambda: "done")
     assert "extensions" not in client.request("server/discover").result["capabilities"]
-    outcome = client.request(method, {"taskId": "x", "inputResponses": {}})
-    assert (outcome.status, outcome.error["code"]) == (404, -32601)
+    for method in METHODS:
+        outcome = client.request(method, {"taskId": "x", "inputResponses": {}})
+        assert (outcome.status, outcome.error["code"]) == (404, -32601), method
 
 
 def test_an_endpoint_with_one_says_so(server: MCPServer, client: TaskClient) -> None:

@@ -217,6 +217,7 @@ def test_the_same_key_with_other_arguments_is_refused(server: MCPServer, client:
     assert Task.objects.count() == 1
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("how", ["error", "cancelled", "expired"])
 def test_what_left_nothing_may_be_tried_again(
     server: MCPServer, client: TaskClient, runs: list[Any], gate: Gate, how: str
@@ -245,6 +246,7 @@ def test_what_left_nothing_may_be_tried_again(
     assert len(runs) == 2
 
 
+@pytest.mark.postgresql
 def test_of_two_tries_at_once_one_makes_the_task(
     server: MCPServer, client: TaskClient, runs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +267,7 @@ def test_of_two_tries_at_once_one_makes_the_task(
     assert runs == ["Emma"]
 
 
+@pytest.mark.postgresql
 def test_a_run_whose_worker_died_is_the_same_try(server: MCPServer, client: TaskClient, runs: list[Any]) -> None:
     """The first run asks; what it had claimed is put back, as a worker leaves it that dies."""
 
@@ -301,6 +304,7 @@ def test_what_is_done_once_is_done_once_for_all_tries(server: MCPServer, client:
     assert runs == ["paid", "failed"]
 
 
+@pytest.mark.postgresql
 def test_calls_at_the_same_time_under_one_key_run_once(server: MCPServer, client: TaskClient, runs: list[Any]) -> None:
     ordering(server, "sync", runs)
     made: list[str] = []

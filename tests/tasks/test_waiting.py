@@ -1,6 +1,5 @@
 """Clients that know no tasks wait for the result, and ask for it later where that takes too long."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -70,16 +69,22 @@ def test_so_is_what_went_wrong(server: MCPServer, waiting: Conversation) -> None
     assert waiting.call("work", how="protocol").error == {"code": -32602, "message": "Never.", "data": {"at": 1}}
 
 
+def two_more(looks: list[object]) -> None:
+    """Wait until what was said before is saved, and what was read is from afterwards."""
+    before = len(looks)
+    eventually(lambda: len(looks) >= before + 2, "nobody looks at the task")
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize("slow", [True, False])
 def test_what_the_tool_says_comes_before_the_result(
-    server: MCPServer, waiting: Conversation, read_only: bool, slow: bool, gate: Gate
+    server: MCPServer, waiting: Conversation, read_only: bool, slow: bool, looks: list[object]
 ) -> None:
     def work(ctx: Context) -> str:
         ctx.log("info", "Begun")
         ctx.report_progress(1, 2, "Half")
         if slow:
-            time.sleep(0.7)  # longer than the words are kept before they are saved
+            two_more(looks)
         ctx.log("debug", {"at": 2}, logger="worker")
         ctx.report_progress(2, 2, "All")
         return "done"
@@ -110,7 +115,7 @@ def test_only_what_was_wanted_comes(server: MCPServer, waiting: Conversation) ->
 
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_question_ends_the_round_and_its_answer_begins_the_next(
-    server: MCPServer, waiting: Conversation, slow: bool
+    server: MCPServer, waiting: Conversation, slow: bool, looks: list[object]
 ) -> None:
     runs: list[int] = []
 
@@ -118,7 +123,7 @@ def test_a_question_ends_the_round_and_its_answer_begins_the_next(
         runs.append(1)
         ctx.log("info", f"Run {len(runs)}")
         if slow and len(runs) > 1:
-            time.sleep(0.7)  # long enough for words of the run before to come, if they came
+            two_more(looks)  # words of the run before have come by now, if they come
         answer = ctx.elicit("Your name?", NAME, key="name")
         return str(answer.data["name"]) if answer.data else answer.action
 
@@ -166,6 +171,7 @@ def test_a_client_that_learns_of_tasks_between_two_rounds_gets_its_own(
     assert client.text(made["taskId"]) == "accept"
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("edge", ["asgi"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_who_closes_the_connection_cancels_the_task(
@@ -296,12 +302,12 @@ def test_a_task_that_was_cancelled_elsewhere_is_told_so(
     assert (outcome.failed, outcome.text) == (True, "The task was cancelled.")
 
 
-@pytest.mark.parametrize("task_id", ["unknown", "", "a\0b"])
-def test_unknown_tasks_are_told_to_the_model(server: MCPServer, waiting: Conversation, task_id: str) -> None:
+def test_unknown_tasks_are_told_to_the_model(server: MCPServer, waiting: Conversation) -> None:
     add(server, lambda: "done")
-    outcome = later(waiting, task_id)
-    assert outcome.failed
-    assert "no task" in outcome.text
+    for task_id in ("unknown", "", "a\0b"):
+        outcome = later(waiting, task_id)
+        assert outcome.failed, task_id
+        assert "no task" in outcome.text, task_id
 
 
 def test_the_tool_for_results_is_listed_and_changes_nothing(server: MCPServer, waiting: Conversation) -> None:
@@ -313,6 +319,7 @@ def test_the_tool_for_results_is_listed_and_changes_nothing(server: MCPServer, w
     assert "outputSchema" not in listed["get_task_result"]
 
 
+@pytest.mark.postgresql
 def test_too_many_unfinished_tasks_are_refused(server: MCPServer, client: TaskClient, gate: Gate) -> None:
     async def work() -> str:
         await gate.await_()

@@ -17,6 +17,7 @@ from tests.conversation import accept
 from tests.endpoint.test_http_sse import ON, Listener, Worker, site
 from tests.exchange import WITHIN, Room
 from tests.tasks.legacy.conftest import add_tools
+from tests.tasks.legacy.test_waiting import UNDER_ASGI
 from tests.tasks.legacy.work import RELATED, Work
 
 Message = dict[str, Any]
@@ -91,7 +92,7 @@ def test_over_stdio_who_gives_up_waiting_leaves_the_task_alone(lines: Lines, wor
     assert message["id"] == 4
 
 
-@pytest.mark.parametrize("edge", ["asgi", "view under asgi"])
+@pytest.mark.parametrize("edge", ["asgi", UNDER_ASGI])
 def test_over_http_sse_a_task_asks_who_waits_for_it(server: MCPServer, edge: str) -> None:
     with site(**ON), Worker(server, edge) as first, Worker(server, edge) as second:
         listener = Listener([first, second], LEGACY)

@@ -10,12 +10,12 @@ from django_mcp.models import Call, PendingRequest, Task
 from tests.clients import LEGACY
 from tests.conversation import DECLINE, ClientError, Conversation, accept, said
 from tests.exchange import Room, eventually
-from tests.tasks.legacy.test_waiting import lose, text_of
+from tests.tasks.legacy.test_waiting import UNDER_ASGI, lose, text_of
 from tests.tasks.legacy.work import NAMES, RELATED, Work, answers, begun, state, until, wait_for
 
 ADA, GRACE = accept(name="Ada"), accept(name="Grace")
 
-where_streams_are_held = pytest.mark.parametrize("edge", ["asgi", "view under asgi"])
+where_streams_are_held = pytest.mark.parametrize("edge", ["asgi", UNDER_ASGI])
 
 
 def asked(talk: Conversation, **arguments: Any) -> str:
@@ -137,6 +137,7 @@ def test_who_comes_back_is_not_asked_twice(talk: Conversation) -> None:
     assert [each for each in call if "method" in each] == []
 
 
+@pytest.mark.postgresql
 @where_streams_are_held
 def test_who_lost_the_question_comes_back_for_it(talk: Conversation) -> None:
     task_id = asked(talk)
@@ -175,6 +176,7 @@ def test_nobody_else_answers(talk: Conversation, other: Conversation, room: Room
     assert text_of(wait_for(talk, task_id)) == "Ada"
 
 
+@pytest.mark.postgresql
 def test_one_answer_counts(talk: Conversation, work: Work) -> None:
     work.holds_ask = True
     task_id = asked(talk)

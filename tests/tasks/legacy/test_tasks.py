@@ -72,14 +72,13 @@ def test_tools_say_whether_they_have_tasks(talk: Conversation) -> None:
     assert "execution" not in tools["get_task_result"]
 
 
-@pytest.mark.parametrize("version", [*OLDER, MODERN])
-def test_other_versions_hear_nothing_of_it(server: MCPServer, edge: str, version: str) -> None:
-    mine, theirs = Client(server, LEGACY, edge), Client(server, version, edge)
-    for _ in range(2):  # pages that are the same for everybody are kept
-        assert any("execution" in each for each in mine.list("tools/list"))
-        assert not any("execution" in each for each in theirs.list("tools/list"))
-    if version != MODERN:
-        assert "tasks" not in greeting(server, edge, version)["capabilities"]
+def test_other_versions_hear_nothing_of_it(server: MCPServer, edge: str) -> None:
+    mine = Client(server, LEGACY, edge)
+    for version in (*OLDER, MODERN):
+        for _ in range(2):  # pages that are the same for everybody are kept
+            assert any("execution" in each for each in mine.list("tools/list"))
+            assert not any("execution" in each for each in Client(server, version, edge).list("tools/list")), version
+        assert version == MODERN or "tasks" not in greeting(server, edge, version)["capabilities"]
 
 
 # How one is made
@@ -99,21 +98,19 @@ def test_a_call_that_asks_for_a_task_gets_one_at_once(talk: Conversation, work: 
     assert state(talk, task["taskId"]) == task
 
 
-@pytest.mark.parametrize("given", [{}, {"ttl": None}, {"ttl": 1e300}, {"ttl": 10**400}, {"pollInterval": 5}])
-def test_a_task_is_kept_no_longer_than_tasks_are(talk: Conversation, given: dict[str, Any]) -> None:
+@pytest.mark.postgresql
+def test_a_task_is_kept_no_longer_than_tasks_are(talk: Conversation) -> None:
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_SECONDS": 1000}):
-        task_id = begun(talk, "add", given, a=1, b=1)
-    assert state(talk, task_id)["ttl"] == 1_000_000
+        for given in ({}, {"ttl": None}, {"ttl": 1e300}, {"ttl": 10**400}, {"pollInterval": 5}):
+            assert state(talk, begun(talk, "add", given, a=1, b=1))["ttl"] == 1_000_000, given
 
 
-@pytest.mark.parametrize(
-    "given", [[], "yes", 1, True, {"ttl": "60"}, {"ttl": 0}, {"ttl": -1}, {"ttl": True}, {"ttl": [1]}], ids=str
-)
-def test_nonsense_is_refused(talk: Conversation, given: Any) -> None:
-    params = {"name": "add", "arguments": {"a": 1, "b": 1}, "task": given}
-    error = talk.request("tools/call", params).error
-    assert error["code"] == -32602
-    assert "params.task" in error["message"]
+def test_nonsense_is_refused(talk: Conversation) -> None:
+    nonsense = [[], "yes", 1, True, {"ttl": "60"}, {"ttl": 0}, {"ttl": -1}, {"ttl": True}, {"ttl": [1]}]
+    for given in nonsense:
+        error = talk.request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}, "task": given}).error
+        assert error["code"] == -32602, given
+        assert "params.task" in error["message"], given
     assert not Task.objects.exists()
 
 
@@ -173,14 +170,14 @@ def test_too_many_tasks_are_refused(talk: Conversation, work: Work) -> None:
     assert "unfinished" in outcome.error["message"]
 
 
-@pytest.mark.parametrize("version", OLDER)
-def test_a_client_of_an_older_version_waits_for_the_result(room: Room, version: str) -> None:
-    talk = Conversation(room, version)
-    assert (
-        talk.request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {"ttl": 10**400}}).text == "3"
-    )
-    assert talk.request("tasks/get", {"taskId": Task.objects.get().task_id}).error["code"] == -32601
-    assert talk.call("dig", depth=1).error["code"] == -32601
+def test_a_client_of_an_older_version_waits_for_the_result(room: Room) -> None:
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {"ttl": 10**400}}
+    for version in OLDER:
+        talk = Conversation(room, version)
+        assert talk.request("tools/call", params).text == "3", version
+        made = Task.objects.latest("pk")
+        assert talk.request("tasks/get", {"taskId": made.task_id}).error["code"] == -32601, version
+        assert talk.call("dig", depth=1).error["code"] == -32601, version
 
 
 def test_a_client_without_a_session_has_tasks_too(sessionless: Conversation) -> None:
@@ -227,6 +224,7 @@ def test_an_error_is_the_same_error(talk: Conversation) -> None:
     assert message["error"] == talk.call("fail", how="protocol").error
 
 
+@pytest.mark.postgresql
 def test_a_cancelled_task_leaves_nothing(talk: Conversation, work: Work) -> None:
     task_id = begun(talk, "write")
     eventually(lambda: work.runs, "it does not begin")
@@ -241,16 +239,14 @@ def test_a_cancelled_task_leaves_nothing(talk: Conversation, work: Work) -> None
     assert "cancelled" in error["message"]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "status"), [("add", {"a": 1, "b": 1}, "completed"), ("fail", {"how": "tool"}, "failed")]
-)
-def test_what_is_over_is_not_cancelled(talk: Conversation, name: str, arguments: dict[str, Any], status: str) -> None:
-    task_id = begun(talk, name, **arguments)
-    before = until(talk, task_id, status)
-    error = talk.request("tasks/cancel", {"taskId": task_id}).error
-    assert error["code"] == -32602
-    assert status in error["message"]
-    assert state(talk, task_id) == before
+def test_what_is_over_is_not_cancelled(talk: Conversation) -> None:
+    for name, arguments, status in (("add", {"a": 1, "b": 1}, "completed"), ("fail", {"how": "tool"}, "failed")):
+        task_id = begun(talk, name, **arguments)
+        before = until(talk, task_id, status)
+        error = talk.request("tasks/cancel", {"taskId": task_id}).error
+        assert error["code"] == -32602
+        assert status in error["message"]
+        assert state(talk, task_id) == before
 
 
 def test_a_task_is_not_cancelled_twice(talk: Conversation, work: Work) -> None:
@@ -274,24 +270,25 @@ def test_progress_is_part_of_the_status(talk: Conversation, work: Work) -> None:
 METHODS = ["tasks/get", "tasks/cancel", "tasks/result"]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.postgresql
 def test_what_is_no_task_of_the_caller_is_unknown_in_the_same_words(
-    talk: Conversation, other: Conversation, work: Work, method: str
+    talk: Conversation, other: Conversation, work: Work
 ) -> None:
     theirs, expired = begun(other), begun(talk, "add", a=1, b=1)
     until(talk, expired, "completed")
     Task.objects.filter(task_id=expired).update(expires=datetime.now(UTC) - timedelta(seconds=1))
-    for task_id in (theirs, expired, UNKNOWN, "\0", ""):
-        error = talk.request(method, {"taskId": task_id}).error
-        assert error["code"] == -32602
-        assert error["message"] == f"Unknown task: {task_id!r}. It may have expired."
+    for method in METHODS:
+        for task_id in (theirs, expired, UNKNOWN, "\0", ""):
+            error = talk.request(method, {"taskId": task_id}).error
+            assert error["code"] == -32602, (method, task_id)
+            assert error["message"] == f"Unknown task: {task_id!r}. It may have expired."
     assert state(other, theirs)["status"] == "working"
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("params", [{}, {"taskId": 1}, {"taskId": None}, {"taskId": ["x"]}], ids=str)
-def test_an_id_is_a_string(talk: Conversation, method: str, params: dict[str, Any]) -> None:
-    assert talk.request(method, params).error["code"] == -32602
+def test_an_id_is_a_string(talk: Conversation) -> None:
+    for params in ({}, {"taskId": 1}, {"taskId": None}, {"taskId": ["x"]}):
+        for method in METHODS:
+            assert talk.request(method, params).error["code"] == -32602, (method, params)
 
 
 def test_a_task_belongs_to_the_caller_and_not_to_the_session(room: Room, talk: Conversation) -> None:
@@ -307,6 +304,7 @@ def listed(talk: Conversation, cursor: str | None = None) -> dict[str, Any]:
     return talk.request("tasks/list", {} if cursor is None else {"cursor": cursor}).result
 
 
+@pytest.mark.postgresql
 def test_a_list_has_the_newest_first_and_comes_in_pages(
     server: MCPServer, talk: Conversation, other: Conversation
 ) -> None:
@@ -328,9 +326,9 @@ def test_an_entry_says_what_is_said_of_the_task(talk: Conversation, work: Work) 
     assert listed(talk)["tasks"] == [state(talk, task_id)]
 
 
-@pytest.mark.parametrize("cursor", ["", "x", 3, "YWZ0ZXI6LTE"])
-def test_a_cursor_of_nobodys_is_refused(talk: Conversation, cursor: Any) -> None:
-    assert talk.request("tasks/list", {"cursor": cursor}).error["code"] == -32602
+def test_a_cursor_of_nobodys_is_refused(talk: Conversation) -> None:
+    for cursor in ("", "x", 3, "YWZ0ZXI6LTE"):
+        assert talk.request("tasks/list", {"cursor": cursor}).error["code"] == -32602, cursor
 
 
 def test_a_list_without_tasks_is_empty(talk: Conversation) -> None:

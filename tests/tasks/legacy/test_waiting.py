@@ -11,6 +11,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, models, tool
+from django_mcp.eras.legacy import outcome_streams
 from django_mcp.models import Task
 from tests.clients import LEGACY
 from tests.conversation import Call as Waiting
@@ -18,10 +19,11 @@ from tests.conversation import Conversation
 from tests.exchange import Received, Room, eventually
 from tests.tasks.legacy.work import RELATED, Work, begun, state, until, wait_for
 
+UNDER_ASGI = pytest.param("view under asgi", marks=pytest.mark.slow)
 PROGRESS, MESSAGE = "notifications/progress", "notifications/message"
 
 
-@pytest.fixture(params=["asgi", "view under asgi"])
+@pytest.fixture(params=["asgi", UNDER_ASGI])
 def edge(request: pytest.FixtureRequest) -> Any:
     """Where a stream can be held; what the other edge does is said where it is named."""
     return request.param
@@ -40,6 +42,20 @@ def begun_with(talk: Conversation, token: Any, **arguments: Any) -> str:
     """The id of a new task whose call has a progress token."""
     params = {"name": "wait", "arguments": arguments, "task": {}, "_meta": {"progressToken": token}}
     return talk.request("tools/call", params).result["task"]["taskId"]
+
+
+@pytest.fixture
+def listeners(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Those who wait, each from when on it hears what a task says: what it said before is not repeated."""
+    words, listeners = outcome_streams.Words, list[object]()
+
+    def begin(*given: Any) -> Any:
+        made = words(*given)
+        listeners.append(made)
+        return made
+
+    monkeypatch.setattr(outcome_streams, "Words", begin)
+    return listeners
 
 
 def text_of(waiting: Waiting) -> str:
@@ -67,11 +83,15 @@ def test_the_answer_comes_when_the_task_is_over(talk: Conversation, work: Work) 
     assert call.next() is None
 
 
-def test_progress_and_log_come_with_the_task_they_are_of(talk: Conversation, work: Work) -> None:
+@pytest.mark.postgresql
+def test_progress_and_log_come_with_the_task_they_are_of(
+    talk: Conversation, work: Work, listeners: list[object]
+) -> None:
     talk.request("logging/setLevel", {"level": "info"})
     task_id = begun_with(talk, "mine", steps=2)
     call = wait_for(talk, task_id)
     call.exchange.next()
+    eventually(lambda: listeners, "nobody listens")
     messages = []
     for _ in range(2):
         work.may_go_on.set()
@@ -97,12 +117,13 @@ def test_who_did_not_ask_for_progress_hears_of_none(talk: Conversation, work: Wo
     assert len([*call]) == 1
 
 
-def test_what_was_said_before_is_not_repeated(talk: Conversation, work: Work) -> None:
+def test_what_was_said_before_is_not_repeated(talk: Conversation, work: Work, listeners: list[object]) -> None:
     task_id = begun_with(talk, 7, steps=2)
     work.may_go_on.set()
     eventually(lambda: Task.objects.get().progress == 1, "there is no progress")
     call = wait_for(talk, task_id)
     call.exchange.next()
+    eventually(lambda: listeners, "nobody listens")
     work.may_go_on.set()
     told = [(call.next() or {})["params"] for _ in range(2)]
     work.may_end.set()
@@ -110,7 +131,9 @@ def test_what_was_said_before_is_not_repeated(talk: Conversation, work: Work) ->
     assert len([*call]) == 1
 
 
-def test_progress_grows_whatever_the_tool_says(server: MCPServer, talk: Conversation, work: Work) -> None:
+def test_progress_grows_whatever_the_tool_says(
+    server: MCPServer, talk: Conversation, work: Work, listeners: list[object]
+) -> None:
     @tool(server=server, read_only=True, task="optional")
     def stumble(ctx: Context) -> str:
         with work.running():
@@ -124,6 +147,7 @@ def test_progress_grows_whatever_the_tool_says(server: MCPServer, talk: Conversa
     params = {"name": "stumble", "arguments": {}, "task": {}, "_meta": {"progressToken": "mine"}}
     call = wait_for(talk, talk.request("tools/call", params).result["task"]["taskId"])
     call.exchange.next()
+    eventually(lambda: listeners, "nobody listens")
     work.may_go_on.set()
     assert (call.next() or {})["params"]["progress"] == 2
     work.may_go_on.set()
@@ -184,6 +208,7 @@ def test_the_end_of_the_session_ends_the_waiting(talk: Conversation, room: Room,
     assert state(Conversation(room, LEGACY), task_id)["status"] == "working"
 
 
+@pytest.mark.postgresql
 def test_many_wait_for_the_same_task(talk: Conversation, room: Room, work: Work) -> None:
     task_id = begun(talk)
     waiting = [wait_for(each, task_id) for each in (talk, talk, Conversation(room, LEGACY))]
@@ -196,6 +221,7 @@ def test_many_wait_for_the_same_task(talk: Conversation, room: Room, work: Work)
 # Ends of another kind
 
 
+@pytest.mark.postgresql
 def test_who_waits_hears_that_the_task_was_cancelled(talk: Conversation, work: Work) -> None:
     task_id = begun(talk)
     call = wait_for(talk, task_id)
@@ -264,7 +290,7 @@ def test_without_a_session_nobody_can_come_back(sessionless: Conversation, work:
     assert sessionless.request("tasks/result", {"taskId": task_id}).text == "waited"
 
 
-@pytest.mark.parametrize("edge", ["asgi", "view", "view under asgi"])
+@pytest.mark.parametrize("edge", ["asgi", "view", UNDER_ASGI])
 def test_whoever_has_the_answer_waits_no_more(talk: Conversation, work: Work) -> None:
     task_id = begun(talk, "ask")
     call = wait_for(talk, task_id)
