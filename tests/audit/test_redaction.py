@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from django.test import override_settings
 
 from django_mcp import MCPServer
@@ -40,21 +39,21 @@ def test_a_site_may_keep_no_arguments(call_log: Log, site: MCPServer, client: Cl
     assert call_log()[0].arguments is None
 
 
-@pytest.mark.parametrize(
-    "name", ["password", "newPassword", "userpassword", "API-Key", "x_api_key", "card", "cards", "accessToken", "CVV"]
-)
-def test_an_argument_is_hidden_by_what_it_is_called(name: str) -> None:
-    shown = redacted(None, {"deep": [{name: "hush"}], name: ["hush"]})
-    hides = name != "cards"
-    assert ("hush" not in json.dumps(shown)) is hides
+def test_an_argument_is_hidden_by_what_it_is_called() -> None:
+    for name in ("password", "newPassword", "userpassword", "API-Key", "x_api_key", "card", "accessToken", "CVV"):
+        assert "hush" not in json.dumps(redacted(None, {"deep": [{name: "hush"}], name: ["hush"]})), name
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("wildcard", "*.py"), ("discard", "all"), ("reset_password", True), ("token", None), ("max_tokens", 500)],
-)
-def test_what_is_no_secret_is_shown(name: str, value: Any) -> None:
-    assert redacted(None, {name: value}) == {name: value}
+def test_what_is_no_secret_is_shown() -> None:
+    shown = {
+        "cards": [{"cards": "hush"}],
+        "wildcard": "*.py",
+        "discard": "all",
+        "reset_password": True,
+        "token": None,
+        "max_tokens": 500,
+    }
+    assert {name: redacted(None, {name: value})[name] for name, value in shown.items()} == shown
 
 
 def test_a_site_has_names_of_its_own() -> None:

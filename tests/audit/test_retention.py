@@ -10,7 +10,7 @@ from django_mcp.live import clearing
 from django_mcp.live.clearing import clear, clear_log
 from django_mcp.models import ToolCall
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 @pytest.fixture

@@ -12,20 +12,18 @@ from tests.clients import LEGACY, META, MODERN
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate
 from tests.endpoint.pipes import Message, Pipe
-from tests.faults.conftest import service
 from tests.faults.reading import read
 
 ADA = "from django.contrib.auth.models import User; print(User.objects.create_user('ada').pk)"
+pytestmark = pytest.mark.slow
 Environment = Mapping[str, str]
 Start = Callable[..., Pipe]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL"))])
 def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     """Names the database of a site that has one user."""
     folder = tmp_path_factory.mktemp(f"stdio-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     with sqlite(folder) if request.param == "sqlite" else postgresql() as database:
         made = {"DJANGO_SETTINGS_MODULE": "tests.endpoint.local.settings", "CONFORMANCE_REDIS_URL": "", **database}
         migrate(made)

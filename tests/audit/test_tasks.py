@@ -53,6 +53,7 @@ def test_the_row_of_a_client_that_knows_no_tasks_names_the_task_that_did_the_wor
     assert [(row.outcome, row.task_id) for row in call_log()] == [("ok", task.task_id)] * 2
 
 
+@pytest.mark.postgresql
 def test_a_result_that_can_be_read_has_a_row(
     call_log: Log,
     working: MCPServer,

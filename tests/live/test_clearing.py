@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_mcp.live import clearing
 from django_mcp.models import Call, Event, Session, Step
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 def fill(expires: datetime.datetime, name: str) -> None:

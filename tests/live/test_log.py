@@ -10,7 +10,7 @@ from django.utils import timezone
 from django_mcp.live import log
 from django_mcp.models import Event
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 
 @pytest.fixture(autouse=True)

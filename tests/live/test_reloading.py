@@ -96,6 +96,7 @@ def changed(site: Site, port: int, name: str) -> Callable[[], bool]:
     return look
 
 
+@pytest.mark.slow
 def test_runserver_serves_a_changed_mcp_py_and_says_so(site: Site, port: int) -> None:
     def told() -> int:
         with sqlite3.connect(site.path / "db.sqlite3") as database:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
+from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import ToolError
 from django_mcp.live.repeats import StepRepeat
 from django_mcp.models import Step
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 CALL, ARGUMENTS = "c" * 64, "a" * 64
 FIELDS: dict[str, Any] = {"content": [{"type": "text", "text": "ordered"}], "structuredContent": {"number": 1}}
 
@@ -52,6 +53,7 @@ def test_a_result_is_not_forgotten() -> None:
     assert second.begin() == FIELDS
 
 
+@override_settings(DJANGO_MCP={"POLL_SECONDS": 0.01})
 def test_a_note_that_could_not_be_forgotten_is_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten = threading.Event()
     away = iter([True, True, False])

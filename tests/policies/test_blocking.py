@@ -102,7 +102,6 @@ def searched(make_server: Make, policies: None) -> MCPServer:
     return server
 
 
-@pytest.mark.parametrize("edge", ["asgi", "view", "view under asgi"])
 def test_a_blocked_tool_is_neither_found_nor_called_where_tools_are_searched(
     searched: MCPServer, version: str, edge: str
 ) -> None:
@@ -186,6 +185,7 @@ def test_what_is_for_a_group_with_a_client_is_for_both_together_alone(
     assert As(client, make_user(), **{"x-client": CLIENT}).call("refund_invoice").text == "refunded"
 
 
+@pytest.mark.postgresql
 def test_of_several_that_fit_the_strictest_counts(offer: MCPServer, client: Client, make_user: Make) -> None:
     both = make_user(groups=("Desk", "Office"))
     it = tool_of(offer, "refund_invoice")
@@ -231,12 +231,15 @@ def test_the_hints_say_what_asks_by_default(server: MCPServer, ada: As, default:
     tool(server=server, name="destroy", destructive=True)(lambda: "done")
     tool(server=server, name="write")(lambda: "done")
     tool(server=server, name="read", read_only=True)(lambda: "done")
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "ASK_BY_DEFAULT": default, "APPROVAL_WAIT_SECONDS": 0.1}):
+    with override_settings(
+        DJANGO_MCP={**settings.DJANGO_MCP, "ASK_BY_DEFAULT": default, "APPROVAL_WAIT_SECONDS": 0.001}
+    ):
         book.expire()
         asked = {name for name in ("destroy", "write", "read") if "django-mcp/approval" in str(ada.call(name).json)}
     assert asked == asks
 
 
+@pytest.mark.postgresql
 def test_deciding_twice_leaves_one_row_and_the_default_none(offer: MCPServer) -> None:
     it = tool_of(offer, "refund_invoice")
     for decision in ("block", "ask", "allow"):

@@ -43,22 +43,16 @@ def test_a_tool_that_is_new_is_as_its_author_made_it(server: MCPServer, ada: As)
     assert (known.definition["description"], known.accepted_by) == ("Pay somebody.", None)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"description": "Pay somebody at once."}, {"title": "Pay!"}, {"destructive": False}, {"name": "pay"}],
-)
-def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(
-    server: MCPServer, ada: As, change: dict[str, Any]
-) -> None:
+def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(server: MCPServer, ada: As) -> None:
     assert ada.listed("tools/list") == ["pay"]
-    is_same = change == {"name": "pay"}
-    offer(server, **({} if is_same else change))
-    assert ada.listed("tools/list") == (["pay"] if is_same else [])
-    assert ("error" in ada.call("pay").json) is not is_same
+    for change in ({"description": "Pay somebody at once."}, {"title": "Pay!"}, {"destructive": False}):
+        offer(server, **change)
+        assert ada.listed("tools/list") == [], change
+        assert "error" in ada.call("pay").json, change
 
-    definitions.accept(server, tool_of(server, "pay"), None)
-    assert ada.listed("tools/list") == ["pay"]
-    assert ada.call("pay").text == "paid"
+        definitions.accept(server, tool_of(server, "pay"), None)
+        assert ada.listed("tools/list") == ["pay"], change
+        assert ada.call("pay").text == "paid", change
 
 
 def test_a_change_of_the_schema_alone_is_one(server: MCPServer, ada: As) -> None:

@@ -30,12 +30,15 @@ def closed_connections() -> Iterator[None]:
     wire.close_all()
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql with redis"])
+pytestmark = pytest.mark.slow
+BOTH = pytest.param("postgresql with redis", marks=pytest.mark.needs("DATABASE_URL", "REDIS_URL"))
+
+
+@pytest.fixture(scope="module", params=["sqlite", BOTH])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     """Two processes on one database; those with PostgreSQL hear of each other through Redis."""
     folder, environment = tmp_path_factory.mktemp("policies"), {}
     if request.param != "sqlite":
-        service("DATABASE_URL")
         host, port = service("REDIS_URL")
         environment = {"CONFORMANCE_REDIS_URL": f"redis://{host}:{port}/0"}
     with sqlite(folder) if request.param == "sqlite" else postgresql() as database:

@@ -21,6 +21,8 @@ from tests.policies.conftest import tool_of
 
 Make = Callable[..., Any]
 
+pytestmark = pytest.mark.postgresql
+
 
 class Clock:
     """Time that passes when it is told to."""

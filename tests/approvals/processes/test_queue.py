@@ -10,13 +10,13 @@ import pytest
 from tests.approvals.asking import kind_of
 from tests.approvals.processes.deciding import REASON, approved, prepare, refused
 from tests.conformance.databases import postgresql, sqlite
-from tests.faults.conftest import service, until
+from tests.faults.conftest import until
 from tests.faults.reading import read
-from tests.tasks.workers.conftest import forget
+from tests.tasks.workers.conftest import IN_REDIS, forget
 from tests.tasks.workers.processes import Site, site
 
-IN_DATABASE = ["db-sqlite", "db-postgresql"]
-EVERY = [*IN_DATABASE, "rq", "celery"]
+IN_DATABASE = ["db-sqlite", pytest.param("db-postgresql", marks=pytest.mark.needs("DATABASE_URL"))]
+EVERY = [*IN_DATABASE, *IN_REDIS]
 """Where queues are, and for queues in the database which one that is."""
 LEASE = 2.0
 """Seconds after which a task of which nothing is heard is taken for one whose worker died."""
@@ -28,10 +28,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     engine, _, database = request.param.partition("-")
     given = {"DJANGO_SETTINGS_MODULE": "tests.approvals.processes.site.settings"}
     if engine != "db":
-        service("REDIS_URL")
         given["TASKS_REDIS_URL"] = os.environ["REDIS_URL"]
-    if database == "postgresql":
-        service("DATABASE_URL")
     folder = tmp_path_factory.mktemp(f"approvals-{request.param}")
     on_sqlite = database == "sqlite" or not os.environ.get("DATABASE_URL")
     with sqlite(folder) if on_sqlite else postgresql() as named, site(engine, folder, {**named, **given}) as it:

@@ -12,12 +12,12 @@ from tests.clients import LEGACY, MODERN
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate
 from tests.endpoint.pipes import Message, Pipe, until
-from tests.faults.conftest import service
 from tests.faults.reading import read
 
 Environment = Mapping[str, str]
 Start = Callable[..., Pipe]
-EACH_DATABASE = pytest.mark.parametrize("environment", ["sqlite", "postgresql"], indirect=True, scope="module")
+ON_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL"))
+EACH_DATABASE = pytest.mark.parametrize("environment", ["sqlite", ON_POSTGRESQL], indirect=True, scope="module")
 ONE_DATABASE = pytest.mark.parametrize("environment", ["sqlite"], indirect=True, scope="module")
 AT_ONCE = {"APPROVAL_WAIT": "0.1"}
 
@@ -26,8 +26,6 @@ AT_ONCE = {"APPROVAL_WAIT": "0.1"}
 def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     """Of a site with its people."""
     folder = tmp_path_factory.mktemp(f"approvals-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     with sqlite(folder) if request.param == "sqlite" else postgresql() as database:
         made = {
             "DJANGO_SETTINGS_MODULE": "tests.approvals.processes.site.settings",

@@ -7,18 +7,16 @@ import pytest
 import redis
 
 from tests.conformance.databases import postgresql, sqlite
-from tests.faults.conftest import closed_connections, label, service
+from tests.faults.conftest import closed_connections, label
 from tests.tasks.workers.processes import Site, site
 
 __all__ = ["closed_connections", "label"]
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL"))])
 def shared_queue(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose queue is in its database, for all tests that want no more."""
     folder = tmp_path_factory.mktemp(f"tasks-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     made = sqlite(folder) if request.param == "sqlite" else postgresql()
     with made as database, site("db", folder, database) as running:
         yield running
@@ -40,10 +38,12 @@ def postgresql_queue(queue: Site) -> Site:
     return queue
 
 
-@pytest.fixture(scope="session", params=["rq", "celery"])
+IN_REDIS = [pytest.param(engine, marks=pytest.mark.needs("REDIS_URL")) for engine in ("rq", "celery")]
+
+
+@pytest.fixture(scope="session", params=IN_REDIS)
 def shared_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A site whose queue is in Redis."""
-    service("REDIS_URL")
     folder = tmp_path_factory.mktemp(f"tasks-{request.param}")
     made = postgresql() if os.environ.get("DATABASE_URL") else sqlite(folder)
     with made as database, site(request.param, folder, {**database, "TASKS_REDIS_URL": os.environ["REDIS_URL"]}) as it:

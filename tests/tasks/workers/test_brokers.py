@@ -61,6 +61,7 @@ def test_a_task_lives_longer_than_a_lease(broker: Site, label: str) -> None:
     assert broker.client.result(task) == f"wrote {label}"
 
 
+@pytest.mark.needs("REDIS_URL")
 @pytest.mark.parametrize("engine", ["rq", "celery"])
 def test_a_task_that_cannot_be_put_into_its_queue_has_failed(
     engine: str, tmp_path_factory: pytest.TempPathFactory, label: str
