@@ -1,12 +1,10 @@
 """The loaded sample data, for all tests of the demo."""
 
-import datetime
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 
 from demo_project.travel.endpoints import open_, staff
 from demo_project.travel.models import Report
@@ -14,8 +12,7 @@ from django_mcp import server as agency
 from django_mcp.models import Event
 from tests.clients import urls
 from tests.conftest import end_tasks
-
-TODAY = datetime.date(2026, 6, 15)
+from tests.demo import kept
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +24,10 @@ def agencys_urlconf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def loaded(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Loads the data, which after the first time does nothing, unless a test has emptied the database since."""
+    """The data, which are loaded once; a test that emptied the database since costs a copy."""
     with django_db_blocker.unblock():
-        call_command("load_travel", today=TODAY, verbosity=0)
+        if not kept.is_there() and not kept.put_back():
+            kept.load()
         Event.objects.all().delete()  # what was told of the users' rights
 
 

@@ -14,7 +14,7 @@ from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import Booking, Hotel
 from django_mcp import Authenticator, Head, MCPServer, Principal, form_tool
 from django_mcp import server as agency
-from tests.clients import LEGACY, MODERN, Client
+from tests.clients import MODERN, Client
 
 pytestmark = pytest.mark.usefixtures("travel")
 
@@ -28,10 +28,10 @@ def ben() -> Any:
     return get_user_model().objects.get(username="ben")
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def client(request: pytest.FixtureRequest, settings: Any) -> Client:
+@pytest.fixture
+def client(version: str, settings: Any) -> Client:
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "AUTHENTICATION": [AsBen()]}
-    return Client(agency, request.param, "view")
+    return Client(agency, version, "view")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from demo_project.travel import catalogue, models
 from django_mcp import server as agency
 from django_mcp.exposure.registration import found_problems
-from tests.clients import LEGACY, MODERN, Client
+from tests.clients import Client
 
 TEN = {
     *(models.City, models.Airport, models.Flight, models.Hotel, models.Activity),
@@ -18,9 +18,9 @@ TEN = {
 }
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def client(request: pytest.FixtureRequest, travel: None) -> Client:
-    return Client(agency, request.param, "view")
+@pytest.fixture
+def client(version: str, travel: None) -> Client:
+    return Client(agency, version, "view")
 
 
 def test_ten_models_are_declared_in_less_than_80_lines() -> None:

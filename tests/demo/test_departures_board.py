@@ -10,8 +10,8 @@ from django.utils import timezone
 from demo_project.travel.endpoints import open_
 from demo_project.travel.models import Flight
 from django_mcp import server as agency
-from tests.clients import LEGACY, MODERN, Client
-from tests.demo.conftest import TODAY
+from tests.clients import Client
+from tests.demo.kept import TODAY
 
 pytestmark = pytest.mark.usefixtures("travel")
 
@@ -25,9 +25,9 @@ def noon():
         yield
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def client(request: pytest.FixtureRequest) -> Client:
-    return Client(open_, request.param, "view")
+@pytest.fixture
+def client(version: str) -> Client:
+    return Client(open_, version, "view")
 
 
 def test_the_page_has_what_leaves_soon_in_the_order_in_which_it_leaves():
@@ -39,11 +39,11 @@ def test_the_page_has_what_leaves_soon_in_the_order_in_which_it_leaves():
     assert Flight.objects.filter(number=board["departures"][0]["number"], origin__airport="BCN").exists()
 
 
-@pytest.mark.parametrize("hours", ["0", "169", "-1", "x", "1" * 5000, "٣"])
-def test_the_page_refuses_hours_that_are_none(hours):
-    response = Browser().get(BOARD, {"hours": hours})
+def test_the_page_refuses_hours_that_are_none():
+    for hours in ("0", "169", "-1", "x", "1" * 5000, "٣"):
+        response = Browser().get(BOARD, {"hours": hours})
 
-    assert (response.status_code, response.json()) == (400, {"hours": ["Give a number from 1 to 168."]})
+        assert (response.status_code, response.json()) == (400, {"hours": ["Give a number from 1 to 168."]}), hours
 
 
 def test_the_tool_tells_what_the_page_tells(client):

@@ -10,7 +10,7 @@ from demo_project.travel import flights
 from demo_project.travel.models import City, Flight
 from demo_project.travel.places import find_city
 from demo_project.travel.sample_data import kilometres
-from tests.demo.conftest import TODAY
+from tests.demo.kept import TODAY
 
 pytestmark = pytest.mark.usefixtures("travel")
 

@@ -12,7 +12,7 @@ from demo_project.travel.models import Flight
 from django_mcp import MCPServer, tool
 from django_mcp.models import Task
 from django_mcp.tasks.extension import NAME
-from tests.clients import LEGACY, MODERN
+from tests.clients import MODERN
 from tests.conversation import DECLINE, Conversation, accept
 from tests.demo.people import Somebody
 from tests.exchange import Room, eventually
@@ -54,9 +54,9 @@ def room(server: MCPServer, edge: str) -> Iterator[Room]:
         yield room
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def talk(request: pytest.FixtureRequest, room: Room) -> Conversation:
-    return Conversation(room, request.param)
+@pytest.fixture
+def talk(version: str, room: Room) -> Conversation:
+    return Conversation(room, version)
 
 
 def import_(talk: Conversation, *lines: str, answers: Any = ()) -> Any:

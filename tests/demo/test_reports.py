@@ -13,7 +13,7 @@ from django.utils import timezone
 from demo_project.travel.models import Booking, Hotel, Report
 from demo_project.travel.reports import report_table, year_report
 from django_mcp import MCPServer, resource, tool
-from tests.clients import LEGACY, MODERN, Client
+from tests.clients import MODERN, Client
 from tests.conversation import Conversation, Outcome
 from tests.demo.people import Somebody
 from tests.exchange import Room
@@ -58,10 +58,10 @@ def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     return server
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def report(request: pytest.FixtureRequest, server: MCPServer, edge: str) -> Iterator[Any]:
+@pytest.fixture
+def report(version: str, server: MCPServer, edge: str) -> Iterator[Any]:
     with Room(server, edge) as room:
-        talk = Conversation(room, request.param)
+        talk = Conversation(room, version)
 
         def ask(**arguments: Any) -> Outcome:
             return talk.call("year_report", meta={"progressToken": "how-far"}, **arguments)

@@ -5,14 +5,14 @@ import json
 import pytest
 
 from django_mcp import server as agency
-from tests.clients import LEGACY, MODERN, Client
+from tests.clients import Client
 
 pytestmark = pytest.mark.usefixtures("travel")
 
 
-@pytest.fixture(params=[MODERN, LEGACY])
-def client(request: pytest.FixtureRequest) -> Client:
-    return Client(agency, request.param, "view")
+@pytest.fixture
+def client(version: str) -> Client:
+    return Client(agency, version, "view")
 
 
 def test_it_is_listed_with_what_the_template_says_of_itself(client):

@@ -31,6 +31,7 @@ def test_the_same_question_has_the_same_answer():
     assert weather.forecast(CITIES["paris"], DAY) == weather.forecast(CITIES["paris"], DAY)
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_answer():
     program = (
         "import datetime, django; django.setup(); "
@@ -86,13 +87,20 @@ def test_it_snows_in_winter_and_where_it_is_cold():
         assert not any(day.condition in {"snow", "sleet"} for number in range(1, 13) for day in month(slug, number))
 
 
-@pytest.mark.parametrize("slug", CITIES)
-def test_every_number_is_one_that_a_newspaper_would_print(slug):
-    for day in (each for number in range(1, 13) for each in month(slug, number)):
-        assert -40 < day.low < day.high < 50
-        assert 1 <= day.rain_probability <= 97
-        assert 5 <= day.humidity <= 100
-        assert 0 < day.wind < 60
+def test_every_number_is_one_that_a_newspaper_would_print():
+    wrong = [
+        (slug, day)
+        for slug in CITIES
+        for number in range(1, 13)
+        for day in month(slug, number)
+        if not (
+            -40 < day.low < day.high < 50
+            and 1 <= day.rain_probability <= 97
+            and 5 <= day.humidity <= 100
+            and 0 < day.wind < 60
+        )
+    ]
+    assert wrong == []
 
 
 def test_rain_is_announced_when_it_comes():

@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks.process import ROOT
 
 
+@pytest.mark.slow
 def test_rows_of_django_guardian_and_rules_exist_for_those_whom_they_allow() -> None:
     command = [sys.executable, "-c", "import django; django.setup(); import tests.exposure.guarded.site"]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.exposure.guarded.settings"}
