@@ -10,6 +10,7 @@ import trustme
 from benchmarks.process import HOST, ProcessFailedError, RunningServer, run_to_end
 from tests.auth_check import DOCUMENTS_HOST
 from tests.conformance.databases import postgresql
+from tests.conformance.prepared import prepare
 from tests.ports import free_port
 
 ATTEMPTS = 5
@@ -120,7 +121,7 @@ def running(
             "AUTH_CHECK_DOCUMENT_PORT": str(document_port or ""),
             **named,
         }
-        prepare({**common, "BASE_URL": f"http://{HOST}"})
+        fill({**common, "BASE_URL": f"http://{HOST}"})
         yield start(server, common, folder, certificate if https else None, stack)
 
 
@@ -129,9 +130,16 @@ def sqlite(folder: Path) -> Mapping[str, str]:
     return {"DATABASE_URL": "", "DEMO_DATABASE": str(folder / "demo.sqlite3")}
 
 
-def prepare(environment: Mapping[str, str]) -> None:
-    """Make tables, sample data and the client that outside tools know."""
-    run_to_end("-m", "tests.auth_check.prepare", environment=environment)
+def fill(environment: Mapping[str, str]) -> None:
+    """Make tables, sample data and the client that outside tools know; in SQLite they are made once and copied."""
+    if environment["DATABASE_URL"]:
+        run_to_end("-m", "tests.auth_check.prepare", environment=environment)
+        return
+
+    def make(file: Path) -> None:
+        run_to_end("-m", "tests.auth_check.prepare", environment={**environment, "DEMO_DATABASE": str(file)})
+
+    prepare(Path(environment["DEMO_DATABASE"]), "tests.auth_check", make)
 
 
 def start(

@@ -96,7 +96,7 @@ def test_a_redis_that_refuses_is_not_used():
     assert "Redis: NOT USED. REDIS_URL is set but out of reach (-NOAUTH Authentication required.)" in output
 
 
-@pytest.mark.skipif("DATABASE_URL" not in os.environ, reason="DATABASE_URL names no PostgreSQL")
+@pytest.mark.needs("DATABASE_URL")
 def test_a_postgresql_that_answers_is_reported_and_left_to_the_command():
     output = with_services(DATABASE_URL=os.environ["DATABASE_URL"])
 

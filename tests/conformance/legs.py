@@ -9,9 +9,13 @@ from pathlib import Path
 from benchmarks.process import HOST, ProcessFailedError, RunningServer, free_port, run_to_end
 from tests.conformance.balancer import Balancer
 from tests.conformance.databases import postgresql, sqlite
+from tests.conformance.prepared import prepare
 
 ATTEMPTS = 5
 """How many ports are tried; another process may take one between finding it free and using it."""
+
+OF_TABLES = ("DJANGO_SETTINGS_MODULE", "TASKS_ENGINE")
+"""Variables by which sites differ in their tables."""
 
 Command = Callable[[int], Sequence[str]]
 
@@ -99,8 +103,17 @@ def running(leg: Leg, folder: Path) -> Iterator[str]:
 
 
 def migrate(environment: Mapping[str, str]) -> None:
-    """Make the tables."""
-    run_to_end("manage.py", "migrate", "--verbosity", "0", environment=environment)
+    """Make the tables; in SQLite they are made once and copied."""
+
+    def fill(file: Path | None) -> None:
+        own = {} if file is None else {"CONFORMANCE_DATABASE": str(file)}
+        run_to_end("manage.py", "migrate", "--verbosity", "0", environment={**environment, **own})
+
+    file = Path(environment.get("CONFORMANCE_DATABASE", ""))
+    if environment.get("DATABASE_URL") or not file.name or file.exists():
+        fill(None)
+    else:
+        prepare(file, " ".join(environment.get(each, "") for each in OF_TABLES), fill)
 
 
 def start(

@@ -39,9 +39,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_the_page_on_approvals_does_what_it_says(site: Site) -> None:
     site.append("library/mcp.py", TOOL)
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS, check=True)
     wanted = call("withdraw_book", title="Emma")
     (waits,) = site.requests(wanted)
     assert waits["result"]["isError"] is True
@@ -58,8 +56,7 @@ def test_the_page_on_approvals_does_what_it_says(site: Site) -> None:
 def test_the_settings_of_the_page_are_right(site: Site) -> None:
     site.append("mysite/settings.py", SETTINGS)
     site.append("mysite/settings.py", 'DJANGO_MCP["AUTHENTICATION"] = ["django_mcp.APIKeys"]')
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
+    site.migrate(check=True)
 
 
 def test_the_page_tells_a_genuine_message_from_others() -> None:

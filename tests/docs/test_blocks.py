@@ -3,16 +3,21 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
+
+from tests.conformance.prepared import prepare as prepare_database
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -53,7 +58,8 @@ RUN_ELSEWHERE = {
     "django-admin compilemessages -l de": "the same looks at what it leaves",
 }
 
-
+OF_THIS_RUN = {"DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE"}
+"""Variables that a new site does not inherit; without the second, each process would compile the package again."""
 PAGE_ON_SKILLS = ROOT / "docs" / "skills.md"
 ORDER_BOOKS = "---\nname: order-books\ndescription: Order books.\n---\n"
 
@@ -121,8 +127,8 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.run("-m", "django", "startproject", "mysite", ".")
-        self.run("manage.py", "startapp", "library")
+        call_command("startproject", "mysite", path)
+        self.add_app("library")
         self.append("mysite/settings.py", 'INSTALLED_APPS += ["library"]\nALLOWED_HOSTS = ["testserver"]\n')
         self.append(
             "library/models.py",
@@ -133,6 +139,10 @@ class Site:
                 pages = models.IntegerField(default=100)
             """,
         )
+
+    def add_app(self, name: str) -> None:
+        (self.path / name).mkdir()
+        call_command("startapp", name, self.path / name)
 
     def append(self, name: str, code: str) -> None:
         with (self.path / name).open("a") as file:
@@ -147,17 +157,33 @@ class Site:
         done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
             [sys.executable, "-W", "error", *arguments],
             cwd=self.path,
-            env={key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"},
+            env={key: value for key, value in os.environ.items() if key not in OF_THIS_RUN},
             capture_output=True,
             text=True,
             timeout=120,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout, done.stderr
 
-    def migrate(self) -> None:
-        self.run("manage.py", "makemigrations", "library")
-        self.run("manage.py", "migrate", "-v0")
+    def commands(self, *lines: str | Sequence[str]) -> list[str]:
+        """What each of some commands prints, all of them run by one process, as ``manage.py`` runs one."""
+        given = [line.split() if isinstance(line, str) else list(line) for line in lines]
+        return json.loads(self.run("-c", COMMANDS.replace("LINES", repr(given))))
+
+    def migrate(self, rows: str = "", *, check: bool = False) -> str:
+        """Make the tables, those of installed apps being there already.
+
+        Args:
+            rows: code that is run then.
+            check: whether the checks, which may find no errors, may not even warn.
+
+        Returns:
+            What *rows* printed.
+        """
+        database = self.path / "db.sqlite3"
+        if not database.exists():
+            prepare_database(database, "a new site", migrate_new_site)
+        return self.run("-c", MIGRATE.replace("LEVEL", "WARNING" if check else "ERROR") + rows)
 
     def requests(self, *requests: tuple[str, dict[str, Any]], path: str = "/mcp", edge: str = "wsgi") -> list[Any]:
         """Answers of the site, in a process of its own, to legacy requests."""
@@ -170,6 +196,41 @@ import json, os
 os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 bodies = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": m, "params": p}).encode() for m, p in REQUESTS]
 """
+COMMANDS = """
+import importlib, io, json, os
+from contextlib import redirect_stdout
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+from django.core.management import execute_from_command_line
+printed = []
+for line in LINES:
+    importlib.invalidate_caches()  # one of them may have written what the next imports
+    with redirect_stdout(io.StringIO()) as output:
+        execute_from_command_line(["manage.py", *line])
+    printed.append(output.getvalue())
+print(json.dumps(printed))
+"""
+MIGRATE = """
+import importlib, io, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.core.management import call_command
+call_command("check", fail_level="LEVEL", stdout=io.StringIO())
+call_command("makemigrations", "library", verbosity=0)
+importlib.invalidate_caches()
+call_command("migrate", verbosity=0)
+"""
+
+
+def migrate_new_site(database: Path) -> None:
+    """Make the tables of the apps that a site with an endpoint has, before it has models."""
+    with TemporaryDirectory() as folder:
+        site = Site(Path(folder))
+        site.append("mysite/settings.py", 'INSTALLED_APPS.remove("library")\nINSTALLED_APPS += ["django_mcp"]')
+        site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+        site.run("manage.py", "migrate", "-v0")
+        shutil.move(site.path / "db.sqlite3", database)
+
+
 CLIENTS = {
     "wsgi": SETUP
     + """
@@ -248,9 +309,7 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", *["mcp.py"] * 5]
     for name, code in shown:
         site.append(files[name], code)
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS, check=True)
     found, nothing, wrong, listed, short, row, sent, refused, hours, pages = site.requests(
         call("find_books", title="mm"),
         call("find_books", title="Ulysses"),
@@ -284,8 +343,11 @@ def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> Non
     assert len(lines) <= 10, "the README promises ten lines"
 
 
-def prepare(site: Site, page: str, *, skip: int = 0) -> None:
-    """Put the blocks of a page, but for the first *skip*, into the app's ``mcp.py`` of a site with an endpoint."""
+def prepare(site: Site, page: str, *, skip: int = 0, rows: str = "", check: bool = False) -> None:
+    """Put the blocks of a page, but for the first *skip*, into the app's ``mcp.py`` of a site with an endpoint.
+
+    There are two books in it, and more *rows*; *check* says whether the checks may not even warn.
+    """
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     # Who approves what is destructive is for another page.
     own = '{"AUTHENTICATION": ["django_mcp.Public"], "ASK_BY_DEFAULT": "nothing"}'
@@ -293,8 +355,7 @@ def prepare(site: Site, page: str, *, skip: int = 0) -> None:
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:]))
-    site.migrate()
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS + rows, check=check)
 
 
 def test_the_page_on_skills_does_what_it_says(site: Site) -> None:
@@ -329,12 +390,13 @@ User.objects.create_user("ann").user_permissions.add(Permission.objects.get(code
 
 
 def test_the_page_on_commands_does_what_it_says(site: Site) -> None:
-    prepare(site, "commands.md")
+    prepare(site, "commands.md", rows=ANN)
     (site.path / "library/mcp.py").unlink()
-    site.run("-c", ANN)
-    lines = [line.split("  #")[0].split()[1:] for code in code_of("commands.md", "sh") for line in code.splitlines()]
-    start, everything, seen, tool, described, found, clients, claude, vscode = (site.run(*line) for line in lines)
-    assert "mcp_inspect" in start
+    lines = [line.split("  #")[0].split() for code in code_of("commands.md", "sh") for line in code.splitlines()]
+    assert {tuple(line[:2]) for line in lines} == {("python", "manage.py")}
+    first, *others = (line[2:] for line in lines)
+    assert "mcp_inspect" in site.run("manage.py", *first)
+    everything, seen, tool, described, found, clients, claude, vscode = site.commands(*others)
     assert "search_books" in everything
     assert "as seen by:    ann" in seen
     assert "hidden" not in seen
@@ -347,8 +409,7 @@ def test_the_page_on_commands_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_migrating_does_what_it_says(site: Site) -> None:
-    prepare(site, "migrating.md")
-    site.run("-c", ANN)
+    prepare(site, "migrating.md", rows=ANN)
     lent, count, renamed, found, title, prompt = site.requests(
         call("lend", title="Emma", reader="Ben"),
         call("count_books"),
@@ -528,9 +589,7 @@ def test_the_page_on_views_does_what_it_says(site: Site) -> None:
     page.write_text(
         "<nav>Menu</nav><h1>Books</h1><ul>{% for each in object_list %}<li>{{ each.title }}{% endfor %}</ul>"
     )
-    site.migrate()
-    site.run("-c", TWO_BOOKS)
-    site.run("manage.py", "check", "--fail-level", "WARNING")
+    site.migrate(TWO_BOOKS, check=True)
     listed, one, books, none, added, refused = site.requests(
         ("tools/list", {}),
         call("library_detail", pk=1),
@@ -572,9 +631,7 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/mcp.py", "\n\n".join(code_of("many-tools.md")))
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    told = site.run("-c", ANN_JOINS_THE_DESK)
+    told = site.migrate(ANN_JOINS_THE_DESK, check=True)
     assert told.count("server:default") == 2, "when she joined, and when she was promoted"
     listed, hidden, mine = site.requests(
         ("tools/list", {}), call("rename_book", pk=1, title="x"), call("fetch_book", pk=1)
@@ -632,8 +689,7 @@ def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["rest_framework"]')
     site.append("mysite/urls.py", "from django.urls import include\nfrom library.api import router")
     site.append("mysite/urls.py", 'urlpatterns += [path("api/", include(router.urls))]')
-    prepare(site, "rest_framework.md", skip=1)
-    site.run("manage.py", "check", "--fail-level", "WARNING")
+    prepare(site, "rest_framework.md", skip=1, check=True)
     listed, found, page, blurb, refused, wrong, ordered = site.requests(
         ("tools/list", {}),
         call("list_books", search="emma"),
@@ -715,9 +771,7 @@ def test_the_page_on_models_does_what_it_says(site: Site) -> None:
     site.append("library/models.py", models)
     site.append("library/mcp.py", "\n\n".join(resources))
     site.append("library/prices.py", prices)
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    told = json.loads(site.run("-c", ANN_SHOPS))
+    told = json.loads(site.migrate(ANN_SHOPS, check=True))
     assert "library://offer/persuasion" in [each["params"].get("uri") for each in told]
     row, text, found, groups, schema, listed, tools, orders, ordered, mine, group = site.requests(
         ("resources/read", {"uri": "library://offer/emma"}),
@@ -798,8 +852,7 @@ def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
     with on_postgresql_too(site) as is_there:
         if not is_there:  # on SQLite there is no such column
             return
-        site.migrate()
-        site.run("-c", ESSAYS)
+        site.migrate(ESSAYS)
         road, wall = site.requests(call("search_essays", query="a long road"), call("search_essays", query="walls"))
         assert [each["text"] for each in data(road)["rows"]] == ["Boots and long roads."]
         assert data(wall)["rows"] == []
@@ -871,9 +924,7 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
         site.append(files.pop(re.match(r"# (\w+\.py(, further down)?)", code)[1]), code)
     assert not files, "the page no longer shows these"
     site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS, check=True)
     found = json.loads(site.run("-c", WHO_MAY_CALL))
     well_known = "https://library.example.com/.well-known/oauth-protected-resource"
     assert found["challenge"] == f'Bearer scope="library:read", resource_metadata="{well_known}/mcp"'

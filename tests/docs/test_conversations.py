@@ -170,9 +170,8 @@ def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
 
 def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
     layers, marked = code_of("transports.md")
-    prepare(site, "transports.md")
     site.append("mysite/settings.py", layers)
-    site.run("manage.py", "check", "--fail-level", "WARNING")
+    prepare(site, "transports.md", check=True)
     right, wrong = (
         call("opening_hours", headers={"mcp-param-branch": branch}, branch="North") for branch in ("North", "South")
     )
@@ -245,9 +244,7 @@ def add_tasks(site: Site) -> None:
 
 def test_the_page_on_tasks_does_what_it_says(site: Site) -> None:
     add_tasks(site)
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS, check=True)
     counted, refused, added, twice = talk(
         site,
         call("count_words"),
@@ -272,8 +269,7 @@ def test_the_page_on_tasks_does_what_it_says(site: Site) -> None:
 def test_the_page_on_tasks_has_a_worker_that_runs_them(site: Site) -> None:
     add_tasks(site)
     site.append("mysite/settings.py", WORKERS[0])
-    site.migrate()
-    site.run("-c", TWO_BOOKS)
+    site.migrate(TWO_BOOKS)
     task_id = json.loads(site.run("-c", CALLS_AND_GOES))
     ask = COMES_BACK.replace("TASK_ID", repr(task_id))
     assert json.loads(site.run("-c", ask))["status"] == "working", "nobody runs it yet"
@@ -285,6 +281,8 @@ def test_the_page_on_tasks_has_a_worker_that_runs_them(site: Site) -> None:
 def test_the_page_on_tasks_has_settings_for_workers_of_each_kind(site: Site, number: int) -> None:
     add_tasks(site)
     site.append("mysite/settings.py", WORKERS[number])
-    site.run("manage.py", "check", "--fail-level", "ERROR")  # the page speaks of the backend's own warnings
-    engine = site.run("manage.py", "shell", "-v0", "-c", "from django_mcp.tasks.engines import engine; print(engine())")
+    _, engine = site.commands(
+        "check --fail-level ERROR",  # the page speaks of the backend's own warnings
+        ["shell", "-v0", "-c", "from django_mcp.tasks.engines import engine; print(engine())"],
+    )
     assert "Workers" in engine

@@ -1,5 +1,6 @@
 """``docs/existing-sites.md``: sites that are not ours, from the package index, typed in as the page says and called."""
 
+import hashlib
 import json
 import os
 import re
@@ -93,19 +94,23 @@ def rows(answer: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with this package and theirs, as pip finds them."""
-    folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-    found = folder / "venv" / "bin" / "python"
-    pip = (found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+def python() -> Path:
+    """An environment with this package and theirs, as pip finds them, made once for each state of what is asked for."""
+    wanted = "\0".join([*PACKAGES, str(ROOT), sys.version, (ROOT / "pyproject.toml").read_text()])
+    folder = Path(sys.prefix) / "existing-sites" / hashlib.sha256(wanted.encode()).hexdigest()[:16]
+    found = folder / "bin" / "python"
+    if (folder / "complete").exists():
+        return found
+    run(sys.executable, "-m", "venv", "--clear", "--without-pip", folder, cwd=ROOT)
+    pip = (sys.executable, "-m", "pip", "--python", found, "install", "--quiet", "--disable-pip-version-check")
     try:
-        run(*pip, *PACKAGES, cwd=folder)
+        # What is never imported needs no bytecode.
+        run(*pip, "--no-compile", *PACKAGES, "--editable", ROOT, cwd=ROOT)
     except AssertionError as error:
         if "No matching distribution" not in str(error) and "Could not find a version" not in str(error):
             raise
         pytest.skip(f"the package index has no {' or '.join(PACKAGES)} for this Python, or cannot be reached: {error}")
-    run(*pip, ROOT, cwd=folder)
+    (folder / "complete").touch()
     return found
 
 

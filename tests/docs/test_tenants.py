@@ -78,10 +78,10 @@ class TenantTests(TestCase):
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
     """A project with the page's code in it, and a resource of the last kind."""
-    site = Site(tmp_path_factory.mktemp("tenants"))
+    site = Site(tmp_path)
     models, *rest = code_of("tenants.md")
     site.append("library/models.py", models)
     site.append("library/mcp.py", "\n\n".join(rest) + HERE)
@@ -94,13 +94,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
         "mysite/urls.py", 'from django.urls import include\nurlpatterns += [path("", include("django_mcp.urls"))]'
     )
     Path(site.path / "library/tests.py").write_text(TESTS)
-    site.migrate()
     return site
 
 
-def test_no_company_learns_of_another(site: Site) -> None:
-    site.run("manage.py", "test", "library")
-
-
-def test_the_page_has_no_fault_that_the_checks_know(site: Site) -> None:
-    assert "no issues" in site.run("manage.py", "check")
+def test_no_company_learns_of_another_and_the_checks_know_of_no_fault(site: Site) -> None:
+    _, found, _ = site.commands("makemigrations library", "check", "test library")
+    assert "no issues" in found

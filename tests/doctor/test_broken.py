@@ -427,10 +427,9 @@ def test_no_layer_is_a_hint_and_one_out_of_reach_a_warning(look: Look) -> None:
     assert report.bad == {"layer.unreachable"}
 
 
+@pytest.mark.needs("REDIS_URL")
 def test_a_layer_that_does_not_cross_to_the_server(tmp_path: Path) -> None:
-    redis = os.environ.get("REDIS_URL")
-    if not redis:
-        pytest.skip("REDIS_URL is not set")
+    redis = os.environ["REDIS_URL"]
     slow = '{"KEEP_ALIVE_SECONDS": 5.0}'
     with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis, DOCTOR_MCP=slow) as deployment:
         report = deployment.look(DOCTOR_PREFIX="another")

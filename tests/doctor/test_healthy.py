@@ -21,11 +21,9 @@ def test_a_healthy_deployment_gives_no_warning(kind: str, tmp_path: Path) -> Non
     assert all(not check["skipped"] for check in report.document["checks"]), report.text
 
 
+@pytest.mark.needs("REDIS_URL")
 def test_a_healthy_deployment_with_redis_gives_no_warning(tmp_path: Path) -> None:
-    redis = os.environ.get("REDIS_URL")
-    if not redis:
-        pytest.skip("REDIS_URL is not set")
-    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis) as deployment:
+    with deployed("uvicorn", tmp_path, DOCTOR_REDIS=os.environ["REDIS_URL"]) as deployment:
         report = deployment.look()
     assert set(report.found) == {"database.sqlite"}, report.text
 

@@ -110,8 +110,12 @@ def workers(number: int, environment: Mapping[str, str], folder: Path) -> Iterat
         yield made
 
 
+DATABASES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL")))
+"""Parameters of what is made on each."""
+
+
 def service(variable: str) -> tuple[str, int]:
-    """Host and port of a service, or a loud skip."""
+    """Host and port of a service, or a skip for tests without the mark ``needs``."""
     url = os.environ.get(variable)
     if not url:
         pytest.skip(f"{variable} is not set")
@@ -119,12 +123,10 @@ def service(variable: str) -> tuple[str, int]:
     return parts.hostname or HOST, parts.port or {"DATABASE_URL": 5432, "REDIS_URL": 6379}[variable]
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="session", params=DATABASES)
 def shared_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     """Two processes on one database, for all tests that want no more."""
     folder = tmp_path_factory.mktemp(f"faults-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     made = sqlite(folder) if request.param == "sqlite" else postgresql()
     with made as database, workers(2, database, folder) as two:
         yield two

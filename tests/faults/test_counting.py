@@ -11,6 +11,8 @@ from django_mcp.core import rates
 from tests.faults.conftest import service
 from tests.faults.gate import Gate
 
+pytestmark = pytest.mark.needs("REDIS_URL")
+
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:

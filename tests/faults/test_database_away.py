@@ -13,6 +13,8 @@ from tests.faults.conftest import Workers, service, workers
 from tests.faults.gate import Gate
 from tests.faults.wire import Legacy, Modern, Reply, question_of, text
 
+pytestmark = pytest.mark.needs("DATABASE_URL")
+
 AWAY = 5.0
 """Seconds for which it is away."""
 STEPS = 200

@@ -35,9 +35,8 @@ def test_a_modern_call_goes_on_in_another_worker_when_the_one_that_asked_is_kill
     assert pair.journal().count(f"acted {label}") == 1
 
 
-@pytest.fixture
-def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    """Two processes in which nobody is silent for long."""
+@pytest.fixture(scope="module")
+def shared_brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     with (
         postgresql() as database,
         workers(2, {**database, "FAULTS_KEEP_ALIVE": str(KEEP_ALIVE)}, tmp_path_factory.mktemp("dead")) as both,
@@ -45,6 +44,14 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
         yield both
 
 
+@pytest.fixture
+def brief(shared_brief: Workers) -> Workers:
+    """Two processes in which nobody is silent for long, both alive."""
+    shared_brief.replace_dead()
+    return shared_brief
+
+
+@pytest.mark.needs("DATABASE_URL")
 def test_whoever_comes_back_for_a_call_that_died_with_its_process_is_told_so_once(brief: Workers, label: str) -> None:
     client = Legacy(brief[0]).open()
     begun = client.start("count", token=1, label=label, to=100_000).event()
@@ -61,6 +68,7 @@ def test_whoever_comes_back_for_a_call_that_died_with_its_process_is_told_so_onc
     assert survivor.listen(begun.id).last() == answers[0], "and whoever comes later"
 
 
+@pytest.mark.needs("DATABASE_URL")
 def test_a_call_that_says_nothing_for_long_is_not_given_up_while_its_process_lives(brief: Workers, label: str) -> None:
     client = Legacy(brief[0]).open()
     begun = client.start("tell_and_wait", label=label, seconds=KEEP_ALIVE * 8).event()
@@ -69,6 +77,7 @@ def test_a_call_that_says_nothing_for_long_is_not_given_up_while_its_process_liv
     assert text(client.at(brief[1]).listen(begun.id).last()) == f"waited {label}"
 
 
+@pytest.mark.needs("DATABASE_URL")
 def test_the_round_after_an_answer_is_not_given_up_either(brief: Workers, label: str) -> None:
     client = Legacy(brief[0]).open()
     asked = question_of(client.start("ask_and_wait", label=label, seconds=KEEP_ALIVE * 8))

@@ -13,6 +13,8 @@ from tests.faults.conftest import Workers, service, until, workers
 from tests.faults.gate import Gate
 from tests.faults.wire import Modern, Reply, text
 
+pytestmark = pytest.mark.needs("DATABASE_URL")
+
 
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Gate]:

@@ -14,6 +14,8 @@ from tests.faults.conftest import LOOK, Workers, service, until, workers
 from tests.faults.gate import Gate
 from tests.faults.wire import Legacy, Modern, Reply, text
 
+pytestmark = pytest.mark.needs("REDIS_URL")
+
 SILENCE = 1.2
 """Seconds in which a process that polls has polled."""
 SOON = 2.0

@@ -12,6 +12,8 @@ from tests.faults.gate import Gate
 from tests.faults.wire import text
 from tests.tasks.workers.processes import Site, site
 
+pytestmark = pytest.mark.needs("DATABASE_URL")
+
 MOST_THREADS = 8
 UNSAVED = "the state of running tasks cannot be saved just now"
 

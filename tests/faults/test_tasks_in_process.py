@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.conformance.databases import postgresql, sqlite
-from tests.faults.conftest import service
+from tests.faults.conftest import DATABASES
 from tests.faults.wire import text
 from tests.tasks.workers.processes import Site, site
 
@@ -17,11 +17,9 @@ THREADS = 2
 MANY = 10
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=DATABASES)
 def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp(f"tasks-in-process-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     made = sqlite(folder) if request.param == "sqlite" else postgresql()
     with made as database, site("process", folder, database) as running:
         yield running

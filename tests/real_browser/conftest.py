@@ -14,7 +14,7 @@ from benchmarks.process import HOST, RunningServer, run_to_end
 from tests.auth_check.browser import find_chromium
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate, start
-from tests.faults.conftest import Workers, closed_connections, service
+from tests.faults.conftest import DATABASES, Workers, closed_connections
 from tests.real_browser.people import APPROVERS, CALLERS
 from tests.real_logins.conftest import chromium
 
@@ -74,14 +74,12 @@ def site_in(folder: Path, database: Mapping[str, str]) -> Iterator[Site]:
             assert "Traceback" not in made.log(index), made.log(index)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=DATABASES)
 def running_site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: str
 ) -> Iterator[Site]:
     """On each database."""
     folder = tmp_path_factory.mktemp(f"browser-{request.param}")
-    if request.param == "postgresql":
-        service("DATABASE_URL")
     made = sqlite(folder) if request.param == "sqlite" else postgresql()
     with made as database, site_in(folder, database) as site:
         yield site

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.prepared import prepare
 from tests.real_clients.agency import Agency
 from tests.real_clients.node import Clients, NoClientsError, find_node, install
 from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, TASKS, Project, Site, accepts, manage
@@ -21,10 +22,14 @@ for server, tool in (("default", "book_hotel"), ("default", "cancel_booking"), (
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the demo's data."""
+
+    def fill(file: Path) -> None:
+        manage(file, "migrate", "--verbosity", "0")
+        manage(file, "load_travel", "--verbosity", "0")
+        manage(file, "shell", "-c", ALLOWED)
+
     path = tmp_path_factory.mktemp("agency") / "agency.sqlite3"
-    manage(path, "migrate", "--verbosity", "0")
-    manage(path, "load_travel", "--verbosity", "0")
-    manage(path, "shell", "-c", ALLOWED)
+    prepare(path, "agency", fill)
     return path
 
 
@@ -38,7 +43,7 @@ def agency(database: Path) -> Agency:
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the tables of the project of fixtures."""
     path = tmp_path_factory.mktemp("fixtures") / "fixtures.sqlite3"
-    manage(path, "migrate", "--verbosity", "0", project=FIXTURES)
+    prepare(path, "fixtures", lambda file: manage(file, "migrate", "--verbosity", "0", project=FIXTURES))
     return path
 
 

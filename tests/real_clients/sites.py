@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.prepared import prepare
 from tests.ports import free_port
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -165,7 +166,8 @@ class Site:
 def served(project: Project, folder: Path, data: str) -> Iterator[Site]:
     """A site under uvicorn, with a database in *folder* that the program *data* has filled."""
     made = Site("uvicorn", folder / "site.sqlite3", folder / "output.txt", project)
-    manage(made.database, "migrate", "--verbosity", "0", project=project)
+    tables = f"tables of {project.settings_module}"
+    prepare(made.database, tables, lambda file: manage(file, "migrate", "--verbosity", "0", project=project))
     made.run(data)
     made.start()
     yield made

@@ -14,6 +14,7 @@ from mcp import types
 from mcp.client import Client
 from mcp.client.sse import sse_client
 
+from tests.conformance.prepared import prepare
 from tests.endpoint.pipes import LOCAL, until
 from tests.real_clients.sites import Site, manage
 
@@ -73,7 +74,7 @@ class Person:
 @pytest.fixture(scope="module")
 def local_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("local") / "local.sqlite3"
-    manage(path, "migrate", "--verbosity", "0", project=LOCAL)
+    prepare(path, "tables of LOCAL", lambda file: manage(file, "migrate", "--verbosity", "0", project=LOCAL))
     return path
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from benchmarks.process import RunningServer
 from django_mcp.models import Task
-from tests.faults.conftest import service
 from tests.real_clients.sites import Project, Site, environment, manage
 from tests.real_clients.test_tasks import Desk
 from tests.tasks.workers.conftest import forget
@@ -25,14 +24,16 @@ RAN = (
 )
 
 
-@pytest.fixture(params=["db", "rq", "celery"])
+REDIS = pytest.mark.needs("REDIS_URL")
+
+
+@pytest.fixture(params=["db", pytest.param("rq", marks=REDIS), pytest.param("celery", marks=REDIS)])
 def site(
     request: pytest.FixtureRequest, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Site]:
     """The demo with a worker, and a database that is a copy."""
     queue = f"q{secrets.token_hex(4)}"
     if request.param != "db":
-        service("REDIS_URL")
         monkeypatch.setenv("TASKS_REDIS_URL", os.environ["REDIS_URL"])
     monkeypatch.setenv("TASKS_ENGINE", request.param)
     monkeypatch.setenv("TASKS_QUEUE", queue)

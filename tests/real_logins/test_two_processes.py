@@ -1,7 +1,6 @@
 """Two processes of one client hold the same refresh token, and refresh at the same moment, as Claude Code's do."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,19 +11,18 @@ import pytest
 
 from tests.auth_check.browser import ROOT
 from tests.auth_check.site import Certificate, Demo, running
+from tests.faults.conftest import DATABASES
 from tests.real_logins.people import PythonClient, status_of
 
 ROUNDS = 7
 """How often they do so; each leaves one refresh token more, and a login has at most eight."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def busy_demo(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: str, certificate: Certificate
 ) -> Iterator[Demo]:
     """The demo under a server that works on requests at once."""
-    if request.param == "postgresql" and not os.environ.get("DATABASE_URL"):
-        pytest.skip("PostgreSQL is not used: DATABASE_URL is not set")
     folder = tmp_path_factory.mktemp(request.param)
     with running(folder, certificate, https=True, database=request.param, server="gunicorn") as demo:
         yield demo
