@@ -38,15 +38,16 @@ def copied() -> list[str]:
     return [source for line in lines for source in line.split()[:-1]]
 
 
-@pytest.mark.parametrize("source", copied())
-def test_what_the_dockerfile_copies_is_there_and_not_ignored(source: str) -> None:
-    assert (ROOT / source).exists()
-    ignored = False
-    for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines():
-        pattern = line.removeprefix("!")
-        if any(fnmatch(each, pattern) for each in (source, source.partition("/")[0])):
-            ignored = not line.startswith("!")
-    assert not ignored
+def test_what_the_dockerfile_copies_is_there_and_not_ignored(subtests: pytest.Subtests) -> None:
+    for source in copied():
+        with subtests.test(source=source):
+            assert (ROOT / source).exists()
+            ignored = False
+            for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines():
+                pattern = line.removeprefix("!")
+                if any(fnmatch(each, pattern) for each in (source, source.partition("/")[0])):
+                    ignored = not line.startswith("!")
+            assert not ignored
 
 
 def test_secrets_stay_out_of_images_and_of_git() -> None:
