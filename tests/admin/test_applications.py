@@ -15,6 +15,7 @@ from urllib.parse import unquote_plus
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -121,20 +122,20 @@ def test_an_application_that_nobody_let_in_is_listed_as_that(site: Site, owner: 
     )
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
+def test_the_list_says_how_an_application_came(site: Site, owner: Browser) -> None:
+    client_id = "https://client.example.com/a/path/that/is/long.json"
+    application = site.make_client(client_id, name="Far")
+    for source, said in (
         ("manual", "registered by this site’s administrators"),
         ("dcr", "registered itself; nobody at this site has checked it"),
         ("cimd", "described at client.example.com"),
-    ],
-)
-def test_the_list_says_how_an_application_came(site: Site, owner: Browser, source: str, words: str) -> None:
-    client_id = "https://client.example.com/a/path/that/is/long.json"
-    site.make_client(client_id, name="Far", registration_source=source)
-    assert f"Far {words} https://client.example.com/a/pa… nobody" in line(owner, client_id)
+    ):
+        application.registration_source = source
+        application.save()
+        assert f"Far {said} https://client.example.com/a/pa… nobody" in line(owner, client_id)
 
 
+@pytest.mark.postgresql
 def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Site, owner: Browser) -> None:
     gone = timezone.now() - timedelta(days=1)
     site.tokens_for()  # live
@@ -149,12 +150,9 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
     make_token(site, site.application, site.make_user("elsewhere"), resource=[])
     make_token(site, site.application, None)
     assert " 2 people " in line(owner, "conf-public")
-    shown = words(content(owner, PAGE))
-    assert {name for name in ("ada", "renewable") if f"Take back from {name}" in content(owner, PAGE)} == {
-        "ada",
-        "renewable",
-    }
-    assert not re.search("stayed-away|revoked|expired|elsewhere", shown)
+    shown = content(owner, PAGE)
+    assert [name for name in ("ada", "renewable") if f"Take back from {name}" not in shown] == []
+    assert not re.search("stayed-away|revoked|expired|elsewhere", words(shown))
 
 
 def test_several_logins_of_one_person_count_once(site: Site, owner: Browser) -> None:
@@ -176,6 +174,7 @@ def test_an_application_that_acts_for_itself_has_no_people(site: Site, owner: Br
     assert "with its secret it gets new access when it likes" in shown
 
 
+@pytest.mark.postgresql
 def test_the_list_is_sorted_by_the_last_renewal_then_come_those_without_access(site: Site, owner: Browser) -> None:
     now = timezone.now()
     for number, days in enumerate([3, 1, 2]):
@@ -198,36 +197,37 @@ def test_the_list_is_narrowed_by_access_and_blocking(site: Site, owner: Browser)
     assert "not while it is blocked" not in line(owner, 'title="has"')
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("desktop", ["one"]),
-        ("ONE", ["one"]),
-        ("grac", ["two"]),
-        ("desktop grace", []),
-        ("tool grace", ["two"]),
-        ("expired", []),
-        ("%00", ["one", "two", "conf-public"]),
-    ],
-)
-def test_the_list_is_searched_by_name_client_id_and_user(
-    site: Site, owner: Browser, query: str, found: list[str]
-) -> None:
+FOUND = {
+    "desktop": ["one"],
+    "ONE": ["one"],
+    "grac": ["two"],
+    "desktop grace": [],
+    "tool grace": ["two"],
+    "expired": [],
+    "%00": ["conf-public", "one", "two"],
+}
+
+
+@pytest.mark.postgresql
+def test_the_list_is_searched_by_name_client_id_and_user(site: Site, owner: Browser) -> None:
     make_token(site, site.make_client("one", name="The Desktop"), site.user)
     two = site.make_client("two", name="A tool")
     make_token(site, two, site.make_user("grace"))
     make_token(site, two, site.make_user("expired"), expires=timezone.now())
-    assert sorted(names(owner, f"?q={query}")) == sorted(found)
-    assert (f"{len(found)} of 3 applications" in words(content(owner, f"{LIST}?q={query}"))) is (query != "%00")
+    for query, found in FOUND.items():
+        shown = content(owner, f"{LIST}?q={query}")
+        assert sorted(re.findall(r'title="([^"]+)"', shown)) == found, query
+        assert (f"{len(found)} of 3 applications" in words(shown)) is (query != "%00"), query
 
 
-def test_three_hundred_applications_cost_as_many_queries_as_one(
+@pytest.mark.postgresql
+def test_hundreds_of_applications_cost_as_many_queries_as_one(
     site: Site, owner: Browser, django_assert_max_num_queries: Any
 ) -> None:
     model, now = get_application_model(), timezone.now()
     rows = [
         model(client_id=f"c{number}", name=f"App {number}", authorization_grant_type="authorization-code")
-        for number in range(299)
+        for number in range(219)
     ]
     rows = model.objects.bulk_create(rows)
     token = get_access_token_model()
@@ -241,11 +241,13 @@ def test_three_hundred_applications_cost_as_many_queries_as_one(
     owner.get(LIST)
     with django_assert_max_num_queries(9):
         assert words(content(owner, LIST)).count("1 person") == 100
-    assert "300 applications" in words(content(owner, LIST))
-    assert len(names(owner, "?p=3")) == 100
-    assert len({*names(owner), *names(owner, "?p=2"), *names(owner, "?p=3")}) == 300
+    first = content(owner, LIST)
+    assert "220 applications" in words(first)
+    pages = [re.findall(r'title="([^"]+)"', first), names(owner, "?p=2"), names(owner, "?p=3")]
+    assert [len(each) for each in pages] == [100, 100, 20]
+    assert len({name for each in pages for name in each}) == 220
     with django_assert_max_num_queries(9):
-        assert names(owner, "?q=App+298&state=access&p=1") == ["c298"]
+        assert names(owner, "?q=App+218&state=access&p=1") == ["c218"]
 
 
 # One application
@@ -271,6 +273,7 @@ def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> Non
     assert f'value="{client_id}"' in owner.get(html.unescape(policy[1])).content.decode()
 
 
+@pytest.mark.postgresql
 def test_the_page_says_since_when_each_person_let_it_in_and_when_it_called(site: Site, owner: Browser) -> None:
     grace = site.make_user("grace", is_active=True)
     site.tokens_for(user=grace)
@@ -289,11 +292,12 @@ def test_the_page_says_since_when_each_person_let_it_in_and_when_it_called(site:
     assert line(owner, "Take back from grace", PAGE).startswith("grace deactivated ")
 
 
+@pytest.mark.postgresql
 def test_people_are_turned_over_a_hundred_at_a_time(
     site: Site, owner: Browser, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(101):
-        make_token(site, site.application, site.make_user(f"person-{number}"))
+        make_token(site, site.application, get_user_model().objects.create(username=f"person-{number}"))
     owner.get(PAGE)
     with django_assert_max_num_queries(16):
         first = content(owner, PAGE)
@@ -335,9 +339,9 @@ def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
     assert answer.context["cl"].result_list[0].client_id == client_id
 
 
-@pytest.mark.parametrize("url", [f"{LIST}nobody/change/", f"{LIST}nobody/take-back/", f"{LIST}a%00b/change/"])
-def test_an_application_that_is_not_there_leads_back(site: Site, owner: Browser, url: str) -> None:
-    assert owner.get(url).status_code == 302
+def test_an_application_that_is_not_there_leads_back(site: Site, owner: Browser) -> None:
+    for url in (f"{LIST}nobody/change/", f"{LIST}nobody/take-back/", f"{LIST}a%00b/change/"):
+        assert owner.get(url).status_code == 302, url
 
 
 # Taking it back
@@ -358,14 +362,18 @@ def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: 
     assert owner.get(entry.get_admin_url()).status_code == 200
 
 
-@pytest.mark.parametrize("key", ["", "x", "-1", "0", "9" * 30, "999999"])
-def test_nothing_is_taken_back_from_nobody(site: Site, owner: Browser, key: str) -> None:
+@pytest.mark.postgresql
+def test_nothing_is_taken_back_from_nobody(site: Site, owner: Browser) -> None:
     tokens = site.tokens_for()
-    assert "There is no such user any more." in press(owner, PAGE, take_back=key)
+    fields = Fields(owner.get(PAGE).content.decode()).found
+    for key in ("", "x", "-1", "0", "9" * 30, "999999"):
+        answer = owner.post_form(PAGE, {**fields, "take_back": key}, follow=True)
+        assert "There is no such user any more." in answer.content.decode(), key
     assert site.status(tokens["access_token"]) == 200
     assert not LogEntry.objects.exists()
 
 
+@pytest.mark.postgresql
 def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Browser) -> None:
     first, second = site.tokens_for(), site.tokens_for(site.beta, user=site.make_user("grace"))
     renewed = site.refresh(first["refresh_token"]).json()
@@ -390,17 +398,18 @@ def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Brows
     assert site.status(other["access_token"]) == 200
 
 
-@pytest.mark.parametrize("url", [f"{LIST}service/change/", f"{LIST}service/take-back/"])
-def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner: Browser, url: str) -> None:
+def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner: Browser) -> None:
     site.configure(CLIENT_CREDENTIALS=True)
     service = site.make_client("service", **SERVICE, redirect_uris="")
     ClientPolicy.objects.create(client_id="service", acts_as=site.user)
     asked = {"client_id": "service", "client_secret": "s3cret", "resource": site.resource()}
-    token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
-    assert site.status(token) == 200
-    press(owner, url, take_back=str(site.user.pk))
-    assert site.status(token) == 401
-    assert Event.objects.filter(topic=topic("client", f"{site.user.pk}:{service.pk}")).exists()
+    for url in (f"{LIST}service/change/", f"{LIST}service/take-back/"):
+        token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
+        assert site.status(token) == 200
+        Event.objects.all().delete()
+        press(owner, url, take_back=str(site.user.pk))
+        assert site.status(token) == 401, url
+        assert Event.objects.filter(topic=topic("client", f"{site.user.pk}:{service.pk}")).exists(), url
 
 
 def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> None:
@@ -534,23 +543,23 @@ def test_calls_are_for_those_who_may_see_calls(site: Site, owner: Browser) -> No
         assert "Last call" not in content(staff(site, "view_clientpolicy"), url)
 
 
-@pytest.mark.parametrize("permissions", [(), ("view_toolpolicy", "change_toolpolicy", "view_apikey")])
-def test_who_may_not_look_gets_nothing(site: Site, permissions: tuple[str, ...]) -> None:
-    other = staff(site, *permissions)
+def test_who_may_not_look_gets_nothing(site: Site) -> None:
+    other = staff(site, "view_toolpolicy", "change_toolpolicy", "view_apikey")
     for url in (LIST, PAGE, TAKE_BACK, f"{LIST}nobody/change/"):
         assert other.get(url).status_code == 403
     assert LIST not in other.get("/admin/").content.decode()
     assert site.browser().get(LIST).status_code == 302  # to the login
 
 
-@pytest.mark.parametrize("url", [PAGE, TAKE_BACK])
-def test_the_buttons_need_the_token_against_forged_requests(site: Site, url: str) -> None:
+def test_the_buttons_need_the_token_against_forged_requests(site: Site) -> None:
     tokens, browser = site.tokens_for(), Browser(enforce_csrf_checks=True)
     browser.force_login(site.make_user("owner", is_staff=True, is_superuser=True))
-    assert browser.post_form(url, {"take_back": site.user.pk}).status_code == 403
+    for url in (PAGE, TAKE_BACK):
+        assert browser.post_form(url, {"take_back": site.user.pk}).status_code == 403, url
     assert site.status(tokens["access_token"]) == 200
 
 
+@pytest.mark.postgresql
 def test_no_page_has_a_token_or_a_secret_nor_is_one_read(site: Site, owner: Browser) -> None:
     site.application.client_secret = "the-secret-of-the-client"
     site.application.save()
@@ -600,6 +609,7 @@ print(sorted(model.__name__ for model in admin.site._registry if model.__module_
 """
 
 
+@pytest.mark.slow
 def test_there_is_no_such_page_where_the_toolkit_is_not_installed() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     root = Path(__file__).resolve().parents[2]

@@ -35,8 +35,14 @@ def row(ada: User) -> Approval:
 
 
 def make(user: User | None, **fields: Any) -> Approval:
+    made = unsaved(user, Approval.objects.count(), **fields)
+    made.save()
+    tickets.note(made, tickets.Kind.PROPOSED)
+    return made
+
+
+def unsaved(user: User | None, number: int, **fields: Any) -> Approval:
     now = timezone.now()
-    number = Approval.objects.count()
     given = {
         "ticket": f"ticket-{number}",
         "server": "default",
@@ -53,9 +59,7 @@ def make(user: User | None, **fields: Any) -> Approval:
         "expires": now + DAY,
         **fields,
     }
-    made = Approval.objects.create(**given)
-    tickets.note(made, tickets.Kind.PROPOSED)
-    return made
+    return Approval(**given)
 
 
 def signed_in(user: User, **options: Any) -> Browser:
@@ -134,6 +138,7 @@ def test_the_list_says_who_wants_what_through_which_client(approver: Browser, ro
     assert 'value="refuse"' in listed
 
 
+@pytest.mark.postgresql
 def test_the_newest_call_comes_first_and_those_that_do_not_wait_are_below(
     approver: Browser, row: Approval, ada: User
 ) -> None:
@@ -163,21 +168,24 @@ def test_a_change_is_a_table_of_before_and_after(approver: Browser, ada: User) -
     assert "Also: 2 reminders" in shown
 
 
-@pytest.mark.parametrize(
-    ("preview", "said"),
-    [
-        (None, "The tool does not say."),
-        ({"text": "Pays 5 euros.\nTo the landlord."}, "Pays 5 euros. To the landlord."),
-        ({"error": "The preview failed."}, "its preview failed"),
-        ({"night": 3}, '"night": 3'),
-        ([1, 2], "[1, 2]"),
-        ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
-        ({"verb": "delete", "object": "Bill 3", "changes": [{"field": "sum", "before": 7}]}, "Field Before Sum 7"),
-        ({"verb": 3, "changes": 4}, '"changes": 4'),
-    ],
-)
-def test_every_form_of_preview_is_shown(approver: Browser, ada: User, preview: Any, said: str) -> None:
-    assert said in words(page(approver, detail(make(ada, preview=preview))))
+FORMS_OF_PREVIEW: list[tuple[Any, str]] = [
+    (None, "The tool does not say."),
+    ({"text": "Pays 5 euros.\nTo the landlord."}, "Pays 5 euros. To the landlord."),
+    ({"error": "The preview failed."}, "its preview failed"),
+    ({"night": 3}, '"night": 3'),
+    ([1, 2], "[1, 2]"),
+    ({"verb": "create", "object": "Bill", "changes": ["… (7 more)"]}, "Create Bill Field … (7 more)"),
+    ({"verb": "delete", "object": "Bill 3", "changes": [{"field": "sum", "before": 7}]}, "Field Before Sum 7"),
+    ({"verb": 3, "changes": 4}, '"changes": 4'),
+]
+
+
+def test_every_form_of_preview_is_shown(approver: Browser, ada: User) -> None:
+    row = make(ada)
+    for preview, said in FORMS_OF_PREVIEW:
+        row.preview = preview
+        row.save()
+        assert said in words(page(approver, detail(row)))
 
 
 def test_what_clients_and_tools_say_cannot_dress_up(approver: Browser, ada: User) -> None:
@@ -223,6 +231,7 @@ def test_a_caller_who_is_no_user_has_a_name_too(approver: Browser) -> None:
     assert decide(approver, row, "approve").count("You approved the call of pay_bill") == 1
 
 
+@pytest.mark.postgresql
 def test_pages_take_few_queries_however_much_waits(
     approver: Browser, ada: User, django_assert_max_num_queries: Any
 ) -> None:
@@ -239,8 +248,7 @@ def test_pages_take_few_queries_however_much_waits(
 
 
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
-    for _ in range(53):
-        make(ada)
+    Approval.objects.bulk_create(unsaved(ada, number) for number in range(53))
     shown = page(approver, LIST)
     assert "53 calls wait for approval. These are the newest." in words(shown)
     assert shown.count("<article") == 50
@@ -249,6 +257,7 @@ def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None
 # Filters
 
 
+@pytest.mark.postgresql
 def test_filters_and_search_are_for_both_parts(approver: Browser, ada: User) -> None:
     make(ada, tool="one_tool")
     make(ada, tool="two_tool", server="staff")
@@ -263,21 +272,18 @@ def test_filters_and_search_are_for_both_parts(approver: Browser, ada: User) -> 
     assert page(approver, f"{WAITING}?nonsense__x=3", 400) == ""
 
 
-@pytest.mark.parametrize(
-    ("chosen", "waiting", "decided"),
-    [("pending", 1, 0), ("approved", 0, 1), ("denied", 0, 1), ("expired", 0, 3), ("consumed", 0, 1)],
-)
-def test_what_is_good_no_longer_counts_as_expired(
-    approver: Browser, ada: User, chosen: str, waiting: int, decided: int
-) -> None:
+@pytest.mark.postgresql
+def test_what_is_good_no_longer_counts_as_expired(approver: Browser, ada: User) -> None:
     old = timezone.now() - DAY
     for name in ("pending", "approved", "denied", "expired", "consumed"):
         make(ada, state=name)
     for name in ("pending", "approved"):
         make(ada, state=name, expires=old)
-    found = page(approver, f"{LIST}?state={chosen}")
-    assert found.count("<article") == waiting
-    assert f"{decided} approval" in words(found)
+    counts = {"pending": (1, 0), "approved": (0, 1), "denied": (0, 1), "expired": (0, 3), "consumed": (0, 1)}
+    for chosen, (waiting, decided) in counts.items():
+        found = page(approver, f"{LIST}?state={chosen}")
+        assert found.count("<article") == waiting, chosen
+        assert f"{decided} approval" in words(found), chosen
 
 
 # Staying up to date
@@ -373,9 +379,9 @@ def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Brows
     assert made.expires - made.created == datetime.timedelta(hours=1)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) -> None:
+    given = {"decision": "approve_more", "seen": seen(approver, row), "calls": "2"}
+    wrong: list[dict[str, Any]] = [
         {"decision": "perhaps"},
         {"calls": "-1"},
         {"calls": "many"},
@@ -383,13 +389,14 @@ def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Brows
         {"names": ["other"]},
         {"reason": "x" * 1001},
         {"seen": ""},
-    ],
-)
-def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval, wrong: dict[str, Any]) -> None:
-    given = {"decision": "approve_more", "seen": seen(approver, row), "calls": "2", **wrong}
-    assert "Nothing was decided." in send(approver, row, given)
-    assert state(row) == "pending"
+    ]
+    headers = {"x-mcp-live": "1"}  # what is said alone
+    for each in wrong:
+        answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
+        assert "Nothing was decided." in words(answer.content.decode()), each
+        assert state(row) == "pending", each
     assert not StandingApproval.objects.exists()
+    assert "Nothing was decided." in send(approver, row, {**given, **wrong[0]})
 
 
 def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
@@ -630,6 +637,7 @@ def test_nobody_deletes_a_standing_approval_but_with_its_user(standing: Standing
 # How long they are kept
 
 
+@pytest.mark.postgresql
 def test_decided_calls_are_kept_for_a_year_and_those_that_wait_are_refused_when_their_time_is_up(ada: User) -> None:
     now = timezone.now()
     for days in (364, 366):

@@ -20,7 +20,7 @@ from benchmarks.calls import fill
 from django_mcp.admin.calls import ToolCallAdmin
 from django_mcp.models import ToolCall
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
 CALLS = "/admin/django_mcp/toolcall/"
 
@@ -110,16 +110,17 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("query", PAGES)
-def test_a_page_takes_fewer_than_ten_queries(browser: Browser, owner: User, query: str) -> None:
-    fill(3000, [owner.pk])
+def test_a_page_takes_fewer_than_ten_queries(browser: Browser, owner: User) -> None:
+    fill(1000, [owner.pk])
     now = timezone.localtime()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        html = page(browser, query.format(year=now.year, month=now.month))
-    assert "calls" in html
-    assert len(queries) < 10, [each["sql"] for each in queries]
+    wrong = {}
+    for query in PAGES:
+        with CaptureQueriesContext(connection) as queries:
+            html = page(browser, query.format(year=now.year, month=now.month))
+        assert "calls" in html
+        if len(queries) >= 10:
+            wrong[query] = [each["sql"] for each in queries]
+    assert wrong == {}
 
 
 def test_a_page_counts_no_further_than_it_can_be_turned(browser: Browser, owner: User) -> None:
@@ -130,32 +131,29 @@ def test_a_page_counts_no_further_than_it_can_be_turned(browser: Browser, owner:
     assert rows_of(html) == 100
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("?outcome__exact=refused", 1),
-        ("?server=booking", 1),
-        ("?name=other", 1),
-        ("?client_name=Cursor", 1),
-        ("?method=tools/list", 1),
-        ("?period=hour", 3),
-        ("?q=Porto", 1),
-        ("?q=ticket-7", 1),
-        ("?q=0af7651916cd43dd8448eb211c80319c", 1),
-        ("?q=lisbon+claude", 2),
-        ("?user=1&user=x", 0),
-        ("?called__year=1999", 0),
-        ("?called__year=x", None),
-    ],
-)
-def test_filters_and_search_find_what_they_say(browser: Browser, query: str, found: int | None) -> None:
+FOUND = {
+    "?outcome__exact=refused": 1,
+    "?server=booking": 1,
+    "?name=other": 1,
+    "?client_name=Cursor": 1,
+    "?method=tools/list": 1,
+    "?period=hour": 3,
+    "?q=Porto": 1,
+    "?q=ticket-7": 1,
+    "?q=0af7651916cd43dd8448eb211c80319c": 1,
+    "?q=lisbon+claude": 2,
+    "?user=1&user=x": 0,
+    "?called__year=1999": 0,
+}
+
+
+def test_filters_and_search_find_what_they_say(browser: Browser) -> None:
     made(outcome="refused", server="booking", trace_id="0af7651916cd43dd8448eb211c80319c")
     made(name="other", approval="ticket-7")
     made(client_name="Cursor", method="tools/list", arguments={"city": "Porto"})
-    answer = browser.get(CALLS + query, follow=True)
-    assert answer.status_code == 200
-    if found is not None:
-        assert rows_of(answer.content.decode()) == found
+    found = {query: rows_of(browser.get(CALLS + query, follow=True).content.decode()) for query in FOUND}
+    assert found == FOUND
+    assert browser.get(f"{CALLS}?called__year=x", follow=True).status_code == 200
 
 
 def test_dates_can_be_chosen_down_to_the_day(browser: Browser) -> None:
@@ -176,27 +174,24 @@ def test_one_call_shows_all_that_is_known_of_it(browser: Browser, owner: User) -
     assert 'name="_save"' not in html
 
 
-@pytest.mark.parametrize("path", ["add/", "{pk}/delete/"])
-def test_nobody_makes_or_deletes_one(browser: Browser, path: str) -> None:
-    assert browser.get(CALLS + path.format(pk=made().pk)).status_code == 403
-    assert browser.post(CALLS + path.format(pk=made().pk), {"post": "yes"}).status_code == 403
-
-
-def test_nobody_changes_one(browser: Browser) -> None:
+def test_nobody_makes_changes_or_deletes_one(browser: Browser) -> None:
     call = made()
+    for path in ("add/", f"{call.pk}/delete/"):
+        assert browser.get(CALLS + path).status_code == 403, path
+        assert browser.post(CALLS + path, {"post": "yes"}).status_code == 403, path
     assert browser.post(f"{CALLS}{call.pk}/change/", {"name": "other"}).status_code == 403
     call.refresh_from_db()
     assert call.name == "book_hotel"
 
 
-@pytest.mark.parametrize("path", ["", "export.csv", "export.json"])
-def test_who_may_not_look_sees_nothing(path: str) -> None:
+def test_who_may_not_look_sees_nothing() -> None:
     user = User.objects.create_user("somebody-of-the-staff", is_staff=True)
     browser = Browser()
     browser.force_login(user)
-    assert browser.get(CALLS + path).status_code == 403
+    paths = ("", "export.csv", "export.json")
+    assert [browser.get(CALLS + path).status_code for path in paths] == [403] * 3
     user.user_permissions.add(Permission.objects.get(codename="view_toolcall"))
-    assert browser.get(CALLS + path).status_code == 200
+    assert [browser.get(CALLS + path).status_code for path in paths] == [200] * 3
 
 
 def test_an_export_has_what_the_filters_leave(browser: Browser) -> None:
@@ -214,12 +209,13 @@ def test_an_export_of_nothing_is_empty(browser: Browser) -> None:
     assert list(csv.DictReader(sent(browser, "csv").splitlines())) == []
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_spreadsheet_takes_no_text_for_a_formula(browser: Browser, text: str) -> None:
-    made(name=text, client_name=text)
-    [row] = csv.DictReader(sent(browser, "csv").splitlines(keepends=True))
-    assert row["name"] == f"'{text}"
-    assert row["client_name"] == f"'{text}"
+def test_a_spreadsheet_takes_no_text_for_a_formula(browser: Browser) -> None:
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
+    for text in formulas:
+        made(name=text, client_name=text)
+    rows = list(csv.DictReader(sent(browser, "csv").splitlines(keepends=True)))
+    quoted = [f"'{text}" for text in reversed(formulas)]
+    assert [row["name"] for row in rows] == [row["client_name"] for row in rows] == quoted
 
 
 def test_there_is_no_export_of_another_kind(browser: Browser) -> None:

@@ -142,26 +142,30 @@ def test_waiting_approvals_are_those_that_wait_now(browser: Browser) -> None:
     assert "waiting for approval now 1" in shown(browser)
 
 
+@pytest.mark.postgresql
 def test_median_and_95th_percentile_are_right_to_some_hundredths() -> None:
     chance = random.Random(8)
-    durations = sorted(chance.lognormvariate(3, 1.2) for _ in range(2000))
+    durations = sorted(chance.lognormvariate(3, 1.2) for _ in range(1000))
     ToolCall.objects.bulk_create(
         ToolCall(called=timezone.now(), server="default", method="tools/call", name="x", outcome="ok", duration=each)
         for each in durations
     )
     total = activity(edges_of(60, 60)).total
-    assert total.median == pytest.approx(durations[1000], rel=0.05)
-    assert total.p95 == pytest.approx(durations[1900], rel=0.05)
+    assert total.median == pytest.approx(durations[500], rel=0.05)
+    assert total.p95 == pytest.approx(durations[950], rel=0.05)
 
 
-@pytest.mark.parametrize("length", [0.0, 1e-9, 0.5, 1.0, 1000.0, 86_400_000.0])
-def test_a_duration_of_any_length_is_measured(length: float) -> None:
-    call(duration=length)
-    median = activity(edges_of(60, 60)).total.median
-    assert median is not None
-    assert median == pytest.approx(max(length, 0.01), rel=FACTOR - 1)
+@pytest.mark.postgresql
+def test_a_duration_of_any_length_is_measured() -> None:
+    for length in (0.0, 1e-9, 0.5, 1.0, 1000.0, 86_400_000.0):
+        ToolCall.objects.all().delete()
+        call(duration=length)
+        median = activity(edges_of(60, 60)).total.median
+        assert median is not None
+        assert median == pytest.approx(max(length, 0.01), rel=FACTOR - 1)
 
 
+@pytest.mark.postgresql
 def test_what_did_not_run_and_what_is_no_tool_has_no_part_in_durations() -> None:
     call(duration=100.0)
     call(duration=1.0, outcome="refused")
@@ -177,32 +181,27 @@ def test_nothing_has_no_quantile() -> None:
 # Periods and endpoints
 
 
-@pytest.mark.parametrize(
-    ("period", "ago", "inside"),
-    [
-        ("hour", timedelta(minutes=58), True),
-        ("hour", timedelta(minutes=61), False),
-        ("day", timedelta(hours=23), True),
-        ("day", timedelta(hours=25), False),
-        ("week", timedelta(days=6, hours=17), True),
-        ("week", timedelta(days=7, hours=1), False),
-        ("month", timedelta(days=29), True),
-        ("month", timedelta(days=31), False),
-        ("quarter", timedelta(days=89), True),
-        ("quarter", timedelta(days=91), False),
-    ],
-)
-def test_a_period_has_what_was_called_in_it(browser: Browser, period: str, ago: timedelta, inside: bool) -> None:
-    call(ago)
-    assert ("calls 1 errors" in shown(browser, f"?period={period}")) is inside
+@pytest.mark.postgresql
+def test_a_period_has_what_was_called_in_it(browser: Browser) -> None:
+    lengths = {
+        "hour": (timedelta(minutes=58), timedelta(minutes=61)),
+        "day": (timedelta(hours=23), timedelta(hours=25)),
+        "week": (timedelta(days=6, hours=17), timedelta(days=7, hours=1)),
+        "month": (timedelta(days=29), timedelta(days=31)),
+        "quarter": (timedelta(days=89), timedelta(days=91)),
+    }
+    for ago in (ago for each in lengths.values() for ago in each):
+        call(ago)
+    for number, period in enumerate(lengths):  # each has what the shorter ones have, and what they just miss
+        assert f"calls {2 * number + 1} errors" in shown(browser, f"?period={period}"), period
 
 
-@pytest.mark.parametrize("query", ["?period=century", "?endpoint=nowhere", "?period=%00&endpoint=<script>"])
-def test_what_cannot_be_chosen_is_as_if_nothing_was(browser: Browser, query: str) -> None:
+def test_what_cannot_be_chosen_is_as_if_nothing_was(browser: Browser) -> None:
     call(timedelta(hours=3))
-    html = browser.get(PAGE + query).content.decode()
-    assert "calls 1 errors" in words(html)
-    assert re.findall(r'aria-current="true">([^<]+)<', html) == ["24 hours", "all"]
+    for query in ("?period=century", "?endpoint=nowhere", "?period=%00&endpoint=<script>"):
+        html = browser.get(PAGE + query).content.decode()
+        assert "calls 1 errors" in words(html), query
+        assert re.findall(r'aria-current="true">([^<]+)<', html) == ["24 hours", "all"], query
 
 
 def test_one_endpoint_is_looked_at_alone(browser: Browser) -> None:
@@ -223,6 +222,7 @@ def test_links_keep_what_else_is_chosen(browser: Browser) -> None:
 # Bins
 
 
+@pytest.mark.postgresql
 def test_bins_have_what_was_called_in_them() -> None:
     edges = edges_of(60, 60)
     call(called=edges[0])
@@ -234,6 +234,7 @@ def test_bins_have_what_was_called_in_them() -> None:
     assert sum(found) == 4
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("now", [datetime(2026, 4, 2, 9, 30, tzinfo=UTC), datetime(2026, 10, 28, 9, 30, tzinfo=UTC)])
 def test_days_are_days_of_the_clock_when_clocks_were_changed(monkeypatch: pytest.MonkeyPatch, now: datetime) -> None:
     zone = ZoneInfo("Europe/Berlin")
@@ -294,6 +295,7 @@ def test_the_page_of_an_empty_log_says_a_kind_word(browser: Browser) -> None:
     assert "calls 0 errors 0" in text
 
 
+@pytest.mark.postgresql
 def test_tools_are_compared_by_calls_time_and_failures(browser: Browser) -> None:
     for _ in range(3):
         call(name="busy", duration=5.0)
@@ -318,6 +320,7 @@ def test_a_tool_has_its_endpoint_beside_its_name_where_there_are_several(browser
     assert "book (staff)" in text
 
 
+@pytest.mark.postgresql
 def test_clients_are_told_apart_by_version_and_may_have_no_name(browser: Browser) -> None:
     call(client_version="2.1")
     call(client_version="2.2")
@@ -377,6 +380,7 @@ def class_number(milliseconds: float) -> int:
 # Cost
 
 
+@pytest.mark.postgresql
 def test_a_page_makes_fewer_than_ten_queries() -> None:
     browser = staff("view_toolcall", "view_approval")
     for at in range(50):
@@ -411,6 +415,7 @@ def test_numbers_are_kept_for_a_small_part_of_the_time_they_are_about(period: An
 # For the page of tools
 
 
+@pytest.mark.postgresql
 def test_the_statistics_of_tools_have_every_call_of_so_many_days() -> None:
     call(name="book", outcome="error")
     call(timedelta(days=2), name="book", outcome="refused")
@@ -424,6 +429,7 @@ def test_the_statistics_of_tools_have_every_call_of_so_many_days() -> None:
     assert found.per_day == [*[0] * 27, 1, 0, 2]
 
 
+@pytest.mark.postgresql
 def test_the_statistics_of_tools_are_one_query(django_assert_num_queries: Any) -> None:
     for at in range(20):
         call(name=f"tool_{at}")

@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp import MCPServer, Public, tool
+from django_mcp.core import registry
 from django_mcp.models import KnownTool, ToolCall, ToolPolicy
 from django_mcp.policies import definitions
 from django_mcp.policies.deciding import decide
@@ -36,8 +37,25 @@ def _nothing_counted() -> Iterator[None]:
 
 
 @pytest.fixture
-def desk(make_server: Callable[..., MCPServer]) -> MCPServer:
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site is not the demo, whose tools would be shown, and remembered, on every page."""
+    monkeypatch.setattr(registry, "_servers", {})
+    MCPServer("default", path="mcp", authentication=[Public()])
+
+
+@pytest.fixture
+def desk(alone: None, make_server: Callable[..., MCPServer]) -> MCPServer:
     """An endpoint with some tools."""
+    return furnished(make_server)
+
+
+@pytest.fixture
+def desk_of_demo(make_server: Callable[..., MCPServer]) -> MCPServer:
+    """The same beside those of the demo."""
+    return furnished(make_server)
+
+
+def furnished(make_server: Callable[..., MCPServer]) -> MCPServer:
     desk = make_server("desk", authentication=[Public()], scopes=[])
 
     @tool(server=desk, title="Pay somebody", destructive=True, permission="travel.add_booking", groups=["Office"])
@@ -98,24 +116,25 @@ def told(browser: Browser, url: str, **given: Any) -> str:
 # The list
 
 
-def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk: MCPServer) -> None:
-    MCPServer("counter", source=desk, authentication=[Public()])
+def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk_of_demo: MCPServer) -> None:
+    MCPServer("counter", source=desk_of_demo, authentication=[Public()])
     listed = names(page(browser))
     assert {"desk.pay", "desk.look", "desk.hide", "counter.pay", "default.search_flights"} <= set(listed)
     assert "staff.get_task_result" not in listed
+    assert "model travel.City" in line(page(browser, f"{TOOLS}?q=search_cities"), "default.search_cities")
 
 
 def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: Browser, desk: MCPServer) -> None:
-    shown = line(page(browser), "desk.pay")
-    assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.desk.<locals>.pay Pay money.")
+    listed = page(browser)
+    shown = line(listed, "desk.pay")
+    assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.furnished.<locals>.pay Pay money.")
     assert "It is gone then, <b>really</b>." in shown
     assert "permission travel.add_booking group Office" in shown
     assert "ask default, for it is destructive" in shown
-    assert "reads only closed world" in line(page(browser), "desk.look")
-    assert "everybody who may call the endpoint" in line(page(browser), "desk.look")
-    assert "block default, by the tool’s own option" in line(page(browser), "desk.hide")
-    assert "scope travel:write" in line(page(browser), "desk.hide")
-    assert "model travel.City" in line(page(browser, f"{TOOLS}?q=search_cities"), "default.search_cities")
+    assert "reads only closed world" in line(listed, "desk.look")
+    assert "everybody who may call the endpoint" in line(listed, "desk.look")
+    assert "block default, by the tool’s own option" in line(listed, "desk.hide")
+    assert "scope travel:write" in line(listed, "desk.hide")
 
 
 def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, desk: MCPServer) -> None:
@@ -127,34 +146,32 @@ def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, de
     assert shown.count('class="mcp-sparkline"') == len(names(shown))
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ("q=really", ["desk.pay"]),
-        ("q=PAY+money", ["desk.pay"]),
-        ("q=nothing-like-it", []),
-        ("endpoint=desk", ["desk.pay", "desk.look", "desk.hide"]),
-        ("endpoint=desk&decision=ask", ["desk.pay"]),
-        ("endpoint=desk&decision=block", ["desk.hide"]),
-        ("endpoint=desk&decision=decided", ["desk.look"]),
-        ("endpoint=desk&decision=overridden", ["desk.hide"]),
-        ("endpoint=desk&hint=read-only", ["desk.look"]),
-        ("endpoint=desk&hint=destructive", ["desk.pay"]),
-        ("endpoint=desk&hint=unsaid", ["desk.hide"]),
-        ("endpoint=desk&changed=yes", []),
-        ("endpoint=desk&order=name", ["desk.hide", "desk.look", "desk.pay"]),
-        ("endpoint=desk&order=nonsense&hint=nonsense&p=nonsense", ["desk.pay", "desk.look", "desk.hide"]),
-    ],
-)
-def test_tools_are_found_by_words_and_by_what_they_are(
-    browser: Browser, desk: MCPServer, query: str, found: list[str]
-) -> None:
-    decide(desk, desk.tools["look"], "allow")
-    decide(desk, desk.tools["hide"], "ask", client_id=CLIENT)
-    assert names(page(browser, f"{TOOLS}?{query}")) == found
+FOUND = {
+    "q=really": ["desk.pay"],
+    "q=PAY+money": ["desk.pay"],
+    "q=nothing-like-it": [],
+    "endpoint=desk": ["desk.pay", "desk.look", "desk.hide"],
+    "endpoint=desk&decision=ask": ["desk.pay"],
+    "endpoint=desk&decision=block": ["desk.hide"],
+    "endpoint=desk&decision=decided": ["desk.look"],
+    "endpoint=desk&decision=overridden": ["desk.hide"],
+    "endpoint=desk&hint=read-only": ["desk.look"],
+    "endpoint=desk&hint=destructive": ["desk.pay"],
+    "endpoint=desk&hint=unsaid": ["desk.hide"],
+    "endpoint=desk&changed=yes": [],
+    "endpoint=desk&order=name": ["desk.hide", "desk.look", "desk.pay"],
+    "endpoint=desk&order=nonsense&hint=nonsense&p=nonsense": ["desk.pay", "desk.look", "desk.hide"],
+}
 
 
-def test_five_hundred_tools_take_no_more_queries_than_a_few(
+def test_tools_are_found_by_words_and_by_what_they_are(browser: Browser, desk_of_demo: MCPServer) -> None:
+    decide(desk_of_demo, desk_of_demo.tools["look"], "allow")
+    decide(desk_of_demo, desk_of_demo.tools["hide"], "ask", client_id=CLIENT)
+    assert {query: names(page(browser, f"{TOOLS}?{query}")) for query in FOUND} == FOUND
+
+
+@pytest.mark.postgresql
+def test_hundreds_of_tools_take_no_more_queries_than_a_few(
     browser: Browser, desk: MCPServer, make_server: Callable[..., MCPServer]
 ) -> None:
     many = make_server("many")
@@ -162,17 +179,19 @@ def test_five_hundred_tools_take_no_more_queries_than_a_few(
     with CaptureQueriesContext(connection) as few:
         page(browser)
     owner, office = User.objects.get(pk=browser.session["_auth_user_id"]), Group.objects.create(name="Office")
-    for number in range(500):
+    for number in range(250):
         tool(server=many, name=f"tool_{number}")(lambda: "done")
-        for group in (None, office):
-            decide(many, many.tools[f"tool_{number}"], "block", group=group, user=owner)
+    about = {"server": "many", "decision": "block", "changed_by": owner}
+    ToolPolicy.objects.bulk_create(
+        ToolPolicy(tool=name, group=group, **about) for name in many.tools for group in (None, office)
+    )
     page(browser)  # which notes what each is
     cache.clear()
     with CaptureQueriesContext(connection) as seen:
-        shown = page(browser, f"{TOOLS}?endpoint=many&p=5")
-    assert names(shown) == [f"many.tool_{number}" for number in range(400, 500)]
+        shown = page(browser, f"{TOOLS}?endpoint=many&p=2")
+    assert names(shown) == [f"many.tool_{number}" for number in range(100, 200)]
     assert len(seen) <= len(few) + 1 < 10, [each["sql"] for each in seen]
-    assert "500 of" in words(shown)
+    assert "250 of" in words(shown)
 
 
 # Deciding
@@ -216,10 +235,11 @@ def test_many_are_decided_about_at_once(browser: Browser, desk: MCPServer) -> No
     assert LogEntry.objects.count() == 2
 
 
-@pytest.mark.parametrize("given", [{"decide": "burn desk.pay"}, {"decide": "block"}, {"action": ""}, {}])
-def test_what_makes_no_sense_changes_nothing(browser: Browser, desk: MCPServer, given: dict[str, str]) -> None:
-    assert browser.post(TOOLS, {"_selected_action": ["desk.pay"], **given}, follow=True).status_code == 200
-    assert not ToolPolicy.objects.exists()
+def test_what_makes_no_sense_changes_nothing(browser: Browser, desk: MCPServer) -> None:
+    for given in ({"decide": "burn desk.pay"}, {"decide": "block"}, {"action": ""}, {}):
+        answer = browser.post(TOOLS, {"_selected_action": ["desk.pay"], **given}, follow=True)
+        assert answer.status_code == 200, given
+        assert not ToolPolicy.objects.exists(), given
 
 
 def test_the_history_leads_from_the_start_page_to_the_tool(browser: Browser, desk: MCPServer) -> None:
@@ -331,16 +351,16 @@ def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCP
     assert browser.get("/admin/django_mcp/toolcall/?server=desk&name=pay").status_code == 200
 
 
-@pytest.mark.parametrize("key", ["desk.gone", "gone.pay", "desk", "staff.get_task_result"])
-def test_a_tool_that_is_not_there_leads_back(browser: Browser, desk: MCPServer, key: str) -> None:
-    assert browser.get(f"{TOOLS}{key}/change/").status_code == 302
-    assert "doesn’t exist" in words(browser.get(f"{TOOLS}{key}/change/", follow=True).content.decode())
+def test_a_tool_that_is_not_there_leads_back(browser: Browser, desk_of_demo: MCPServer) -> None:
+    for key in ("desk.gone", "gone.pay", "desk", "staff.get_task_result"):
+        assert browser.get(f"{TOOLS}{key}/change/").status_code == 302, key
+    assert "doesn’t exist" in words(browser.get(f"{TOOLS}desk.gone/change/", follow=True).content.decode())
 
 
-@pytest.mark.parametrize("name", ["default.hold_5Frooms", "default.departures_5Fboard", "default.list_5Fown_5Fevents"])
-def test_tools_that_were_made_of_something_say_what_that_was(browser: Browser, name: str) -> None:
-    shown = words(page(browser, f"{TOOLS}{name}/change/"))
-    assert re.search(r"Source (demo_project\.travel\.\S+ demo_project/travel/\w+\.py:\d+|view departures)", shown)
+def test_tools_that_were_made_of_something_say_what_that_was(browser: Browser) -> None:
+    source = r"Source (demo_project\.travel\.\S+ demo_project/travel/\w+\.py:\d+|view departures)"
+    for name in ("default.hold_5Frooms", "default.departures_5Fboard", "default.list_5Fown_5Fevents"):
+        assert re.search(source, words(page(browser, f"{TOOLS}{name}/change/"))), name
 
 
 # Changed tools

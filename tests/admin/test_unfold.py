@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 ROOT = "/admin/django_mcp/"
 SHOWN = {
     "overview/": ['class="mcp-overview"', "django_mcp/overview.css", "Nobody called in this time."],
@@ -24,6 +26,7 @@ SHOWN = {
 """Words of each page that nobody else's has, or without which it would be of no use."""
 
 
+@pytest.mark.slow
 def test_every_page_works_with_unfold() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     environment |= {"DEMO_DATABASE": ":memory:", "DJANGO_SETTINGS_MODULE": "tests.admin.unfold_settings"}
