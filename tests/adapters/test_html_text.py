@@ -19,6 +19,7 @@ def test_a_page_is_shown_as_text(subtests: pytest.Subtests) -> None:
         ("<img alt='A map'> here", "A map here"),
         ("<title>Trips</title><p>a", "# Trips\n\na"),
         ("<title>Trips</title><h1>Yours</h1>", "# Yours"),
+        ("<!doctype html><?xml version='1.0'?><p>a", "a"),
         ("<script>a<b</script><style>c</style><!-- d --><template>e</template>f", "f"),
         ("<div hidden>a</div><span aria-hidden=true>b</span>c", "bc"),
         ("<header>a</header><nav>b</nav>c<footer>d</footer>", "c"),

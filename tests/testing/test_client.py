@@ -17,6 +17,8 @@ from django_mcp.models import ToolCall, ToolPolicy
 from django_mcp.test import CANCEL, DECLINE, MCPClient
 from tests.exposure.library.models import Tag
 
+pytestmark = pytest.mark.postgresql  # transactions of tests, and what goes back in them
+
 ERAS = (None, "modern", "legacy", "2025-06-18", "2025-03-26", "2024-11-05")
 
 
