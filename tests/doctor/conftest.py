@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.process import HOST, ROOT, RunningServer, run_to_end
 from tests.conformance.legs import start
-from tests.doctor.proxy import Fault, Proxy
-from tests.ports import free_port
+from tests.conformance.prepared import prepare
+from tests.doctor.proxy import Fault, Proxy, listening
 
 USER = "ada"
 
@@ -82,18 +82,59 @@ def manage(environment: Mapping[str, str], *arguments: str) -> str:
 
 
 @dataclass
+class Commander:
+    """A process that runs the command again and again; it is started when first asked to, and ends with *stack*."""
+
+    environment: Mapping[str, str]
+    log: Path
+    stack: ExitStack
+    process: "subprocess.Popen[str] | None" = None
+
+    def look(self, *arguments: str) -> tuple[int, str, str]:
+        """The exit code, what was printed, and what went to the log meanwhile."""
+        if self.process is None:
+            self.process = self.start()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        before = self.log.stat().st_size
+        self.process.stdin.write(json.dumps(arguments) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        said = self.log.read_bytes()[before:].decode(errors="replace")
+        assert answer, said
+        found = json.loads(answer)
+        return found["code"], found["said"], said
+
+    def start(self) -> "subprocess.Popen[str]":
+        log = self.stack.enter_context(self.log.open("w"))
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "tests.doctor.commander"],
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        self.stack.enter_context(process)  # which closes its input, and waits
+        return process
+
+
+@dataclass
 class Deployment:
     """The site as it runs, behind a proxy.
 
     Attributes:
         environment: by which the command sees the same site.
         proxy: before it.
-        direct: the port of the server itself.
+        server: the site's process.
+        commander: runs the command where the environment is the site's.
     """
 
     environment: Mapping[str, str]
     proxy: Proxy
     server: RunningServer
+    commander: Commander
 
     @property
     def url(self) -> str:
@@ -108,14 +149,19 @@ class Deployment:
     ) -> Report:
         """Have the command look, while the proxy has a fault; *changes* are of its environment alone."""
         self.proxy.fault = fault or Fault()
+        given = ("--json", *who, *arguments)
         try:
-            done = command({**self.environment, **changes}, "--json", *who, *arguments)
+            if changes:
+                done = command({**self.environment, **changes}, *given)
+                code, printed, logged = done.returncode, done.stdout, done.stderr
+            else:
+                code, printed, logged = self.commander.look(*given)
         finally:
             self.proxy.fault = Fault()
             self.proxy.drop()
-        assert "Traceback" not in done.stderr, done.stderr
-        assert done.stdout, done.stderr
-        return Report(done.returncode, json.loads(done.stdout))
+        assert "Traceback" not in logged, logged
+        assert printed, logged
+        return Report(code, json.loads(printed))
 
 
 def daphne(port: int) -> Sequence[str]:
@@ -133,30 +179,41 @@ def gunicorn(port: int) -> Sequence[str]:
 SERVERS = {"daphne": daphne, "uvicorn": uvicorn, "gunicorn": gunicorn}
 
 
+FILL = f"""
+import django; django.setup()
+from django.contrib.auth.models import User
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+call_command("createcachetable")
+User.objects.create_user({USER!r})
+"""
+
+
 def make_site(environment: Mapping[str, str]) -> None:
     """Tables, and somebody who may call."""
-    run_to_end("manage.py", "migrate", "--verbosity", "0", environment=environment)
-    run_to_end("manage.py", "createcachetable", environment=environment)
-    made = f"from django.contrib.auth.models import User; User.objects.create_user({USER!r})"
-    run_to_end("manage.py", "shell", "-c", made, environment=environment)
+
+    def fill(file: Path) -> None:
+        run_to_end("-c", FILL, environment={**environment, "DOCTOR_DATABASE": str(file)})
+
+    prepare(Path(environment["DOCTOR_DATABASE"]), "tests.doctor", fill)
 
 
 @contextmanager
 def deployed(kind: str, folder: Path, **changes: str) -> Iterator[Deployment]:
     """The site by a kind of server; *changes* are of the environment of all processes."""
-    port = free_port()
-    environment = {
-        "DJANGO_SETTINGS_MODULE": "tests.doctor.site.settings",
-        "DOCTOR_DATABASE": str(folder / "site.sqlite3"),
-        "DOCTOR_BASE_URL": f"http://{HOST}:{port}",
-        "PYTHONUNBUFFERED": "1",
-        **changes,
-    }
-    make_site(environment)
     with ExitStack() as stack:
-        server = start(SERVERS[kind], environment, folder, {port}, stack)
-        proxy = stack.enter_context(Proxy(port, server.port))
-        yield Deployment(environment, proxy, server)
+        proxy = stack.enter_context(listening())
+        environment = {
+            "DJANGO_SETTINGS_MODULE": "tests.doctor.site.settings",
+            "DOCTOR_DATABASE": str(folder / "site.sqlite3"),
+            "DOCTOR_BASE_URL": f"http://{HOST}:{proxy.port}",
+            "PYTHONUNBUFFERED": "1",
+            **changes,
+        }
+        make_site(environment)
+        server = start(SERVERS[kind], environment, folder, {proxy.port}, stack)
+        proxy.to = server.port
+        yield Deployment(environment, proxy, server, Commander(environment, folder / "commander.log", stack))
 
 
 @pytest.fixture(scope="session")

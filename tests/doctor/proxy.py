@@ -5,14 +5,16 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.process import HOST
+from tests.conformance.legs import ATTEMPTS
+from tests.ports import free_port
 
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding"}
 Headers = dict[str, str]
@@ -81,6 +83,21 @@ class Proxy:
         for each in list(self.open):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def listening(to: int = 0, certificate: Path | None = None) -> Iterator[Proxy]:
+    """A proxy at a port that is free; another process may take one between finding it free and using it."""
+    with ExitStack() as stack:
+        for attempt in range(ATTEMPTS):
+            try:
+                proxy = stack.enter_context(Proxy(free_port(), to, certificate))
+            except OSError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+            else:
+                break
+        yield proxy
 
 
 class Server(ThreadingHTTPServer):

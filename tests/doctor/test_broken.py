@@ -16,7 +16,7 @@ import trustme
 
 from benchmarks.process import HOST, run_to_end
 from tests.doctor.conftest import USER, Deployment, Report, command, deployed, make_site, manage
-from tests.doctor.proxy import Fault, Handler, Proxy, page, without
+from tests.doctor.proxy import Fault, Handler, listening, page, without
 from tests.ports import free_port
 
 EVERYBODY = '{"AUTHENTICATION": ["django_mcp.Public"]}'
@@ -162,7 +162,7 @@ def https(deployment: Deployment, authority: trustme.CA, tmp_path: Path) -> Call
         authority.issue_cert(name, not_after=until).private_key_and_cert_chain_pem.write_to_path(
             tmp_path / "server.pem"
         )
-        with Proxy(free_port(), deployment.server.port, tmp_path / "server.pem") as proxy:
+        with listening(deployment.server.port, tmp_path / "server.pem") as proxy:
             url = f"https://{HOST}:{proxy.port}/mcp"
             trusted = {"SSL_CERT_FILE": str(tmp_path / "authority.pem"), "DOCTOR_BASE_URL": url[:-4], **trust}
             return deployment.look(url, *arguments, **trusted)

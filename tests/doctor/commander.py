@@ -1,0 +1,33 @@
+"""Run ``mcp_doctor`` as often as it is asked to, for one site: ``python -m tests.doctor.commander``.
+
+Each line of the input is a JSON array, the arguments of one run; a line of the output is a JSON object with its exit
+code and what it printed.
+"""
+
+import io
+import json
+import sys
+
+import django
+from django.core.management import CommandError, call_command
+
+
+def look(arguments: list[str]) -> tuple[int, str]:
+    """The exit code, and what was printed."""
+    output = io.StringIO()
+    try:
+        call_command("mcp_doctor", *arguments, stdout=output)
+    except SystemExit as end:
+        return int(end.code or 0), output.getvalue()
+    except CommandError as error:
+        sys.stderr.write(f"CommandError: {error}\n")
+        return error.returncode, output.getvalue()
+    return 0, output.getvalue()
+
+
+if __name__ == "__main__":
+    django.setup()
+    for line in sys.stdin:
+        code, said = look(json.loads(line))
+        sys.stdout.write(json.dumps({"code": code, "said": said}) + "\n")
+        sys.stdout.flush()
