@@ -7,7 +7,7 @@ import pytest
 from demo_project.travel.models import City
 from demo_project.travel.places import UnknownCityError, find_city, similar_cities
 
-pytestmark = pytest.mark.usefixtures("travel")
+pytestmark = [pytest.mark.usefixtures("travel"), pytest.mark.postgresql]
 
 
 def test_a_city_is_found_by_name_slug_and_code():

@@ -23,6 +23,7 @@ from tests.exposure.live import LIST, MARK, Ear, author, ear, everything, people
 
 __all__ = ["author", "ear", "people", "server"]
 
+pytestmark = pytest.mark.postgresql
 BASE = "library://book"
 SALT, TIDES = f"{BASE}/salt", f"{BASE}/tides"
 SUMMARY = f"{SALT}/summary"

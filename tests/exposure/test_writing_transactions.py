@@ -12,7 +12,7 @@ from django_mcp.exposure.write_words import RULE
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Copy, RareCopy
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgresql]
 
 AT_ONCE = {"postgresql": "SET lock_timeout = 1", "sqlite": "PRAGMA busy_timeout = 0"}
 

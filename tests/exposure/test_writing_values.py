@@ -16,6 +16,8 @@ from django_mcp.primitives.schema import ArgumentError, Arguments
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Copy
 
+pytestmark = pytest.mark.postgresql
+
 
 def accepted(annotation: Any, value: Any) -> Any:
     return Arguments([Parameter("value", annotation, EMPTY, None)], "test").validate({"value": value})["value"]
