@@ -14,6 +14,7 @@ from tests.settings import ON_POSTGRESQL
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.postgresql
 def test_every_query_of_a_request_has_an_index() -> None:
     on = "postgresql" if ON_POSTGRESQL else "sqlite"
     words = ["--base", "400", "--factors", "1", "--repeats", "1", "--plans-only", "--on", on]
@@ -38,6 +39,7 @@ def no_short_cut(db: None) -> None:
             cursor.execute("SET LOCAL enable_seqscan = off")
 
 
+@pytest.mark.postgresql
 def test_a_query_without_an_index_is_noticed(no_short_cut: None) -> None:
     without = watching.Seen('SELECT "id" FROM "django_mcp_toolcall" WHERE "error" = %s', ["x"])
     assert plans.explain(without).scanned == ("django_mcp_toolcall",)

@@ -13,6 +13,8 @@ from tests.settings import ON_POSTGRESQL
 
 ROOT = Path(__file__).resolve().parents[2]
 
+pytestmark = pytest.mark.postgresql
+
 
 def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The benchmark with tables so short that it takes no time, on the database that the tests use."""

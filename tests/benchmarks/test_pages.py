@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.settings import ON_POSTGRESQL
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.postgresql
 def test_every_page_is_measured_and_makes_few_queries() -> None:
     where = ["--database", f"{os.environ['DATABASE_URL']}_pages"] if ON_POSTGRESQL else []
     done = subprocess.run(  # noqa: PLW1510 - the test looks at how it ended

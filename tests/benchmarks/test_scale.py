@@ -53,7 +53,7 @@ def test_nginx_takes_the_configuration_on_the_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(not os.environ.get("DATABASE_URL"), reason="DATABASE_URL is not set")
+@pytest.mark.needs("DATABASE_URL")
 def test_a_table_is_cut_into_parts_as_the_page_says(tmp_path: Path) -> None:
     import psycopg
 
@@ -112,20 +112,16 @@ class TestLosses:
         assert (found.answered, found.failures, found.done_all_the_same) == (1, {"HTTP 502": 1}, 0)
         assert found.problems == []
 
-    @pytest.mark.parametrize(
-        ("notes", "logged", "problem"),
-        [
+    def test_what_is_missing_or_twice_is_a_problem(self, subtests: pytest.Subtests) -> None:
+        for notes, logged, problem in [
             ({}, {"a": 1}, "has no effect"),
             ({"a": 1}, {}, "has no row"),
             ({"a": 2}, {"a": 1}, "carried out twice"),
             ({"a": 1}, {"a": 2}, "carried out twice"),
-        ],
-    )
-    def test_what_is_missing_or_twice_is_a_problem(
-        self, notes: dict[str, int], logged: dict[str, int], problem: str
-    ) -> None:
-        (words,) = self.compare([self.answered], notes, logged).problems
-        assert problem in words
+        ]:
+            with subtests.test(notes=notes, logged=logged, problem=problem):
+                (words,) = self.compare([self.answered], notes, logged).problems
+                assert problem in words
 
     def test_work_whose_answer_was_lost_is_counted(self) -> None:
         assert self.compare([self.failed], {"b": 1}, {}).done_all_the_same == 1
@@ -146,7 +142,7 @@ def test_ratios_are_taken_within_a_round() -> None:
 
 
 @pytest.mark.skipif(not HAS_NGINX, reason="nginx is not installed")
-@pytest.mark.skipif(not os.environ.get("DATABASE_URL"), reason="DATABASE_URL is not set")
+@pytest.mark.needs("DATABASE_URL")
 def test_a_worker_goes_away_and_nothing_is_lost() -> None:
     words = ["--quick", "--rounds", "1", "--seconds", "0.2", "--workers", "1", "2", "--connections", "4"]
     done = subprocess.run(  # noqa: PLW1510 - the test looks at how it ended

@@ -42,17 +42,15 @@ class TestJudging:
     def test_a_call_that_was_answered_and_has_its_rows_is_well(self):
         assert found(entry()) == []
 
-    @pytest.mark.parametrize(
-        ("outcome", "name"),
-        [
+    def test_a_call_without_a_right_answer_is_reported_where_nothing_was_away(self, subtests: pytest.Subtests) -> None:
+        for outcome, name in [
             (Outcome.TOLD, "lost answer"),
             (Outcome.CLOSED, "lost answer"),
             (Outcome.SILENT, "no answer"),
             (Outcome.WRONG, "wrong answer"),
-        ],
-    )
-    def test_a_call_without_a_right_answer_is_reported_where_nothing_was_away(self, outcome, name):
-        assert found(entry(outcome)) == [name]
+        ]:
+            with subtests.test(outcome=outcome, name=name):
+                assert found(entry(outcome)) == [name]
 
     def test_a_second_run_is_reported_whatever_the_client_was_told(self):
         for outcome in (Outcome.OK, Outcome.TOLD, Outcome.CLOSED):
@@ -66,12 +64,13 @@ class TestJudging:
         assert found(entry(), logged=2) == ["in the log twice"]
         assert found(entry(repeated=True), logged=2) == []
 
-    @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.TOLD, Outcome.CLOSED])
-    def test_a_row_of_a_call_that_was_to_leave_none_is_reported(self, outcome):
-        away = (fault("postgresql"),)
-        assert found(entry(outcome, rows=Rows.NONE), faults=away) == ["not rolled back"]
-        assert found(entry(outcome, rows=Rows.NONE), rows=0, faults=away) == []
-        assert found(entry(outcome, rows=Rows.ANY), faults=away) == []
+    def test_a_row_of_a_call_that_was_to_leave_none_is_reported(self, subtests: pytest.Subtests) -> None:
+        for outcome in [Outcome.OK, Outcome.TOLD, Outcome.CLOSED]:
+            with subtests.test(outcome=outcome):
+                away = (fault("postgresql"),)
+                assert found(entry(outcome, rows=Rows.NONE), faults=away) == ["not rolled back"]
+                assert found(entry(outcome, rows=Rows.NONE), rows=0, faults=away) == []
+                assert found(entry(outcome, rows=Rows.ANY), faults=away) == []
 
     def test_an_unanswered_call_may_have_been_made_or_not(self):
         away = (fault("postgresql"),)
@@ -85,9 +84,10 @@ class TestJudging:
 
 
 class TestExcuses:
-    @pytest.mark.parametrize(("at", "excused"), [(8.9, False), (9.5, True), (11.5, True), (12.9, True), (13.1, False)])
-    def test_a_fault_excuses_what_met_it_and_nothing_before_or_after(self, at, excused):
-        assert (found(entry(Outcome.TOLD, at), rows=0, faults=(fault("postgresql"),)) == []) is excused
+    def test_a_fault_excuses_what_met_it_and_nothing_before_or_after(self, subtests: pytest.Subtests) -> None:
+        for at, excused in [(8.9, False), (9.5, True), (11.5, True), (12.9, True), (13.1, False)]:
+            with subtests.test(at=at, excused=excused):
+                assert (found(entry(Outcome.TOLD, at), rows=0, faults=(fault("postgresql"),)) == []) is excused
 
     def test_the_death_of_a_worker_excuses_its_own_calls_only(self):
         dead = (fault("worker", port=HERE),)
@@ -105,9 +105,10 @@ class TestExcuses:
         gave_up = entry(Outcome.TOLD, insists=True)
         assert found(gave_up, rows=0, faults=(fault("postgresql"),)) == ["lost answer"]
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_a_wrong_answer_has_no_excuse(self, kind):
-        assert found(entry(Outcome.WRONG), rows=0, faults=(fault(kind, port=HERE),)) == ["wrong answer"]
+    def test_a_wrong_answer_has_no_excuse(self, subtests: pytest.Subtests) -> None:
+        for kind in KINDS:
+            with subtests.test(kind=kind):
+                assert found(entry(Outcome.WRONG), rows=0, faults=(fault(kind, port=HERE),)) == ["wrong answer"]
 
     def test_a_fault_without_an_end_is_still_going_on(self):
         assert Fault("postgresql", 10.0).overlaps(entry(at=1000.0))
@@ -121,9 +122,8 @@ def series(*thirds: float, figure: str = "memory", samples: int = FEWEST) -> Ser
 
 
 class TestGrowth:
-    @pytest.mark.parametrize(
-        ("figure", "middle", "last", "grows"),
-        [
+    def test_more_than_the_bound_is_growth(self, subtests: pytest.Subtests) -> None:
+        for figure, middle, last, grows in [
             ("memory", 100 * MIB, 106.9 * MIB, False),
             ("memory", 100 * MIB, 107.1 * MIB, True),
             ("threads", 12, 14, False),
@@ -132,10 +132,9 @@ class TestGrowth:
             ("open files", 40, 46, True),
             ("connections", 30, 39, False),
             ("connections", 30, 40, True),
-        ],
-    )
-    def test_more_than_the_bound_is_growth(self, figure, middle, last, grows):
-        assert (list(growing([series(1, middle, last, figure=figure)])) != []) is grows
+        ]:
+            with subtests.test(figure=figure, middle=middle, last=last, grows=grows):
+                assert (list(growing([series(1, middle, last, figure=figure)])) != []) is grows
 
     def test_warming_up_is_no_growth(self):
         assert not series(50 * MIB, 100 * MIB, 100 * MIB).grows
@@ -185,22 +184,27 @@ class TestStreams:
         assert out_of_order(self.WHOLE[:3], 5) is None
         assert out_of_order([], 5) is None
 
-    @pytest.mark.parametrize(
-        "places",
-        [(0, 2, 3, 4, 5, 6), (0, 1, 1, 2, 3, 4, 5, 6), (1, 0, 2, 3, 4, 5, 6), (0, 1, 2, 6), (0, 1, 2, 3, 4, 6), (1, 2)],
-        ids=["a gap", "twice", "in another order", "the end too early", "without its log", "without the first"],
-    )
-    def test_an_event_that_is_lost_or_repeated_is_reported(self, places):
-        assert "expected" in out_of_order([self.WHOLE[place] for place in places], 5)
+    def test_an_event_that_is_lost_or_repeated_is_reported(self, subtests: pytest.Subtests) -> None:
+        for case, places in {
+            "a gap": (0, 2, 3, 4, 5, 6),
+            "twice": (0, 1, 1, 2, 3, 4, 5, 6),
+            "in another order": (1, 0, 2, 3, 4, 5, 6),
+            "the end too early": (0, 1, 2, 6),
+            "without its log": (0, 1, 2, 3, 4, 6),
+            "without the first": (1, 2),
+        }.items():
+            with subtests.test(case):
+                assert "expected" in out_of_order([self.WHOLE[place] for place in places], 5)
 
 
 class TestPlan:
-    @pytest.mark.parametrize(("minutes", "each"), [(1, 1), (3, 1), (6, 2), (10, 3)])
-    def test_everything_fails_and_the_more_often_the_longer_it_takes(self, minutes, each):
-        planned = plan(60 * minutes)
-        assert [fault.kind for fault in planned] == [*KINDS] * each
-        assert 0 < planned[0].at < planned[-1].at < 0.9 * 60 * minutes
-        assert set(GRACE) == set(KINDS)
+    def test_everything_fails_and_the_more_often_the_longer_it_takes(self, subtests: pytest.Subtests) -> None:
+        for minutes, each in [(1, 1), (3, 1), (6, 2), (10, 3)]:
+            with subtests.test(minutes=minutes, each=each):
+                planned = plan(60 * minutes)
+                assert [fault.kind for fault in planned] == [*KINDS] * each
+                assert 0 < planned[0].at < planned[-1].at < 0.9 * 60 * minutes
+                assert set(GRACE) == set(KINDS)
 
 
 def conversation(answer: bytes, use: Callable[[int], object]) -> object:
@@ -238,12 +242,15 @@ class TestWire:
         sent = chunks(b'id: k.1\ndata: {"a"', b": 1}\n\n: still here\n\n", b"id: k.2\ndata: \n\n", b"")
         assert conversation(sent, self.events) == [Event("k.1", '{"a": 1}'), Event("k.2", "")]
 
-    @pytest.mark.parametrize(
-        "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", chunks(b"data: 1\n\n"), chunks(b"ab")[:-3]]
-    )
-    def test_an_answer_that_is_cut_off_is_no_answer(self, sent):
-        with pytest.raises(Broken):
-            conversation(sent, self.body)
+    def test_an_answer_that_is_cut_off_is_no_answer(self, subtests: pytest.Subtests) -> None:
+        for sent in [
+            b"",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+            chunks(b"data: 1\n\n"),
+            chunks(b"ab")[:-3],
+        ]:
+            with subtests.test(sent=sent), pytest.raises(Broken):
+                conversation(sent, self.body)
 
 
 class TestServices:

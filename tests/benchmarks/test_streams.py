@@ -54,20 +54,18 @@ def test_a_process_has_memory_and_was_computing() -> None:
     assert cpu_seconds(os.getpid()) > 0
 
 
-@pytest.mark.parametrize(
-    ("each", "idle", "ratio", "words"),
-    [
+def test_a_promise_that_is_not_kept_is_said(subtests: pytest.Subtests) -> None:
+    for each, idle, ratio, words in [
         (12.0, 0.01, 0.9, []),
         (26.0, 0.01, 0.9, ["26.0 KiB"]),
         (12.0, 0.04, 0.9, ["4.0% of a core"]),
         (12.0, 0.01, 0.7, ["70% of their speed"]),
-    ],
-)
-def test_a_promise_that_is_not_kept_is_said(each: float, idle: float, ratio: float, words: list[str]) -> None:
-    result = Found("legacy", 1000, each=(each, 0.0, 0.0), idle=idle, rates=[(ratio, 1.0)])
-    said = broken(result)
-    assert len(said) == len(words)
-    assert all(word in line for word, line in zip(words, said, strict=True))
+    ]:
+        with subtests.test(each=each, idle=idle, ratio=ratio, words=words):
+            result = Found("legacy", 1000, each=(each, 0.0, 0.0), idle=idle, rates=[(ratio, 1.0)])
+            said = broken(result)
+            assert len(said) == len(words)
+            assert all(word in line for word, line in zip(words, said, strict=True))
 
 
 def test_a_kind_that_is_not_ours_promises_nothing() -> None:

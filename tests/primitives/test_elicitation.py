@@ -740,7 +740,7 @@ def test_changing_a_schema_after_it_was_given_changes_nothing() -> None:
 
 
 def test_a_form_is_made_once_however_often_the_tool_runs(subtests: pytest.Subtests) -> None:
-    for case, given in zip(["model", "form", "written"], [Booking, Signup, written({"type": "string"})], strict=True):
+    for case, given in {"model": Booking, "form": Signup, "written": written({"type": "string"})}.items():
         with subtests.test(case):
             again = dict(given) if isinstance(given, dict) else given
             assert form_schema(given) is form_schema(again)

@@ -66,17 +66,13 @@ def test_a_marked_parameter_is_published_with_its_type_and_the_mark(subtests: py
 
 
 def test_what_else_is_said_of_a_marked_parameter_stays(subtests: pytest.Subtests) -> None:
-    for case, annotation in zip(
-        ["before", "after", "within"],
-        [
-            Annotated[str | None, Header("Region"), Field(max_length=5, description="Where.", title="R")],
-            Annotated[str | None, Field(max_length=5, description="Where.", title="R"), Header("Region")],
-            Annotated[
-                Annotated[str, Field(max_length=5)] | None, Header("Region"), Field(description="Where.", title="R")
-            ],
+    for case, annotation in {
+        "before": Annotated[str | None, Header("Region"), Field(max_length=5, description="Where.", title="R")],
+        "after": Annotated[str | None, Field(max_length=5, description="Where.", title="R"), Header("Region")],
+        "within": Annotated[
+            Annotated[str, Field(max_length=5)] | None, Header("Region"), Field(description="Where.", title="R")
         ],
-        strict=True,
-    ):
+    }.items():
         with subtests.test(case):
             made = taking(annotation, None)
             assert made.definition["inputSchema"]["properties"]["value"] == {
@@ -211,8 +207,8 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 
 
 def test_a_mark_where_clients_do_not_find_the_value_is_refused(subtests: pytest.Subtests) -> None:
-    for case, (where, schema) in zip(ELSEWHERE, ELSEWHERE.items(), strict=True):
-        with subtests.test(case):
+    for where, schema in ELSEWHERE.items():
+        with subtests.test(where):
             assert find_invalid_x_mcp_header(schema)
             with pytest.raises(ImproperlyConfigured) as caught:
                 mirrored(schema, "tool 'x'")

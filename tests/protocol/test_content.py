@@ -79,12 +79,11 @@ BLOCKS: list[tuple[type[BaseModel], Content, dict[str, Any]]] = [
         {"type": "resource", "resource": {"uri": "x:y", "blob": base64.b64encode(SOUND).decode(), "_meta": META}},
     ),
 ]
-IDS = [f"{type(block).__name__}{number}" for number, (_, block, _) in enumerate(BLOCKS)]
 
 
 def test_a_block_has_the_shape_clients_know(subtests: pytest.Subtests) -> None:
-    for case, (model, block, expected) in zip(IDS, BLOCKS, strict=True):
-        with subtests.test(case):
+    for model, block, expected in BLOCKS:
+        with subtests.test(block=block):
             assert judged(model, block.to_wire()) == expected
 
 
@@ -190,8 +189,8 @@ def test_a_prompt_message_of_a_str_is_one_of_text(subtests: pytest.Subtests) -> 
 
 
 def test_a_prompt_message_takes_any_block(subtests: pytest.Subtests) -> None:
-    for case, block in zip(IDS, [block for _, block, _ in BLOCKS], strict=True):
-        with subtests.test(case):
+    for _, block, _ in BLOCKS:
+        with subtests.test(block=block):
             wire = judged(mcp_types.PromptMessage, PromptMessage(block, "assistant").to_wire())
             assert wire["content"] == block.to_wire()
 

@@ -43,7 +43,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-def test_the_service_answers_as_before_and_as_its_tools_do(site: Site, mode: str) -> None:
+@pytest.fixture(scope="module")
+def before(site: Site) -> Any:
+    """What the service answers itself: the same whether it is published or not."""
+    before, after = (json.loads(site.run(ASKED.format(published=published))) for published in (False, True))
+    assert before == after
+    return before
+
+
+def test_the_service_answers_as_before_and_as_its_tools_do(site: Site, before: Any, mode: str) -> None:
     async def work(client: Client) -> list[Any]:
         await client.list_tools()  # so that it checks results against their schemas
         letter = base64.b64encode(b"Dear").decode()
@@ -51,8 +59,6 @@ def test_the_service_answers_as_before_and_as_its_tools_do(site: Site, mode: str
         return [await client.call_tool(name, arguments) for name, arguments in calls.items()]
 
     called, roll, motto, stamp = use(site, mode, work)
-    before, after = (json.loads(site.run(ASKED.format(published=published))) for published in (False, True))
-    assert before == after
     seen = [row["name"] for row in called.structured_content["result"]]
     assert seen == [name for name in before[0] if not name.startswith("Secret")]
     assert [block.text for block in roll.content] == before[1]
