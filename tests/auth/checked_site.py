@@ -4,6 +4,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,6 +27,16 @@ DJANGO_MCP: dict[str, Any] = {
     "DEFAULT_SCOPES": ["travel:read"],
 }
 OURS = "django_mcp."
+UNDONE = (
+    "ALLOWED_HOSTS",
+    "CACHES",
+    "DJANGO_MCP",
+    "INSTALLED_APPS",
+    "LOGIN_URL",
+    "MIDDLEWARE",
+    "OAUTH2_PROVIDER",
+    "ROOT_URLCONF",
+)
 PREFIX = "tests.auth.checked_urls_"
 _numbers = itertools.count(1)
 
@@ -55,8 +66,8 @@ def urlconf(
     return module.__name__
 
 
-def forget_urlconfs() -> None:
-    for name in [each for each in sys.modules if each.startswith(PREFIX)]:
+def forget_urlconfs(but: str | None = None) -> None:
+    for name in [each for each in sys.modules if each.startswith(PREFIX) and each != but]:
         del sys.modules[name]
     clear_url_caches()
 
@@ -102,6 +113,20 @@ class CheckedSite:
             self.mount()
         except Exception:  # noqa: BLE001 - a site that is broken on purpose keeps what it had
             return
+
+    @contextmanager
+    def afresh(self) -> Iterator[None]:
+        """Undo what happens within: settings, servers and what is on them."""
+        before = {name: getattr(self.settings, name) for name in UNDONE}
+        servers = registry.snapshots()
+        try:
+            yield
+        finally:
+            registry.restore_all(servers)
+            for name, value in before.items():
+                if getattr(self.settings, name) is not value:
+                    setattr(self.settings, name, value)
+            forget_urlconfs(before["ROOT_URLCONF"])
 
     def mount(self, **patterns: Any) -> None:
         """Set a URLconf with these arguments of ``urlconf``."""

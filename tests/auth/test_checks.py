@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.checks import ERROR, WARNING
 from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
 from django.utils.translation import gettext_lazy
 
 import django_mcp
@@ -66,11 +67,13 @@ class Unsure(Authenticator):
         raise LookupError(server.name)
 
 
-@pytest.mark.parametrize("deploy", [False, True])
-def test_a_site_as_the_documentation_has_it_hears_nothing(site: CheckedSite, deploy: bool) -> None:
-    assert findings(deploy=deploy) == []
+def test_a_site_as_the_documentation_has_it_hears_nothing(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for deploy in [False, True]:
+        with subtests.test(deploy=deploy), site.afresh():
+            assert findings(deploy=deploy) == []
 
 
+@pytest.mark.slow
 def test_the_demo_has_no_findings() -> None:
     """In a process of its own: its URLs are made when they are read, of what is set then."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "demo_project.settings", "DEMO_DATABASE": ":memory:"}
@@ -96,12 +99,13 @@ def test_a_tool_without_a_description_is_found(site: CheckedSite) -> None:
 # Authenticators
 
 
-@pytest.mark.parametrize("given", ["django_mcp.Nothing", "nowhere.Nothing", Broken, 5, "django_mcp.MCPServer"])
 def test_an_authenticator_that_cannot_be_made_or_is_none_is_found(
-    site: CheckedSite, make_server: Any, given: Any
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
 ) -> None:
-    make_server("strange", authentication=[given])
-    assert "'strange'" in only("E006").msg
+    for given in ["django_mcp.Nothing", "nowhere.Nothing", Broken, 5, "django_mcp.MCPServer"]:
+        with subtests.test(given=given), site.afresh():
+            make_server("strange", authentication=[given])
+            assert "'strange'" in only("E006").msg
 
 
 def test_the_reason_why_an_authenticator_cannot_be_made_is_told(site: CheckedSite, make_server: Any) -> None:
@@ -131,30 +135,37 @@ def test_a_path_that_leads_nowhere_is_told_with_the_nearest_one(
 ELSEWHERE = ExternalTokens("https://login.example.com", user=lambda claims: None)
 
 
-@pytest.mark.parametrize("given", [[Public(), OAuth()], [Public(), "django_mcp.APIKeys"], [OAuth(), ELSEWHERE]])
-def test_an_authenticator_that_is_never_asked_is_found(site: CheckedSite, make_server: Any, given: Any) -> None:
-    make_server("ordered", authentication=given)
-    assert "never asked" in next(each for each in findings() if each.id == "django_mcp.E021").msg
-
-
-@pytest.mark.parametrize("given", [[OAuth(), Public()], [ELSEWHERE, OAuth(), Public()], [SiteSession(), OAuth()]])
-def test_authenticators_that_leave_something_for_those_behind_them_are_fine(
-    site: CheckedSite, make_server: Any, given: Any
+def test_an_authenticator_that_is_never_asked_is_found(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
 ) -> None:
-    make_server("ordered", authentication=given)
-    assert "django_mcp.E021" not in ids()
+    for given in [[Public(), OAuth()], [Public(), "django_mcp.APIKeys"], [OAuth(), ELSEWHERE]]:
+        with subtests.test(given=given), site.afresh():
+            make_server("ordered", authentication=given)
+            assert "never asked" in next(each for each in findings() if each.id == "django_mcp.E021").msg
+
+
+def test_authenticators_that_leave_something_for_those_behind_them_are_fine(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
+) -> None:
+    for given in [[OAuth(), Public()], [ELSEWHERE, OAuth(), Public()], [SiteSession(), OAuth()]]:
+        with subtests.test(given=given), site.afresh():
+            make_server("ordered", authentication=given)
+            assert "django_mcp.E021" not in ids()
 
 
 # Addresses
 
 
-@pytest.mark.parametrize("value", [None, ...])
-def test_a_missing_base_url_is_found_with_an_endpoint_that_needs_it(site: CheckedSite, value: Any) -> None:
-    site.configure(BASE_URL=value)
-    finding = next(each for each in findings() if each.id == "django_mcp.E010")
-    assert "missing" in finding.msg
-    assert "'trips'" in finding.msg
-    assert "'https://travel.example.com'" in finding.hint
+def test_a_missing_base_url_is_found_with_an_endpoint_that_needs_it(
+    site: CheckedSite, subtests: pytest.Subtests
+) -> None:
+    for value in [None, ...]:
+        with subtests.test(value=value), site.afresh():
+            site.configure(BASE_URL=value)
+            finding = next(each for each in findings() if each.id == "django_mcp.E010")
+            assert "missing" in finding.msg
+            assert "'trips'" in finding.msg
+            assert "'https://travel.example.com'" in finding.hint
 
 
 def test_a_site_without_tokens_needs_no_base_url(site: CheckedSite) -> None:
@@ -162,9 +173,8 @@ def test_a_site_without_tokens_needs_no_base_url(site: CheckedSite) -> None:
     assert findings() == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_a_base_url_that_is_no_origin_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    cases = [
         "https://travel.example.com/",
         "https://travel.example.com/mcp",
         "https://travel.example.com?x=1",
@@ -182,18 +192,19 @@ def test_a_site_without_tokens_needs_no_base_url(site: CheckedSite) -> None:
         "travel.example.com",
         "ftp://travel.example.com",
         "",
-    ],
-)
-def test_a_base_url_that_is_no_origin_is_found(site: CheckedSite, url: str) -> None:
-    site.configure(BASE_URL=url)
-    finding = next(each for each in findings() if each.id == "django_mcp.E010")
-    assert not url or repr(url) in finding.msg
+    ]
+    for url in cases:
+        with subtests.test(url=url), site.afresh():
+            site.configure(BASE_URL=url)
+            finding = next(each for each in findings() if each.id == "django_mcp.E010")
+            assert not url or repr(url) in finding.msg
 
 
-@pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1:8000", "http://[::1]:8000"])
-def test_http_on_this_machine_is_fine(site: CheckedSite, url: str) -> None:
-    site.configure(BASE_URL=url)
-    assert findings() == []
+def test_http_on_this_machine_is_fine(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for url in ["http://localhost:8000", "http://127.0.0.1:8000", "http://[::1]:8000"]:
+        with subtests.test(url=url), site.afresh():
+            site.configure(BASE_URL=url)
+            assert findings() == []
 
 
 def test_http_elsewhere_is_an_error_and_a_warning_while_debugging(site: CheckedSite) -> None:
@@ -205,12 +216,13 @@ def test_http_elsewhere_is_an_error_and_a_warning_while_debugging(site: CheckedS
     assert only("W002").level == WARNING
 
 
-@pytest.mark.parametrize(
-    "issuer", ["http://login.example.com", "login.example.com", "", None, 5, "https://[", "ftp://a.b"]
-)
-def test_an_external_issuer_that_is_no_https_url_is_found(site: CheckedSite, make_server: Any, issuer: Any) -> None:
-    make_server("elsewhere", authentication=[Elsewhere(issuer)])
-    assert repr(issuer) in next(each for each in findings() if each.id == "django_mcp.E012").msg
+def test_an_external_issuer_that_is_no_https_url_is_found(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
+) -> None:
+    for issuer in ["http://login.example.com", "login.example.com", "", None, 5, "https://[", "ftp://a.b"]:
+        with subtests.test(issuer=issuer), site.afresh():
+            make_server("elsewhere", authentication=[Elsewhere(issuer)])
+            assert repr(issuer) in next(each for each in findings() if each.id == "django_mcp.E012").msg
 
 
 def test_an_external_issuer_over_https_is_fine(site: CheckedSite, make_server: Any) -> None:
@@ -225,13 +237,16 @@ def test_an_external_issuer_needs_a_base_url_too(site: CheckedSite, make_server:
     assert "'elsewhere'" in next(each for each in findings() if each.id == "django_mcp.E010").msg
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("HTTP_X_REAL_IP", "'X-Real-Ip'"), ("X Real", "'X-Real-IP'"), ("X-Real-IP:", "'X-Real-IP'"), ("", "'X-Real-IP'")],
-)
-def test_a_header_that_no_request_has_is_found(site: CheckedSite, name: str, meant: str) -> None:
-    site.configure(CLIENT_ADDRESS_HEADER=name)
-    assert meant in only("E009").hint
+def test_a_header_that_no_request_has_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for name, meant in [
+        ("HTTP_X_REAL_IP", "'X-Real-Ip'"),
+        ("X Real", "'X-Real-IP'"),
+        ("X-Real-IP:", "'X-Real-IP'"),
+        ("", "'X-Real-IP'"),
+    ]:
+        with subtests.test(name=name, meant=meant), site.afresh():
+            site.configure(CLIENT_ADDRESS_HEADER=name)
+            assert meant in only("E009").hint
 
 
 def test_a_header_as_proxies_send_it_is_fine(site: CheckedSite) -> None:
@@ -258,25 +273,25 @@ def test_a_scope_of_an_endpoint_that_is_not_declared_is_found(site: CheckedSite,
     assert "travel:read, travel:write" in finding.hint
 
 
-@pytest.mark.parametrize("kind", ["tool", "resource", "template", "prompt"])
-def test_a_scope_of_what_is_offered_that_is_not_declared_is_found(site: CheckedSite, kind: str) -> None:
-    match kind:
-        case "tool":
-            tool(server=site.server, name="it", description="It.", scopes=["travel:wite"])(lambda: "")
-        case "resource":
-            resource("a://it", server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
-        case "template":
-            resource("a://{it}", server=site.server, name="it", scopes=["travel:wite"])(lambda it: it)
-        case "prompt":
-            prompt(server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
-    finding = only("E007")
-    assert "'it'" in finding.msg
-    assert "'travel:write'" in finding.hint
+def test_a_scope_of_what_is_offered_that_is_not_declared_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for kind in ["tool", "resource", "template", "prompt"]:
+        with subtests.test(kind=kind), site.afresh():
+            match kind:
+                case "tool":
+                    tool(server=site.server, name="it", description="It.", scopes=["travel:wite"])(lambda: "")
+                case "resource":
+                    resource("a://it", server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
+                case "template":
+                    resource("a://{it}", server=site.server, name="it", scopes=["travel:wite"])(lambda it: it)
+                case "prompt":
+                    prompt(server=site.server, name="it", scopes=["travel:wite"])(lambda: "")
+            finding = only("E007")
+            assert "'it'" in finding.msg
+            assert "'travel:write'" in finding.hint
 
 
-@pytest.mark.parametrize(
-    ("scopes", "told"),
-    [
+def test_an_entry_of_scopes_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    cases = [
         ({"a b": "Words"}, "'a b'"),
         ({'a"b': "Words"}, "name"),
         ({"a\\b": "Words"}, "name"),
@@ -291,13 +306,13 @@ def test_a_scope_of_what_is_offered_that_is_not_declared_is_found(site: CheckedS
         ({"a": {"text": "Words", "implies": "travel:read"}}, "no list"),
         ({"a": {"text": "Words", "implies": ["travel:raed"]}}, "'travel:raed'"),
         ({"a": {"text": "Words", "implies": [["travel:read"]]}}, "not declared"),
-    ],
-)
-def test_an_entry_of_scopes_that_is_none_is_found(site: CheckedSite, scopes: Any, told: str) -> None:
-    site.settings.DJANGO_MCP = {**DJANGO_MCP, "SCOPES": {**DJANGO_MCP["SCOPES"], **scopes}}
-    found = [each for each in findings() if each.id == "django_mcp.E008"]
-    assert len(found) == 1
-    assert told in found[0].msg
+    ]
+    for scopes, told in cases:
+        with subtests.test(scopes=scopes, told=told), site.afresh():
+            site.settings.DJANGO_MCP = {**DJANGO_MCP, "SCOPES": {**DJANGO_MCP["SCOPES"], **scopes}}
+            found = [each for each in findings() if each.id == "django_mcp.E008"]
+            assert len(found) == 1
+            assert told in found[0].msg
 
 
 def test_words_that_are_translated_later_are_words(site: CheckedSite) -> None:
@@ -325,23 +340,21 @@ def test_an_endpoint_for_everybody_is_warned_of_before_deployment_with_what_it_o
     assert "offers 2 tools, 1 of which are not read_only" in finding.msg
 
 
-@pytest.mark.parametrize(
-    ("options", "is_told"),
-    [
+def test_what_anybody_may_destroy_is_refused_before_deployment(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
+) -> None:
+    for options, is_told in [
         ({"policy": "allow"}, True),
         ({}, False),  # it asks, for it is destructive
         ({"policy": "block"}, False),
         ({"policy": "allow", "permission": "auth.delete_user"}, False),
-    ],
-)
-def test_what_anybody_may_destroy_is_refused_before_deployment(
-    site: CheckedSite, make_server: Any, options: dict[str, Any], is_told: bool
-) -> None:
-    server = make_server("open")
-    tool(server=server, name="wipe", description="Wipe it.", destructive=True, **options)(lambda: "")
-    assert findings() == []
-    found = [each for each in findings(deploy=True) if each.id == "django_mcp.E035"]
-    assert [(each.level, "wipe" in each.msg) for each in found] == [(ERROR, True)] * is_told
+    ]:
+        with subtests.test(options=options, is_told=is_told), site.afresh():
+            server = make_server("open")
+            tool(server=server, name="wipe", description="Wipe it.", destructive=True, **options)(lambda: "")
+            assert findings() == []
+            found = [each for each in findings(deploy=True) if each.id == "django_mcp.E035"]
+            assert [(each.level, "wipe" in each.msg) for each in found] == [(ERROR, True)] * is_told
 
 
 def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_server: Any) -> None:
@@ -364,15 +377,14 @@ def test_a_site_that_answers_to_every_name_is_warned_of_before_deployment(site: 
     assert "'*'" in only("W005", deploy=True).msg
 
 
-@pytest.mark.parametrize(
-    ("backend", "counts"), [("locmem.LocMemCache", "each process"), ("dummy.DummyCache", "nobody")]
-)
 def test_limits_that_processes_do_not_share_are_warned_of_before_deployment(
-    site: CheckedSite, backend: str, counts: str
+    site: CheckedSite, subtests: pytest.Subtests
 ) -> None:
-    site.settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
-    assert findings() == []
-    assert counts in only("W006", deploy=True).msg
+    for backend, counts in [("locmem.LocMemCache", "each process"), ("dummy.DummyCache", "nobody")]:
+        with subtests.test(backend=backend, counts=counts), site.afresh():
+            site.settings.CACHES = {"default": {"BACKEND": f"django.core.cache.backends.{backend}"}}
+            assert findings() == []
+            assert counts in only("W006", deploy=True).msg
 
 
 def test_calls_that_are_counted_need_a_shared_cache_too(site: CheckedSite) -> None:
@@ -383,11 +395,12 @@ def test_calls_that_are_counted_need_a_shared_cache_too(site: CheckedSite) -> No
     assert "calls of <MCPServer 'trips'" in only("W006", deploy=True).msg
 
 
-@pytest.mark.parametrize("key", ["RATE_LIMIT", "REGISTRATION_RATE"])
-def test_a_rate_that_is_none_is_found(site: CheckedSite, key: str) -> None:
-    site.configure(**{key: "often"})
-    found = [each for each in findings(deploy=True) if each.id == "django_mcp.E005"]
-    assert key in found[0].msg
+def test_a_rate_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for key in ["RATE_LIMIT", "REGISTRATION_RATE"]:
+        with subtests.test(key=key), site.afresh():
+            site.configure(**{key: "often"})
+            found = [each for each in findings(deploy=True) if each.id == "django_mcp.E005"]
+            assert key in found[0].msg
 
 
 # Whatever a site writes
@@ -396,29 +409,30 @@ JUNK: list[Any] = [None, True, -1, 0, 3.5, "", "x y", "://", "https://[", [None]
 JUNK += [{"a": {"implies": 5}}, {"a": [5]}, SimpleNamespace(), object, b"x", {5}, ["nowhere.Nothing"]]
 
 
-@pytest.mark.parametrize("key", conf.KEYS)
-def test_no_check_raises_whatever_a_key_holds(site: CheckedSite, key: str) -> None:
-    for value in JUNK:
-        site.settings.DJANGO_MCP = {**DJANGO_MCP, key: value}
-        findings(deploy=True)
+@pytest.mark.slow
+def test_no_check_raises_whatever_a_key_holds(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for key in conf.KEYS:
+        with subtests.test(key=key), site.afresh():
+            for value in JUNK:
+                with override_settings(DJANGO_MCP={**DJANGO_MCP, key: value}):
+                    findings(deploy=True)
 
 
-@pytest.mark.parametrize(
-    "key", ["OAUTH2_PROVIDER", "LOGIN_URL", "MIDDLEWARE", "ALLOWED_HOSTS", "CACHES", "ROOT_URLCONF"]
-)
-def test_no_check_of_ours_raises_whatever_another_setting_holds(site: CheckedSite, key: str) -> None:
-    values: dict[str, list[Any]] = {
-        "OAUTH2_PROVIDER": [{}, {"SCOPES": None}],  # what is no dict stops the toolkit itself
-        "MIDDLEWARE": [[], ["nowhere"], [None], [5]],
-        "ALLOWED_HOSTS": [[], ["*"], ()],
-        "CACHES": [{"default": {"BACKEND": "nowhere.Nothing"}}, {"default": {}}],
-        "ROOT_URLCONF": ["nowhere.urls", "tests.auth"],
-    }
-    for value in values.get(
-        key, ["", "nowhere", "/nowhere/", "a b", "https://[", 5, None, "https://login.example.com/"]
-    ):
-        setattr(site.settings, key, value)
-        findings(deploy=True)
+def test_no_check_of_ours_raises_whatever_another_setting_holds(site: CheckedSite, subtests: pytest.Subtests) -> None:
+    for key in ["OAUTH2_PROVIDER", "LOGIN_URL", "MIDDLEWARE", "ALLOWED_HOSTS", "CACHES", "ROOT_URLCONF"]:
+        with subtests.test(key=key), site.afresh():
+            values: dict[str, list[Any]] = {
+                "OAUTH2_PROVIDER": [{}, {"SCOPES": None}],  # what is no dict stops the toolkit itself
+                "MIDDLEWARE": [[], ["nowhere"], [None], [5]],
+                "ALLOWED_HOSTS": [[], ["*"], ()],
+                "CACHES": [{"default": {"BACKEND": "nowhere.Nothing"}}, {"default": {}}],
+                "ROOT_URLCONF": ["nowhere.urls", "tests.auth"],
+            }
+            for value in values.get(
+                key, ["", "nowhere", "/nowhere/", "a b", "https://[", 5, None, "https://login.example.com/"]
+            ):
+                setattr(site.settings, key, value)
+                findings(deploy=True)
 
 
 def test_an_authenticator_that_fails_when_it_is_asked_for_issuers_stops_no_check(

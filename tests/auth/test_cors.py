@@ -46,35 +46,29 @@ def anyone(make_server: Make, allowed: None, edge: str, open_database: None) -> 
     return Client(server, "2025-11-25", edge)
 
 
-@pytest.mark.parametrize(
-    "base",
-    [OWN, None],
-)
-@pytest.mark.parametrize(
-    ("hosts", "host", "origin", "status"),
-    [
-        pytest.param([".example.com"], "evil.test", "http://evil.test", 400, id="a Host of the attacker's"),
-        pytest.param(["*"], "evil.test", "http://evil.test", 403, id="where any Host will do"),
-        pytest.param(["*"], "travel.example.com", "http://evil.test", 403, id="another Origin"),
-        pytest.param(["*"], "travel.example.com", "null", 403, id="an Origin that is null"),
-        pytest.param([".example.com"], "travel.example.com", "null", 403, id="null at our own Host"),
-        pytest.param([".example.com"], "travel.example.com", "", 403, id="an empty Origin"),
-        pytest.param([".example.com"], "travel.example.com", "http://evil.example.com", 403, id="a sister site"),
-        pytest.param([".example.com"], "travel.example.com", f"{OWN}, {INSPECTOR}", 403, id="two Origins"),
-        pytest.param([".example.com"], "travel.example.com", f"{OWN}.evil.test", 403, id="a longer Origin"),
-    ],
-)
-@pytest.mark.parametrize("verb", ["POST", "GET", "DELETE", "OPTIONS"])
-def test_a_page_that_gives_itself_a_name_of_ours_is_refused(
-    anyone: Client, base: str | None, hosts: list[str], host: str, origin: str, status: int, verb: str
-) -> None:
+def test_a_page_that_gives_itself_a_name_of_ours_is_refused(anyone: Client, subtests: pytest.Subtests) -> None:
     """[23] DNS rebinding."""
-    own = {**django_settings.DJANGO_MCP, "BASE_URL": base}
-    with override_settings(ALLOWED_HOSTS=hosts, DJANGO_MCP=own, MIDDLEWARE=[]):
-        headers = {"host": host, "origin": origin, "content-type": "application/json"}
-        answer = anyone.send(verb, headers, PING)
-    assert answer.status == status
-    assert "access-control-allow-origin" not in answer.headers
+    cases = [
+        ([".example.com"], "evil.test", "http://evil.test", 400),
+        (["*"], "evil.test", "http://evil.test", 403),
+        (["*"], "travel.example.com", "http://evil.test", 403),
+        (["*"], "travel.example.com", "null", 403),
+        ([".example.com"], "travel.example.com", "null", 403),
+        ([".example.com"], "travel.example.com", "", 403),
+        ([".example.com"], "travel.example.com", "http://evil.example.com", 403),
+        ([".example.com"], "travel.example.com", f"{OWN}, {INSPECTOR}", 403),
+        ([".example.com"], "travel.example.com", f"{OWN}.evil.test", 403),
+    ]
+    for verb in ["POST", "GET", "DELETE", "OPTIONS"]:
+        for hosts, host, origin, status in cases:
+            for base in [OWN, None]:
+                with subtests.test(base=base, hosts=hosts, host=host, origin=origin, status=status, verb=verb):
+                    own = {**django_settings.DJANGO_MCP, "BASE_URL": base}
+                    with override_settings(ALLOWED_HOSTS=hosts, DJANGO_MCP=own, MIDDLEWARE=[]):
+                        headers = {"host": host, "origin": origin, "content-type": "application/json"}
+                        answer = anyone.send(verb, headers, PING)
+                    assert answer.status == status
+                    assert "access-control-allow-origin" not in answer.headers
 
 
 def test_with_a_base_url_host_and_origin_that_agree_prove_nothing(anyone: Client) -> None:
@@ -84,9 +78,8 @@ def test_with_a_base_url_host_and_origin_that_agree_prove_nothing(anyone: Client
         assert anyone.post(PING, {"host": host, "origin": OWN}).status == 200
 
 
-@pytest.mark.parametrize(
-    ("base", "origins"),
-    [
+def test_the_sites_own_origin_is_as_browsers_write_it(subtests: pytest.Subtests) -> None:
+    cases = [
         ("https://travel.example.com", {"https://travel.example.com"}),
         ("HTTPS://Travel.Example.com:443/", {"https://travel.example.com"}),
         ("https://travel.example.com:8443", {"https://travel.example.com:8443"}),
@@ -96,21 +89,22 @@ def test_with_a_base_url_host_and_origin_that_agree_prove_nothing(anyone: Client
         ("http://localhost", {"http://localhost", "http://127.0.0.1", "http://[::1]"}),
         ("http://localhost.evil.test", {"http://localhost.evil.test"}),
         ("travel.example.com", set()),
-    ],
-)
-def test_the_sites_own_origin_is_as_browsers_write_it(base: str, origins: set[str]) -> None:
-    assert own_origins(base) == origins
+    ]
+    for base, origins in cases:
+        with subtests.test(base=base, origins=origins):
+            assert own_origins(base) == origins
 
 
-@pytest.mark.parametrize("origin", [OWN, INSPECTOR])
-def test_a_refusal_can_be_read_by_the_page_it_is_for(client: Client, origin: str) -> None:
-    for headers in ({}, {"authorization": "Bearer x"}):
-        answer = client.post(PING, {"origin": origin, **headers})
-        assert answer.status == 401
-        assert answer.headers["access-control-allow-origin"] == origin
-        assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]
-        assert "access-control-allow-credentials" not in answer.headers
-        assert "Origin" in answer.headers["vary"]
+def test_a_refusal_can_be_read_by_the_page_it_is_for(client: Client, subtests: pytest.Subtests) -> None:
+    for origin in [OWN, INSPECTOR]:
+        with subtests.test(origin=origin):
+            for headers in ({}, {"authorization": "Bearer x"}):
+                answer = client.post(PING, {"origin": origin, **headers})
+                assert answer.status == 401
+                assert answer.headers["access-control-allow-origin"] == origin
+                assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]
+                assert "access-control-allow-credentials" not in answer.headers
+                assert "Origin" in answer.headers["vary"]
 
 
 def test_so_can_the_wish_for_more_scopes(client: Client, make_token: Make) -> None:
@@ -124,16 +118,18 @@ def test_so_can_the_wish_for_more_scopes(client: Client, make_token: Make) -> No
     assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]
 
 
-@pytest.mark.parametrize("origin", [OWN, INSPECTOR])
-def test_a_preflight_is_answered_whoever_asks(client: Client, origin: str) -> None:
-    asked = {"origin": origin, "access-control-request-method": "POST", "authorization": "Bearer bad"}
-    answer = client.send("OPTIONS", asked)
-    assert (answer.status, answer.body) == (204, b"")
-    assert answer.headers["access-control-allow-methods"] == "GET, POST, DELETE, OPTIONS"
-    headers = {name.strip().lower() for name in answer.headers["access-control-allow-headers"].split(",")}
-    assert headers >= {"authorization", "x-api-key", "content-type", "mcp-protocol-version", "mcp-session-id"}
-    assert "x-csrftoken" not in headers  # the session cookie is for pages of the site, which ask nothing beforehand
-    assert "access-control-allow-credentials" not in answer.headers
+def test_a_preflight_is_answered_whoever_asks(client: Client, subtests: pytest.Subtests) -> None:
+    for origin in [OWN, INSPECTOR]:
+        with subtests.test(origin=origin):
+            asked = {"origin": origin, "access-control-request-method": "POST", "authorization": "Bearer bad"}
+            answer = client.send("OPTIONS", asked)
+            assert (answer.status, answer.body) == (204, b"")
+            assert answer.headers["access-control-allow-methods"] == "GET, POST, DELETE, OPTIONS"
+            headers = {name.strip().lower() for name in answer.headers["access-control-allow-headers"].split(",")}
+            assert headers >= {"authorization", "x-api-key", "content-type", "mcp-protocol-version", "mcp-session-id"}
+            # The session cookie is for pages of the site, which ask nothing beforehand.
+            assert "x-csrftoken" not in headers
+            assert "access-control-allow-credentials" not in answer.headers
 
 
 # Django views
@@ -158,29 +154,33 @@ def views(allowed: None) -> Iterator[DjangoClient]:
         yield DjangoClient(enforce_csrf_checks=True)
 
 
-@pytest.mark.parametrize("origin", [OWN, INSPECTOR])
-def test_a_view_can_be_called_and_read_by_pages_that_may(views: DjangoClient, origin: str) -> None:
-    answer = views.post("/token/7", headers={"origin": origin})
-    assert (answer.status_code, answer.json()["number"]) == (400, 7)
-    assert answer["Access-Control-Allow-Origin"] == origin
-    assert {each.strip() for each in answer["Vary"].split(",")} == {"Cookie", "Origin"}
-    assert "Access-Control-Allow-Methods" not in answer
-    asked = views.options("/token/7", headers={"origin": origin, "access-control-request-method": "POST"})
-    assert (asked.status_code, asked.content) == (204, b"")
-    assert asked["Access-Control-Allow-Methods"] == "POST, OPTIONS"
-    assert "authorization" in asked["Access-Control-Allow-Headers"].lower()
-    assert "Access-Control-Allow-Credentials" not in asked
+def test_a_view_can_be_called_and_read_by_pages_that_may(views: DjangoClient, subtests: pytest.Subtests) -> None:
+    for origin in [OWN, INSPECTOR]:
+        with subtests.test(origin=origin):
+            answer = views.post("/token/7", headers={"origin": origin})
+            assert (answer.status_code, answer.json()["number"]) == (400, 7)
+            assert answer["Access-Control-Allow-Origin"] == origin
+            assert {each.strip() for each in answer["Vary"].split(",")} == {"Cookie", "Origin"}
+            assert "Access-Control-Allow-Methods" not in answer
+            asked = views.options("/token/7", headers={"origin": origin, "access-control-request-method": "POST"})
+            assert (asked.status_code, asked.content) == (204, b"")
+            assert asked["Access-Control-Allow-Methods"] == "POST, OPTIONS"
+            assert "authorization" in asked["Access-Control-Allow-Headers"].lower()
+            assert "Access-Control-Allow-Credentials" not in asked
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example.com", "null", "http://testserver", None])
-def test_a_view_is_served_to_others_too_but_their_pages_cannot_read_it(views: DjangoClient, origin: str | None) -> None:
-    headers = {"origin": origin} if origin else {}
-    answer = views.post("/token/7", headers=headers)
-    assert answer.status_code == 400
-    assert views.options("/token/7", headers=headers).status_code == 204
-    for each in (answer, views.options("/token/7", headers=headers)):
-        assert not [name for name in each.headers if name.startswith("Access-Control")]
-        assert "Origin" in each["Vary"]  # a cache must not give one page's answer to another
+def test_a_view_is_served_to_others_too_but_their_pages_cannot_read_it(
+    views: DjangoClient, subtests: pytest.Subtests
+) -> None:
+    for origin in ["https://evil.example.com", "null", "http://testserver", None]:
+        with subtests.test(origin=origin):
+            headers = {"origin": origin} if origin else {}
+            answer = views.post("/token/7", headers=headers)
+            assert answer.status_code == 400
+            assert views.options("/token/7", headers=headers).status_code == 204
+            for each in (answer, views.options("/token/7", headers=headers)):
+                assert not [name for name in each.headers if name.startswith("Access-Control")]
+                assert "Origin" in each["Vary"]  # a cache must not give one page's answer to another
 
 
 def test_a_view_keeps_its_marks(allowed: None) -> None:

@@ -122,59 +122,63 @@ def test_a_principal_is_of_one_user_issuer_and_client(
     assert one.id == again.id != other.id
 
 
-@pytest.mark.parametrize(
-    "claims",
-    [
-        pytest.param({"exp": 1}, id="[6] expired"),
-        pytest.param({"exp": None}, id="that never expires"),
-        pytest.param({"exp": "99999999999"}, id="with a text as its end"),
-        pytest.param({"exp": True}, id="with a truth as its end"),
-        pytest.param({"exp": 1e300}, id="with an end beyond all calendars"),
-        pytest.param({"exp": float("inf")}, id="with an end that is no number"),
-        pytest.param({"nbf": time.time() + 10**8}, id="not valid yet"),
-        pytest.param({"nbf": "soon"}, id="valid at no time"),
-        pytest.param({"aud": None}, id="[1] for nobody"),
-        pytest.param({"aud": []}, id="[1] for no endpoint"),
-        pytest.param({"aud": "https://travel.example.com"}, id="[2] for the host"),
-        pytest.param({"aud": "https://travel.example.com/test"}, id="[2] for the folder"),
-        pytest.param({"aud": "https://travel.example.com/test/mcp/more"}, id="[2] for one below"),
-        pytest.param({"aud": "assistant"}, id="[5] for its client"),
-        pytest.param({"aud": {"https://travel.example.com/test/mcp": 1}}, id="for an object"),
-        pytest.param({"aud": [7, None]}, id="for numbers"),
-        pytest.param({"at_hash": "x"}, id="[5] that is an ID token"),
-        pytest.param({"cnf": {"jkt": "x"}}, id="bound to a key"),
-        pytest.param({"sub": None}, id="of nobody"),
-        pytest.param({"sub": ""}, id="of no name"),
-        pytest.param({"sub": 7}, id="of a number"),
-        pytest.param({"sub": "nobody-here"}, id="of an unknown user"),
-        pytest.param({"sub": "ADA"}, id="of another spelling"),
-    ],
-)
 def test_a_token_of_this_issuer_that_is_not_good_is_refused(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, claims: dict[str, Any]
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
-    assert tokens.authenticate(head(make()), server)
-    with pytest.raises(InvalidToken):
-        tokens.authenticate(head(make(**claims)), server)
+    cases = [
+        {"exp": 1},
+        {"exp": None},
+        {"exp": "99999999999"},
+        {"exp": True},
+        {"exp": 1e300},
+        {"exp": float("inf")},
+        {"nbf": time.time() + 10**8},
+        {"nbf": "soon"},
+        {"aud": None},
+        {"aud": []},
+        {"aud": "https://travel.example.com"},
+        {"aud": "https://travel.example.com/test"},
+        {"aud": "https://travel.example.com/test/mcp/more"},
+        {"aud": "assistant"},
+        {"aud": {"https://travel.example.com/test/mcp": 1}},
+        {"aud": [7, None]},
+        {"at_hash": "x"},
+        {"cnf": {"jkt": "x"}},
+        {"sub": None},
+        {"sub": ""},
+        {"sub": 7},
+        {"sub": "nobody-here"},
+        {"sub": "ADA"},
+    ]
+    for claims in cases:
+        with subtests.test(claims=claims):
+            assert tokens.authenticate(head(make()), server)
+            with pytest.raises(InvalidToken):
+                tokens.authenticate(head(make(**claims)), server)
 
 
-@pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
 def test_types_of_access_tokens_are_taken(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, typ: str | None
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
-    assert tokens.authenticate(head(make({"typ": typ})), server)
+    for typ in ["JWT", "jwt", "at+jwt", "application/at+jwt", None]:
+        with subtests.test(typ=typ):
+            assert tokens.authenticate(head(make({"typ": typ})), server)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [{"typ": "logout+jwt"}, {"typ": "dpop+jwt"}, {"typ": ["JWT"]}, {"kid": "two"}, {"kid": ""}, {"alg": "RS512"}],
-)
 def test_a_header_that_does_not_fit_is_refused(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, header: dict[str, Any]
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
     """The key says that it is for RS256."""
-    with pytest.raises(InvalidToken):
-        tokens.authenticate(head(make(header)), server)
+    for header in [
+        {"typ": "logout+jwt"},
+        {"typ": "dpop+jwt"},
+        {"typ": ["JWT"]},
+        {"kid": "two"},
+        {"kid": ""},
+        {"alg": "RS512"},
+    ]:
+        with subtests.test(header=header), pytest.raises(InvalidToken):
+            tokens.authenticate(head(make(header)), server)
 
 
 def test_a_signature_of_anybody_elses_key_is_refused(
@@ -188,32 +192,32 @@ def test_a_signature_of_anybody_elses_key_is_refused(
             tokens.authenticate(head(token), server)
 
 
-@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", None, "HS256", "HS512", ["RS256"], 7])
 def test_a_token_that_anybody_could_have_signed_is_refused(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any, algorithm: Any
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any, subtests: pytest.Subtests
 ) -> None:
     """[6] Unsigned, or signed with the public key as if it were a shared secret."""
     secret = issuer.key.export_to_pem()
-    claims = issuer.claims(aud=resource_of(server))
-    for sign in (lambda _: b"", lambda body: hmac.new(secret, body, hashlib.sha256).digest()):
-        with pytest.raises(InvalidToken):
-            tokens.authenticate(head(forged({"alg": algorithm, "kid": "one"}, claims, sign)), server)
+    for algorithm in ["none", "None", "NONE", "", None, "HS256", "HS512", ["RS256"], 7]:
+        with subtests.test(algorithm=algorithm):
+            claims = issuer.claims(aud=resource_of(server))
+            for sign in (lambda _: b"", lambda body: hmac.new(secret, body, hashlib.sha256).digest()):
+                with pytest.raises(InvalidToken):
+                    tokens.authenticate(head(forged({"alg": algorithm, "kid": "one"}, claims, sign)), server)
 
 
-@pytest.mark.parametrize("algorithms", [["none"], ["RS256", "HS256"], "RS256", [], ["rs256"]])
-def test_only_signatures_with_a_key_pair_can_be_allowed(algorithms: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="RS256, RS384"):
-        ExternalTokens("https://id.example.com", user="x.y", algorithms=algorithms)
+def test_only_signatures_with_a_key_pair_can_be_allowed(subtests: pytest.Subtests) -> None:
+    for algorithms in [["none"], ["RS256", "HS256"], "RS256", [], ["rs256"]]:
+        with subtests.test(algorithms=algorithms), pytest.raises(ImproperlyConfigured, match="RS256, RS384"):
+            ExternalTokens("https://id.example.com", user="x.y", algorithms=algorithms)
 
 
-@pytest.mark.parametrize(
-    "url", ["http://id.example.com", "id.example.com", "https://", "file:///etc/passwd", "http://["]
-)
-def test_an_issuer_is_reached_by_https(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="write an https URL"):
-        ExternalTokens(url, user="x.y")
-    with pytest.raises(ImproperlyConfigured, match="write an https URL"):
-        ExternalTokens("https://id.example.com", user="x.y", jwks_url=url)
+def test_an_issuer_is_reached_by_https(subtests: pytest.Subtests) -> None:
+    for url in ["http://id.example.com", "id.example.com", "https://", "file:///etc/passwd", "http://["]:
+        with subtests.test(url=url):
+            with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+                ExternalTokens(url, user="x.y")
+            with pytest.raises(ImproperlyConfigured, match="write an https URL"):
+                ExternalTokens("https://id.example.com", user="x.y", jwks_url=url)
 
 
 def test_elliptic_keys_are_taken_and_unknown_kinds_passed_over(
@@ -237,22 +241,20 @@ def test_clocks_may_differ_a_little(tokens: ExternalTokens, server: MCPServer, m
         tokens.authenticate(head(make(exp=now - 40)), server)
 
 
-@pytest.mark.parametrize(
-    ("claims", "scopes"),
-    [
+def test_scopes_are_a_text_or_a_list_and_none_where_there_are_none(
+    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+) -> None:
+    for claims, scopes in [
         ({"scope": "travel:read travel:write"}, {"travel:read", "travel:write"}),
         ({"scope": None, "scp": ["travel:read"]}, {"travel:read"}),
         ({"scope": ["travel:read"]}, {"travel:read"}),
         ({"scope": None}, set()),
         ({"scope": ""}, set()),
-    ],
-)
-def test_scopes_are_a_text_or_a_list_and_none_where_there_are_none(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, claims: dict[str, Any], scopes: set[str]
-) -> None:
-    principal = tokens.authenticate(head(make(**claims)), server)
-    assert principal is not None
-    assert principal.scopes == scopes
+    ]:
+        with subtests.test(claims=claims, scopes=scopes):
+            principal = tokens.authenticate(head(make(**claims)), server)
+            assert principal is not None
+            assert principal.scopes == scopes
 
 
 def test_a_token_with_too_few_scopes_is_told_which_it_needs(client: Client, make: Make, ada: Any) -> None:
@@ -293,9 +295,10 @@ def test_the_site_says_who_the_user_is(issuer: Issuer, server: MCPServer, make: 
         ExternalTokens(issuer.url)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
-    ("claims", "found"),
-    [
+def test_an_email_counts_where_the_issuer_verified_it_and_one_user_has_it(
+    make_user: Make, subtests: pytest.Subtests
+) -> None:
+    cases = [
         ({"email": "ada@example.com", "email_verified": True}, True),
         ({"email": "Ada@Example.com", "email_verified": True}, True),
         ({"email": "ada@example.com", "email_verified": "true"}, False),
@@ -303,17 +306,15 @@ def test_the_site_says_who_the_user_is(issuer: Issuer, server: MCPServer, make: 
         ({"email": "", "email_verified": True}, False),
         ({"email": "twin@example.com", "email_verified": True}, False),
         ({"email_verified": True}, False),
-    ],
-)
-def test_an_email_counts_where_the_issuer_verified_it_and_one_user_has_it(
-    make_user: Make, claims: dict[str, Any], found: bool
-) -> None:
+    ]
     make_user("nobody", email="")
     make_user("ada", email="ada@example.com")
     make_user("twin", email="twin@example.com")
     make_user("twin2", email="TWIN@example.com")
-    user = ExternalTokens.by_verified_email(claims)
-    assert (user is not None and user.get_username() == "ada") is found
+    for claims, found in cases:
+        with subtests.test(claims=claims, found=found):
+            user = ExternalTokens.by_verified_email(claims)
+            assert (user is not None and user.get_username() == "ada") is found
 
 
 def test_an_audience_may_be_fixed_and_is_then_compared_to_the_letter(
@@ -347,12 +348,13 @@ NOT_OURS = [
 ]
 
 
-@pytest.mark.parametrize("token", NOT_OURS, ids=range(len(NOT_OURS)))
 def test_what_does_not_say_that_it_is_of_this_issuer_is_left_to_others(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, token: str
+    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, subtests: pytest.Subtests
 ) -> None:
-    assert tokens.authenticate(head(token.rstrip("=").replace("=", "")), server) is None
-    assert issuer.asked == []
+    for token in NOT_OURS:
+        with subtests.test(token=token):
+            assert tokens.authenticate(head(token.rstrip("=").replace("=", "")), server) is None
+            assert issuer.asked == []
 
 
 def test_what_nobody_knows_is_refused_even_where_nobody_in_particular_may_call(

@@ -97,9 +97,12 @@ def test_a_new_key_is_shown_once_on_a_page_that_is_not_kept(browser: Browser, ad
         assert key[14:] not in shown.content.decode()
 
 
-@pytest.mark.parametrize("button", ["_continue", "_addanother", "_popup", "_saveasnew"])
-def test_the_key_is_shown_whatever_button_a_request_names(browser: Browser, ada: User, button: str) -> None:
-    assert re.search(r"mcp_key_\w{49}", add(browser, ada, **{button: "1"}).content.decode())
+def test_the_key_is_shown_whatever_button_a_request_names(
+    browser: Browser, ada: User, subtests: pytest.Subtests
+) -> None:
+    for button in ["_continue", "_addanother", "_popup", "_saveasnew"]:
+        with subtests.test(button=button):
+            assert re.search(r"mcp_key_\w{49}", add(browser, ada, **{button: "1"}).content.decode())
 
 
 def test_the_key_is_in_no_cookie_session_message_or_log(
@@ -121,23 +124,19 @@ def test_no_scope_ticked_is_what_the_endpoints_ask_for(browser: Browser, ada: Us
     assert APIKey.objects.get().scopes == ["read"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_will_not_do_is_said_at_its_field(browser: Browser, ada: User, subtests: pytest.Subtests) -> None:
+    for given, message in [
         ({"days": 366}, "A key lives from 1 to 365 days"),
         ({"days": 0}, "greater than or equal to 1"),
         ({"endpoints": None}, "This field is required"),
         ({"endpoints": ["gaurded"]}, "gaurded is not one of the available choices"),
         ({"scopes": ["root"]}, "root is not one of the available choices"),
         ({"name": "   "}, "This field is required"),
-    ],
-)
-def test_what_will_not_do_is_said_at_its_field(
-    browser: Browser, ada: User, given: dict[str, Any], message: str
-) -> None:
-    answer = add(browser, ada, **given)
-    assert message in answer.content.decode().replace("&#x27;", "'")
-    assert not APIKey.objects.exists()
+    ]:
+        with subtests.test(given=given, message=message):
+            answer = add(browser, ada, **given)
+            assert message in answer.content.decode().replace("&#x27;", "'")
+            assert not APIKey.objects.exists()
 
 
 def test_nobody_inactive_gets_a_key(browser: Browser, ada: User) -> None:

@@ -88,9 +88,8 @@ def test_an_endpoint_that_takes_no_keys_is_pointed_out(ada: User, make_server: C
     assert "https://travel.example.com/lobby/mcp  (takes no API keys now: add 'django_mcp.APIKeys'" in printed
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, subtests: pytest.Subtests) -> None:
+    cases = [
         (["--user", "bob"], "There is no user 'bob'"),
         (["--endpoint", "gaurded"], "There is no endpoint “gaurded”; there are: "),
         (["--scope", "root"], "There is no scope “root”; there are: read, write."),
@@ -98,12 +97,12 @@ def test_an_endpoint_that_takes_no_keys_is_pointed_out(ada: User, make_server: C
         (["--days", "400"], "from 1 to 365 days"),
         (["--days", "soon"], "invalid int value: 'soon'"),
         (["--name", ""], "1 to 100 characters"),
-    ],
-)
-def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, words: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(message)):
-        run("create", "--user", "ada", "--name", "job", *words)
-    assert not APIKey.objects.exists()
+    ]
+    for words, message in cases:
+        with subtests.test(words=words, message=message):
+            with pytest.raises(CommandError, match=re.escape(message)):
+                run("create", "--user", "ada", "--name", "job", *words)
+            assert not APIKey.objects.exists()
 
 
 def test_nobody_inactive_gets_a_key(ada: User) -> None:
@@ -139,18 +138,21 @@ def test_the_list_can_be_that_of_one_user(ada: User) -> None:
         run("list", "--user", "bob")
 
 
-@pytest.mark.parametrize("by", ["id", "prefix", "beginning"])
-def test_a_revoked_key_opens_nothing_from_the_next_request_on(ada: User, guarded: MCPServer, by: str) -> None:
-    row, key = create_key(ada, "job", endpoints=["guarded"])
-    client = Client(guarded, MODERN, "asgi")
-    assert client.request("tools/list", headers={"x-api-key": key}).status == 200
-    given = {"id": str(row.pk), "prefix": row.prefix, "beginning": row.prefix[:11]}[by]
-    assert "“job”) is revoked" in run("revoke", given)
-    body, headers = client.compose("tools/list", {})
-    assert client.post(str(body).encode(), {**headers, "x-api-key": key}).status == 401
-    assert "revoked" in run("list")
-    with pytest.raises(CommandError, match="was revoked before"):
-        run("revoke", given)
+def test_a_revoked_key_opens_nothing_from_the_next_request_on(
+    ada: User, guarded: MCPServer, subtests: pytest.Subtests
+) -> None:
+    for by in ["id", "prefix", "beginning"]:
+        with subtests.test(by=by):
+            row, key = create_key(ada, "job", endpoints=["guarded"])
+            client = Client(guarded, MODERN, "asgi")
+            assert client.request("tools/list", headers={"x-api-key": key}).status == 200
+            given = {"id": str(row.pk), "prefix": row.prefix, "beginning": row.prefix[:11]}[by]
+            assert "“job”) is revoked" in run("revoke", given)
+            body, headers = client.compose("tools/list", {})
+            assert client.post(str(body).encode(), {**headers, "x-api-key": key}).status == 401
+            assert "revoked" in run("list")
+            with pytest.raises(CommandError, match="was revoked before"):
+                run("revoke", given)
 
 
 def test_a_key_that_cannot_be_told_is_not_revoked(ada: User) -> None:

@@ -13,6 +13,8 @@ from tests.clients import MODERN
 from tests.conversation import Call, Conversation
 from tests.exchange import Room
 
+pytestmark = pytest.mark.postgresql
+
 Make = Callable[..., Any]
 LISTEN = {"notifications": {"toolsListChanged": True}}
 

@@ -53,36 +53,34 @@ def test_no_token_is_answered_with_where_to_get_one_and_without_an_error(client:
     }
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"resource": []}, id="[1] for no endpoint"),
-        pytest.param({"resource": ["https://travel.example.com"]}, id="[2] for the host"),
-        pytest.param({"resource": ["https://travel.example.com/test"]}, id="[2] for the folder"),
-        pytest.param({"resource": ["https://travel.example.com/other/mcp"]}, id="[2] for another endpoint"),
-        pytest.param({"resource": ["https://travel.example.com/test/mcp/more"]}, id="[2] for one below"),
-        pytest.param({"resource": ["http://travel.example.com/test/mcp"]}, id="[2] for another scheme"),
-        pytest.param({"resource": ["https://travel.example.com:8443/test/mcp"]}, id="[2] for another port"),
-        pytest.param({"resource": ["https://travel.example.com/test/mcp?x=1"]}, id="[2] with a query"),
-        pytest.param({"scope": "travel:read oauth2_provider:registration"}, id="[3] of a registration"),
-        pytest.param({"expires": timezone.now() - datetime.timedelta(seconds=1)}, id="[6] expired"),
-        pytest.param({"application": None}, id="[6] of a deleted application"),
-        pytest.param({"user": None}, id="[7] of nobody"),
-    ],
-)
 def test_a_token_that_is_not_for_this_is_refused(
-    client: Client, signed_in: Make, make_token: Make, changes: dict[str, Any]
+    client: Client, signed_in: Make, make_token: Make, subtests: pytest.Subtests
 ) -> None:
-    challenge = refused(signed_in(make_token(**changes)))
-    assert challenge.startswith(INVALID)
-    assert challenge.endswith(f'scope="travel:read", {METADATA}')
+    cases = [
+        {"resource": []},
+        {"resource": ["https://travel.example.com"]},
+        {"resource": ["https://travel.example.com/test"]},
+        {"resource": ["https://travel.example.com/other/mcp"]},
+        {"resource": ["https://travel.example.com/test/mcp/more"]},
+        {"resource": ["http://travel.example.com/test/mcp"]},
+        {"resource": ["https://travel.example.com:8443/test/mcp"]},
+        {"resource": ["https://travel.example.com/test/mcp?x=1"]},
+        {"scope": "travel:read oauth2_provider:registration"},
+        {"expires": timezone.now() - datetime.timedelta(seconds=1)},
+        {"application": None},
+        {"user": None},
+    ]
+    for changes in cases:
+        with subtests.test(changes=changes):
+            challenge = refused(signed_in(make_token(**changes)))
+            assert challenge.startswith(INVALID)
+            assert challenge.endswith(f'scope="travel:read", {METADATA}')
 
 
-@pytest.mark.parametrize(
-    "resources", [None, "https://travel.example.com/test/mcp", 7, {}, [None, 7, {}, "x", "http://["]]
-)
-def test_an_audience_that_makes_no_sense_is_none(server: MCPServer, resources: Any) -> None:
-    assert is_for(resources, server) is False
+def test_an_audience_that_makes_no_sense_is_none(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for resources in [None, "https://travel.example.com/test/mcp", 7, {}, [None, 7, {}, "x", "http://["]]:
+        with subtests.test(resources=resources):
+            assert is_for(resources, server) is False
 
 
 def test_the_audience_may_be_spelt_in_any_way_that_means_the_same(signed_in: Make, make_token: Make) -> None:
@@ -90,24 +88,21 @@ def test_the_audience_may_be_spelt_in_any_way_that_means_the_same(signed_in: Mak
     assert signed_in(token).call("look").text == "seen"
 
 
-@pytest.mark.parametrize(
-    ("uri", "form"),
-    [
+def test_identifiers_have_one_form(subtests: pytest.Subtests) -> None:
+    for uri, form in [
         ("https://a.example/mcp", "https://a.example/mcp"),
         ("HTTPS://A.Example:443/mcp//", "https://a.example/mcp"),
         ("http://a.example:80", "http://a.example"),
         ("http://a.example:8080/", "http://a.example:8080"),
         ("https://a.example/MCP?x=1", "https://a.example/MCP?x=1"),
         ("http://[::1]:80/mcp", "http://[::1]/mcp"),
-    ],
-)
-def test_identifiers_have_one_form(uri: str, form: str) -> None:
-    assert canonical(uri) == form
+    ]:
+        with subtests.test(uri=uri, form=form):
+            assert canonical(uri) == form
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
+def test_what_cannot_name_an_endpoint_has_no_form(subtests: pytest.Subtests) -> None:
+    cases = [
         "/mcp",
         "a.example/mcp",
         "ftp://a.example/",
@@ -120,11 +115,10 @@ def test_identifiers_have_one_form(uri: str, form: str) -> None:
         "https://a.example\\@b.example",
         "https://a.example:x/",
         "",
-    ],
-)
-def test_what_cannot_name_an_endpoint_has_no_form(uri: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        canonical(uri)
+    ]
+    for uri in cases:
+        with subtests.test(uri=uri), pytest.raises(ValueError, match=r"."):
+            canonical(uri)
 
 
 def test_a_deactivated_users_token_is_dead(signed_in: Make, make_token: Make, user: Any) -> None:
@@ -142,22 +136,25 @@ def test_a_revoked_token_is_dead_at_once(signed_in: Make, make_token: Make) -> N
     assert refused(client).startswith(INVALID)
 
 
-@pytest.mark.parametrize("sent", ["Bearer a b", "Bearer", "Bearer ", "bearer é", 'Bearer "', "Bearer a,b", "BEARER x"])
-def test_what_is_no_token_is_a_bad_one(client: Client, server: MCPServer, sent: str) -> None:
-    assert refused(client, {"authorization": sent.encode().decode("latin-1")}).startswith(INVALID)
+def test_what_is_no_token_is_a_bad_one(client: Client, server: MCPServer, subtests: pytest.Subtests) -> None:
+    for sent in ["Bearer a b", "Bearer", "Bearer ", "bearer é", 'Bearer "', "Bearer a,b", "BEARER x"]:
+        with subtests.test(sent=sent):
+            assert refused(client, {"authorization": sent.encode().decode("latin-1")}).startswith(INVALID)
 
 
 NONE_ALG = "eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0."
 
 
-@pytest.mark.parametrize("token", [NONE_ALG, "x" * 5000, "unknown", "mcp_key_unknown"])
-def test_a_token_that_nobody_issued_is_refused(client: Client, server: MCPServer, token: str) -> None:
-    assert refused(client, {"authorization": f"Bearer {token}"}).startswith(INVALID)
+def test_a_token_that_nobody_issued_is_refused(client: Client, server: MCPServer, subtests: pytest.Subtests) -> None:
+    for token in [NONE_ALG, "x" * 5000, "unknown", "mcp_key_unknown"]:
+        with subtests.test(token=token):
+            assert refused(client, {"authorization": f"Bearer {token}"}).startswith(INVALID)
 
 
-@pytest.mark.parametrize("sent", ["Token x", "Basic eDp5", "x", "Bearerx y"])
-def test_another_scheme_is_no_credential(client: Client, server: MCPServer, sent: str) -> None:
-    assert "error" not in refused(client, {"authorization": sent})
+def test_another_scheme_is_no_credential(client: Client, server: MCPServer, subtests: pytest.Subtests) -> None:
+    for sent in ["Token x", "Basic eDp5", "x", "Bearerx y"]:
+        with subtests.test(sent=sent):
+            assert "error" not in refused(client, {"authorization": sent})
 
 
 def test_the_scheme_is_written_in_any_case(client: Client, server: MCPServer, make_token: Make) -> None:

@@ -61,9 +61,8 @@ def without_secrets(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
+def test_credentials_are_taken_out_of_words_and_the_rest_stays(subtests: pytest.Subtests) -> None:
+    cases = [
         (f"POST /mcp?api_key={KEY} HTTP/1.1", "POST /mcp?api_key=*** HTTP/1.1"),
         (f"/mcp?a=1&api_key={KEY}&b=2", "/mcp?a=1&api_key=***&b=2"),
         ("/mcp?api_key=mistyped&b=2", "/mcp?api_key=***&b=2"),
@@ -80,11 +79,10 @@ def without_secrets(text: str) -> str:
         (f"of the key {KEY[:14]} only the beginning", f"of the key {KEY[:14]} only the beginning"),
         ('Bearer resource_metadata="https://h/x", scope="a"', 'Bearer resource_metadata="https://h/x", scope="a"'),
         ("the bearer of bad news", "the bearer of bad news"),
-    ],
-    ids=without_secrets,
-)
-def test_credentials_are_taken_out_of_words_and_the_rest_stays(text: str, left: str) -> None:
-    assert redact(text) == left
+    ]
+    for text, left in cases:
+        with subtests.test(text=text, left=left):
+            assert redact(text) == left
 
 
 # Logs of Django and of the servers
@@ -107,17 +105,22 @@ LINES: dict[str, tuple[str, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("who", LINES)
-def test_whoever_logs_a_url_logs_no_key(who: str, installed: None, records: list[logging.LogRecord]) -> None:
-    name, words, arguments = LINES[who]
-    logger = logging.getLogger(name)
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
-    logger.addHandler(handler)  # some of them do not propagate
-    logger.warning(words, *arguments)
-    logger.removeHandler(handler)
-    assert records
-    assert all("***" in text_of(record) and SECRET not in text_of(record) + str(vars(record)) for record in records)
+def test_whoever_logs_a_url_logs_no_key(
+    installed: None, records: list[logging.LogRecord], subtests: pytest.Subtests
+) -> None:
+    for who, (name, words, arguments) in LINES.items():
+        with subtests.test(who=who):
+            records.clear()
+            logger = logging.getLogger(name)
+            handler = logging.Handler()
+            handler.emit = records.append  # type: ignore[method-assign]
+            logger.addHandler(handler)  # some of them do not propagate
+            logger.warning(words, *arguments)
+            logger.removeHandler(handler)
+            assert records
+            assert all(
+                "***" in text_of(record) and SECRET not in text_of(record) + str(vars(record)) for record in records
+            )
 
 
 def test_what_formatters_take_apart_stays_in_its_parts(installed: None, records: list[logging.LogRecord]) -> None:
@@ -237,20 +240,22 @@ def call(client: Client, key: str, place: str) -> Answer:
     return client.post(json.dumps(content).encode(), {**own, **headers}, path)
 
 
-@pytest.mark.parametrize("place", ["authorization", "x-api-key", "url"])
 def test_row_28_a_tool_that_fails_leaves_no_key_in_log_answer_or_report(
-    broken: MCPServer, key: str, edge: str, place: str, records: list[logging.LogRecord]
+    broken: MCPServer, key: str, edge: str, records: list[logging.LogRecord], subtests: pytest.Subtests
 ) -> None:
-    answer = call(Client(broken, MODERN, edge), key, place)
-    assert answer.result["isError"]
-    assert key[14:] not in f"{answer.body!r} {answer.headers}"
-    failed = [record for record in records if record.exc_info]
-    assert len(failed) == 1
-    assert "RuntimeError" in text_of(failed[0])
-    assert all(key[14:] not in text_of(record) for record in records)
-    reporter = ExceptionReporter(None, *failed[0].exc_info)  # type: ignore[misc] # as mails to ADMINS are made
-    assert key[14:] not in reporter.get_traceback_html()
-    assert key[14:] not in reporter.get_traceback_text()
+    for place in ["authorization", "x-api-key", "url"]:
+        with subtests.test(place=place):
+            records.clear()
+            answer = call(Client(broken, MODERN, edge), key, place)
+            assert answer.result["isError"]
+            assert key[14:] not in f"{answer.body!r} {answer.headers}"
+            failed = [record for record in records if record.exc_info]
+            assert len(failed) == 1
+            assert "RuntimeError" in text_of(failed[0])
+            assert all(key[14:] not in text_of(record) for record in records)
+            reporter = ExceptionReporter(None, *failed[0].exc_info)  # type: ignore[misc] # as mails to ADMINS are made
+            assert key[14:] not in reporter.get_traceback_html()
+            assert key[14:] not in reporter.get_traceback_text()
 
 
 def refuse(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

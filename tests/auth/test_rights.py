@@ -22,6 +22,8 @@ from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation
 from tests.exchange import Room
 
+pytestmark = pytest.mark.postgresql
+
 Make = Callable[..., Any]
 
 
@@ -57,29 +59,28 @@ def test_what_only_lacks_scopes_is_shown_to_a_client_that_can_ask_for_more(
     assert names(client) == ["look", "book", "guarded", "guarded_book"]
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
+def test_a_call_that_needs_more_scopes_is_answered_with_what_to_ask_for(
+    signed_in: Make, make_token: Make, subtests: pytest.Subtests
+) -> None:
+    for method, params in [
         ("tools/call", {"name": "book", "arguments": {}}),
         ("resources/read", {"uri": "test://closed"}),
         ("resources/read", {"uri": "test://closed/1"}),
-    ],
-)
-def test_a_call_that_needs_more_scopes_is_answered_with_what_to_ask_for(
-    signed_in: Make, make_token: Make, method: str, params: dict[str, Any]
-) -> None:
-    client = signed_in(make_token(scope="travel:read"))
-    body, headers = client.compose(method, params)
-    answer = client.post(str(body).replace("'", '"').encode(), headers)
-    assert answer.status == 403
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["www-authenticate"] == (
-        'Bearer error="insufficient_scope", error_description="The access token does not allow this operation.", '
-        'scope="travel:read travel:write", '
-        'resource_metadata="https://travel.example.com/.well-known/oauth-protected-resource/test/mcp"'
-    )
-    assert answer.json["error"] == "insufficient_scope"
+    ]:
+        with subtests.test(method=method, params=params):
+            client = signed_in(make_token(scope="travel:read"))
+            body, headers = client.compose(method, params)
+            answer = client.post(str(body).replace("'", '"').encode(), headers)
+            assert answer.status == 403
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["www-authenticate"] == (
+                'Bearer error="insufficient_scope", '
+                'error_description="The access token does not allow this operation.", '
+                'scope="travel:read travel:write", '
+                'resource_metadata="https://travel.example.com/.well-known/oauth-protected-resource/test/mcp"'
+            )
+            assert answer.json["error"] == "insufficient_scope"
 
 
 def test_a_tool_that_is_called_by_name_is_answered_with_what_to_ask_for_too(
@@ -131,15 +132,16 @@ def test_a_token_without_the_endpoints_own_scopes_may_do_nothing(signed_in: Make
         assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("name", ["guarded", "guarded_book"])
 def test_what_the_user_may_not_is_unknown_whatever_the_scopes(
-    signed_in: Make, make_token: Make, user: Any, name: str
+    signed_in: Make, make_token: Make, user: Any, subtests: pytest.Subtests
 ) -> None:
-    client = signed_in(make_token(scope="travel:read"))
-    assert client.call(name).error["message"] == client.call("no_such_tool").error["message"].replace(
-        "no_such_tool", name
-    )
-    assert client.request("resources/read", {"uri": "test://guarded"}).error["message"] == "Resource not found"
+    for name in ["guarded", "guarded_book"]:
+        with subtests.test(name=name):
+            client = signed_in(make_token(scope="travel:read"))
+            assert client.call(name).error["message"] == client.call("no_such_tool").error["message"].replace(
+                "no_such_tool", name
+            )
+            assert client.request("resources/read", {"uri": "test://guarded"}).error["message"] == "Resource not found"
 
 
 def test_with_the_permission_the_scope_is_what_is_missing(signed_in: Make, make_token: Make, user: Any) -> None:
@@ -243,10 +245,11 @@ def test_scopes_that_include_each_other_in_a_circle_are_all_the_same() -> None:
         assert expanded(frozenset({"b"})) == {"b"}
 
 
-@pytest.mark.parametrize("make", [tool_with, lambda **o: MCPServer("wrong", **o)])
-def test_a_single_scope_is_written_as_a_list(make: Make, make_server: Make) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"scopes must be a list, like \['travel:read'\]"):
-        make(scopes="travel:read")
+def test_a_single_scope_is_written_as_a_list(make_server: Make, subtests: pytest.Subtests) -> None:
+    for make in [tool_with, lambda **o: MCPServer("wrong", **o)]:
+        match = r"scopes must be a list, like \['travel:read'\]"
+        with subtests.test(make=make), pytest.raises(ImproperlyConfigured, match=match):
+            make(scopes="travel:read")
 
 
 def test_one_function_may_be_offered_at_several_endpoints(make_server: Make, open_database: None) -> None:

@@ -99,22 +99,23 @@ BAD: dict[str, Headers] = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("verb", ["POST", "GET", "DELETE"])
 def test_a_cookie_without_proof_where_it_comes_from_is_refused(
-    client: Client, page: Headers, bad: str, verb: str
+    client: Client, page: Headers, subtests: pytest.Subtests
 ) -> None:
     allowed = {**django_settings.DJANGO_MCP, "ALLOWED_ORIGINS": ["https://inspector.example.com"]}
-    with override_settings(DJANGO_MCP=allowed):
-        assert 'error="invalid_token"' in refused(client, {**page, **BAD[bad]}, verb)
+    for verb in ["POST", "GET", "DELETE"]:
+        for bad, headers in BAD.items():
+            with subtests.test(bad=bad, verb=verb), override_settings(DJANGO_MCP=allowed):
+                assert 'error="invalid_token"' in refused(client, {**page, **headers}, verb)
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example.com", "null", "http://travel.example.com"])
-def test_a_page_elsewhere_does_not_even_get_that_far(client: Client, page: Headers, origin: str) -> None:
+def test_a_page_elsewhere_does_not_even_get_that_far(client: Client, page: Headers, subtests: pytest.Subtests) -> None:
     """[9]"""
-    answer = client.post(b"{}", {**page, "origin": origin})
-    assert answer.status == 403
-    assert "access-control-allow-origin" not in answer.headers
+    for origin in ["https://evil.example.com", "null", "http://travel.example.com"]:
+        with subtests.test(origin=origin):
+            answer = client.post(b"{}", {**page, "origin": origin})
+            assert answer.status == 403
+            assert "access-control-allow-origin" not in answer.headers
 
 
 def test_only_the_cookie_is_no_credential(client: Client, page: Headers) -> None:
@@ -136,9 +137,12 @@ def test_a_get_may_come_without_an_origin_where_the_browser_says_it_is_the_sites
     refused(client, {**own, "referer": "https://evil.example.com/"}, "GET")
 
 
-@pytest.mark.parametrize("sent", ["Bearer not-a-token", "Basic eDp5"])
-def test_with_another_credential_the_cookie_does_not_count(client: Client, page: Headers, sent: str) -> None:
-    refused(client, {**page, "authorization": sent})
+def test_with_another_credential_the_cookie_does_not_count(
+    client: Client, page: Headers, subtests: pytest.Subtests
+) -> None:
+    for sent in ["Bearer not-a-token", "Basic eDp5"]:
+        with subtests.test(sent=sent):
+            refused(client, {**page, "authorization": sent})
 
 
 def test_with_the_cookie_of_one_and_the_token_of_another_the_token_counts(
@@ -150,17 +154,19 @@ def test_with_the_cookie_of_one_and_the_token_of_another_the_token_counts(
     assert whoami(client, {**page, "authorization": f"Bearer {token}"}).text == "oauth other"
 
 
-@pytest.mark.parametrize("extra", [{"headers": {"x-api-key": "x"}}, {"query": "api_key=x"}, {"query": "a=1&api_key="}])
-def test_with_an_api_key_the_cookie_does_not_count(page: Headers, server: MCPServer, extra: dict[str, Any]) -> None:
-    headers = {**page, **extra.get("headers", {})}
-    head = Head("POST", headers, "travel.example.com", lambda: True, lambda: None, extra.get("query", ""))
-    assert SiteSession().authenticate(head, server) is None
+def test_with_an_api_key_the_cookie_does_not_count(page: Headers, server: MCPServer, subtests: pytest.Subtests) -> None:
+    for extra in [{"headers": {"x-api-key": "x"}}, {"query": "api_key=x"}, {"query": "a=1&api_key="}]:
+        with subtests.test(extra=extra):
+            headers = {**page, **extra.get("headers", {})}
+            head = Head("POST", headers, "travel.example.com", lambda: True, lambda: None, extra.get("query", ""))
+            assert SiteSession().authenticate(head, server) is None
 
 
-@pytest.mark.parametrize("cookie", [None, "", "theme=dark", "sessionid=", "sessionid=unknown", "sessionid=../../x"])
-def test_without_a_session_there_is_no_error(client: Client, page: Headers, cookie: str | None) -> None:
-    found = f"{cookie}; csrftoken={SECRET}" if cookie is not None else None
-    assert "error" not in refused(client, {**page, "cookie": found})
+def test_without_a_session_there_is_no_error(client: Client, page: Headers, subtests: pytest.Subtests) -> None:
+    for cookie in [None, "", "theme=dark", "sessionid=", "sessionid=unknown", "sessionid=../../x"]:
+        with subtests.test(cookie=cookie):
+            found = f"{cookie}; csrftoken={SECRET}" if cookie is not None else None
+            assert "error" not in refused(client, {**page, "cookie": found})
 
 
 def test_a_session_nobody_is_logged_in_to_is_nobody(
@@ -213,17 +219,16 @@ def test_a_call_leaves_session_and_cookies_as_they_are(client: Client, page: Hea
     assert rows() == before
 
 
-@pytest.mark.parametrize(
-    "engine", ["django.contrib.sessions.backends.signed_cookies", "django.contrib.sessions.backends.cache"]
-)
 def test_the_sites_way_to_keep_sessions_is_obeyed(
-    client: Client, log_in: Make, user: Any, page: Headers, engine: str
+    client: Client, log_in: Make, user: Any, page: Headers, subtests: pytest.Subtests
 ) -> None:
-    with override_settings(SESSION_ENGINE=engine, SESSION_COOKIE_NAME="own_name"):
-        mine = {**page, "cookie": log_in(user)}
-        assert "own_name=" in str(mine["cookie"])
-        assert whoami(client, mine).text == f"session {user.get_username()}"
-        refused(client, page)
+    for engine in ["django.contrib.sessions.backends.signed_cookies", "django.contrib.sessions.backends.cache"]:
+        own = {"SESSION_ENGINE": engine, "SESSION_COOKIE_NAME": "own_name"}
+        with subtests.test(engine=engine), override_settings(**own):
+            mine = {**page, "cookie": log_in(user)}
+            assert "own_name=" in str(mine["cookie"])
+            assert whoami(client, mine).text == f"session {user.get_username()}"
+            refused(client, page)
 
 
 def test_a_csrf_secret_may_be_in_the_session(client: Client, log_in: Make, user: Any, page: Headers) -> None:

@@ -11,7 +11,7 @@ from django_mcp.auth.keys import create_key, revoke_key
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.postgresql, pytest.mark.django_db]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django_mcp.eras.legacy import calls
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 
-pytestmark = pytest.mark.parametrize("version", [LEGACY])
+pytestmark = [pytest.mark.postgresql, pytest.mark.parametrize("version", [LEGACY])]
 
 
 @pytest.fixture

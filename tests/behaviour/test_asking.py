@@ -18,6 +18,7 @@ from django_mcp import (
     resource,
     tool,
 )
+from tests.behaviour.afresh import afresh
 from tests.behaviour.asking import NAME, YES, asking
 from tests.clients import LEGACY
 from tests.conversation import CANCEL, DECLINE, Conversation, Person, accept, said
@@ -70,29 +71,30 @@ def test_a_person_fills_in_a_form_and_the_tool_gets_it_checked(
     assert question["params"]["requestedSchema"]["required"] == ["seats"]
 
 
-@pytest.mark.parametrize(("answer", "told"), [(YES, "accept"), (DECLINE, "decline"), (CANCEL, "cancel")])
 def test_saying_no_and_closing_the_form_are_told_apart(
-    server: MCPServer, talk: Conversation, kind: str, answer: dict[str, Any], told: str
+    server: MCPServer, talk: Conversation, kind: str, subtests: pytest.Subtests
 ) -> None:
-    def body(ctx: Context) -> str:
-        answer = ctx.elicit("May we?", {"type": "object", "properties": {"confirm": {"type": "boolean"}}})
-        return f"{answer.action} {answer.accepted} {answer.data}"
+    for answer, told in [(YES, "accept"), (DECLINE, "decline"), (CANCEL, "cancel")]:
+        with subtests.test(answer=answer, told=told), afresh():
 
-    asking(server, kind, body)
-    data = {"confirm": True} if told == "accept" else None
-    assert talk.call("ask", answers=[answer]).text == f"{told} {told == 'accept'} {data}"
+            def body(ctx: Context) -> str:
+                answer = ctx.elicit("May we?", {"type": "object", "properties": {"confirm": {"type": "boolean"}}})
+                return f"{answer.action} {answer.accepted} {answer.data}"
+
+            asking(server, kind, body)
+            data = {"confirm": True} if told == "accept" else None
+            assert talk.call("ask", answers=[answer]).text == f"{told} {told == 'accept'} {data}"
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"), [(YES, "True"), (accept(confirm=False), "False"), (DECLINE, "False"), (CANCEL, "False")]
-)
 def test_a_confirmation_is_yes_or_not_yes(
-    server: MCPServer, legacy_talk: Conversation, answer: dict[str, Any], told: str
+    server: MCPServer, legacy_talk: Conversation, subtests: pytest.Subtests
 ) -> None:
-    asking(server, "sync", lambda ctx: str(ctx.confirm("Delete everything?")))
-    outcome = legacy_talk.call("ask", answers=[answer])
-    assert outcome.text == told
-    assert outcome.asked[0]["params"]["requestedSchema"]["required"] == ["confirm"], "an empty form is no yes"
+    for answer, told in [(YES, "True"), (accept(confirm=False), "False"), (DECLINE, "False"), (CANCEL, "False")]:
+        with subtests.test(answer=answer, told=told), afresh():
+            asking(server, "sync", lambda ctx: str(ctx.confirm("Delete everything?")))
+            outcome = legacy_talk.call("ask", answers=[answer])
+            assert outcome.text == told
+            assert outcome.asked[0]["params"]["requestedSchema"]["required"] == ["confirm"], "an empty form is no yes"
 
 
 def test_an_answer_that_does_not_fit_is_asked_for_again_in_words(server: MCPServer, talk: Conversation) -> None:

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from pydantic import BaseModel, ConfigDict, Field
 
 from django_mcp import MCPServer, Upload, tool
+from tests.behaviour.afresh import afresh
 from tests.clients import LEGACY, MODERN, Client
 
 
@@ -188,14 +189,14 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_call_is_told_how_to_repair_it(client: Client, kind: str) -> None:
-    changes, sentence = BAD[kind]
-    arguments = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
-    answer = client.request("tools/call", {"name": "book_hotel", "arguments": arguments})
-    assert answer.status == 200
-    assert answer.result["isError"] is True
-    assert answer.text == sentence
+def test_a_bad_call_is_told_how_to_repair_it(client: Client, subtests: pytest.Subtests) -> None:
+    for kind, (changes, sentence) in BAD.items():
+        with subtests.test(kind=kind):
+            arguments = {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}
+            answer = client.request("tools/call", {"name": "book_hotel", "arguments": arguments})
+            assert answer.status == 200
+            assert answer.result["isError"] is True
+            assert answer.text == sentence
 
 
 def test_a_good_call_is_none_of_them(client: Client) -> None:
@@ -205,9 +206,8 @@ def test_a_good_call_is_none_of_them(client: Client) -> None:
 # What is no call of this tool at all is an error of the protocol.
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
+def test_what_is_no_call_is_told_what_one_is(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         (
             {"name": "book_hotel", "arguments": '{"city": "Porto"}'},
             (
@@ -227,11 +227,11 @@ def test_a_good_call_is_none_of_them(client: Client) -> None:
         ({"name": "book_hotels", "arguments": dict(GOOD)}, "Unknown tool: 'book_hotels'. Did you mean 'book_hotel'?"),
         ({"name": "BookHotel", "arguments": dict(GOOD)}, "Unknown tool: 'BookHotel'. Did you mean 'book_hotel'?"),
         ({"name": "find_flight", "arguments": {}}, "Unknown tool: 'find_flight'."),
-    ],
-)
-def test_what_is_no_call_is_told_what_one_is(client: Client, params: dict[str, Any], message: str) -> None:
-    answer = client.request("tools/call", params)
-    assert (answer.code, answer.error["message"]) == (-32602, message)
+    ]
+    for params, message in cases:
+        with subtests.test(params=params, message=message):
+            answer = client.request("tools/call", params)
+            assert (answer.code, answer.error["message"]) == (-32602, message)
 
 
 def test_a_near_name_is_only_offered_to_whom_the_tool_exists_for(server: MCPServer, client: Client) -> None:
@@ -260,24 +260,30 @@ def test_a_tool_that_refuses_the_caller_suggests_what_one_that_is_not_there_does
     assert words[1].replace("kotel", "motel") == words[0].replace("book_hotel", "book_motel")
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted"),
-    [("max_weight", "sum_weight"), ("set_price", "get_price"), ("delete_book", "get_book"), ("list_books", "books")],
-)
 def test_a_name_that_means_something_else_is_not_suggested(
-    server: MCPServer, client: Client, there: str, wanted: str
+    server: MCPServer, client: Client, subtests: pytest.Subtests
 ) -> None:
-    tool(server=server, name=there)(lambda: "")
-    assert client.call(wanted).error["message"] == f"Unknown tool: {wanted!r}."
+    for there, wanted in [
+        ("max_weight", "sum_weight"),
+        ("set_price", "get_price"),
+        ("delete_book", "get_book"),
+        ("list_books", "books"),
+    ]:
+        with subtests.test(there=there, wanted=wanted), afresh():
+            tool(server=server, name=there)(lambda: "")
+            assert client.call(wanted).error["message"] == f"Unknown tool: {wanted!r}."
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
-@pytest.mark.parametrize("value", ['"\\ud800"', '"a\\udfff b"', "NaN", "Infinity", "[" * 100_000])
-def test_what_json_does_not_have_never_reaches_a_tool(client: Client, value: str) -> None:
-    body = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"book_hotel","arguments":{{"city":{value}'
-    answer = client.post(body.encode() + b"}}}", {"mcp-protocol-version": client.version, "mcp-method": "tools/call"})
-    assert answer.code == -32700
-    assert "not valid JSON" in answer.error["message"]
+def test_what_json_does_not_have_never_reaches_a_tool(client: Client, subtests: pytest.Subtests) -> None:
+    for value in ['"\\ud800"', '"a\\udfff b"', "NaN", "Infinity", "[" * 100_000]:
+        with subtests.test(value=value):
+            params = f'{{"name":"book_hotel","arguments":{{"city":{value}}}}}'
+            body = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}'
+            headers = {"mcp-protocol-version": client.version, "mcp-method": "tools/call"}
+            answer = client.post(body.encode(), headers)
+            assert answer.code == -32700
+            assert "not valid JSON" in answer.error["message"]
 
 
 def test_a_nul_is_a_character_like_others(client: Client) -> None:

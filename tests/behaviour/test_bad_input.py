@@ -25,9 +25,8 @@ def refused(client: Client, body: bytes, status: int, code: int) -> str:
     return answer.error["message"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_what_is_not_json_is_a_parse_error(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         b"",
         b"{",
         b"hello",
@@ -46,17 +45,15 @@ def refused(client: Client, body: bytes, status: int, code: int) -> str:
         '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
         b'{"jsonrpc":"2.0","id":' + b"9" * 10_000 + b',"method":"ping"}',
         b"\x00" * 100,
-    ],
-    ids=lambda body: repr(body[:24]),
-)
-def test_what_is_not_json_is_a_parse_error(client: Client, body: bytes) -> None:
-    message = refused(client, body, 400, -32700)
-    assert "not valid JSON" in message
+    ]
+    for body in cases:
+        with subtests.test(body=body):
+            message = refused(client, body, 400, -32700)
+            assert "not valid JSON" in message
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_json_that_is_no_message_is_an_invalid_request(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         b"null",
         b"3",
         b'"ping"',
@@ -76,10 +73,10 @@ def test_what_is_not_json_is_a_parse_error(client: Client, body: bytes) -> None:
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":null}',
         b'{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
-    ],
-)
-def test_json_that_is_no_message_is_an_invalid_request(client: Client, body: bytes) -> None:
-    refused(client, body, 400, -32600)
+    ]
+    for body in cases:
+        with subtests.test(body=body):
+            refused(client, body, 400, -32600)
 
 
 def test_an_error_names_the_request_where_its_id_can_be_read(client: Client) -> None:
@@ -96,9 +93,8 @@ def test_the_widest_ids_come_back_unchanged(client: Client) -> None:
         assert type(answer.json["id"]) is type(request_id)
 
 
-@pytest.mark.parametrize(
-    ("params", "says"),
-    [
+def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, '"params.name" must be a string'),
         ({"name": 3}, '"params.name" must be a string'),
         ({"name": "count", "arguments": []}, '"params.arguments" must be an object'),
@@ -106,26 +102,26 @@ def test_the_widest_ids_come_back_unchanged(client: Client) -> None:
         ({"name": "nope"}, "Unknown tool: 'nope'"),
         ({"name": "n" * 5000}, "Unknown tool"),
         ({"name": "Count"}, "Unknown tool: 'Count'"),
-    ],
-)
-def test_a_call_of_the_wrong_shape_is_invalid_params(client: Client, params: dict[str, object], says: str) -> None:
-    answer = client.request("tools/call", params)
-    assert answer.code == -32602
-    assert answer.status == (400 if client.is_modern else 200)
-    assert says in answer.error["message"]
-    assert len(answer.error["message"]) < 300
+    ]
+    for params, says in cases:
+        with subtests.test(params=params, says=says):
+            answer = client.request("tools/call", params)
+            assert answer.code == -32602
+            assert answer.status == (400 if client.is_modern else 200)
+            assert says in answer.error["message"]
+            assert len(answer.error["message"]) < 300
 
 
-@pytest.mark.parametrize("cursor", ["x", "", 5, {}, [], True, "AAAA", "YWZ0ZXI6LTE", "YWZ0ZXI6" + "OTk5" * 2000])
-def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, cursor: object) -> None:
-    answer = client.request("tools/list", {"cursor": cursor})
-    assert answer.code == -32602
-    assert "Invalid cursor" in answer.error["message"]
+def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, subtests: pytest.Subtests) -> None:
+    for cursor in ["x", "", 5, {}, [], True, "AAAA", "YWZ0ZXI6LTE", "YWZ0ZXI6" + "OTk5" * 2000]:
+        with subtests.test(cursor=cursor):
+            answer = client.request("tools/list", {"cursor": cursor})
+            assert answer.code == -32602
+            assert "Invalid cursor" in answer.error["message"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_wrong_arguments_are_told_to_the_model_in_words(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, "Missing argument 'number'"),
         ({"number": "many"}, "'number' must be an integer"),
         ({"number": None}, "'number'"),
@@ -136,16 +132,14 @@ def test_a_cursor_that_is_not_ours_is_invalid_params(client: Client, cursor: obj
         ({"number": 1, "confirm": True}, "Unknown argument 'confirm'. It takes 'number', 'word'."),
         ({"self": 1, "number": 1}, "Unknown argument 'self'"),
         ({"number": 1, "_meta": {}}, "Unknown argument '_meta'"),
-    ],
-)
-def test_wrong_arguments_are_told_to_the_model_in_words(
-    client: Client, arguments: dict[str, object], says: str
-) -> None:
-    answer = client.request("tools/call", {"name": "count", "arguments": arguments})
-    assert answer.status == 200
-    assert answer.result["isError"] is True
-    assert says in answer.text
-    assert len(answer.text) < 400
+    ]
+    for arguments, says in cases:
+        with subtests.test(arguments=arguments, says=says):
+            answer = client.request("tools/call", {"name": "count", "arguments": arguments})
+            assert answer.status == 200
+            assert answer.result["isError"] is True
+            assert says in answer.text
+            assert len(answer.text) < 400
 
 
 def test_huge_integers_arrive_whole(client: Client) -> None:

@@ -15,6 +15,8 @@ from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Room, eventually
 
+pytestmark = pytest.mark.postgresql
+
 YES = accept(confirm=True)
 LOG = "notifications/message"
 

@@ -14,6 +14,8 @@ from tests.clients import LEGACY
 from tests.conversation import Conversation
 from tests.exchange import Exchange, Room, eventually
 
+pytestmark = pytest.mark.postgresql
+
 OLDER = ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 
@@ -40,7 +42,7 @@ def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     return server
 
 
-@pytest.fixture(params=["asgi", "view under asgi"])
+@pytest.fixture(params=["asgi", pytest.param("view under asgi", marks=pytest.mark.slow)])
 def edge(request: pytest.FixtureRequest) -> str:
     """Where streams can be held."""
     return request.param
@@ -148,18 +150,20 @@ def test_what_is_hidden_cannot_be_subscribed_to_and_looks_like_what_is_missing(l
     assert errors[0]["code"] == -32002
 
 
-@pytest.mark.parametrize("uri", [None, 7, ["test://here"]])
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-def test_a_subscription_names_one_resource(legacy_talk: Conversation, method: str, uri: Any) -> None:
-    assert legacy_talk.request(method, {"uri": uri}).error["code"] == -32602
+def test_a_subscription_names_one_resource(legacy_talk: Conversation, subtests: pytest.Subtests) -> None:
+    for method in ["resources/subscribe", "resources/unsubscribe"]:
+        for uri in [None, 7, ["test://here"]]:
+            with subtests.test(uri=uri, method=method):
+                assert legacy_talk.request(method, {"uri": uri}).error["code"] == -32602
 
 
-@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
-def test_a_subscription_needs_a_session(legacy_talk: Conversation, method: str) -> None:
-    legacy_talk.opened = True
-    outcome = legacy_talk.request(method, {"uri": "test://here"})
-    assert outcome.error["code"] == -32600
-    assert "initialize" in outcome.error["message"]
+def test_a_subscription_needs_a_session(legacy_talk: Conversation, subtests: pytest.Subtests) -> None:
+    for method in ["resources/subscribe", "resources/unsubscribe"]:
+        with subtests.test(method=method):
+            legacy_talk.opened = True
+            outcome = legacy_talk.request(method, {"uri": "test://here"})
+            assert outcome.error["code"] == -32600
+            assert "initialize" in outcome.error["message"]
 
 
 def test_a_change_is_told_when_it_is_committed_and_not_if_it_is_rolled_back(

@@ -149,17 +149,20 @@ def post(client: Client, message: Any, headers: Mapping[str, str | None], sessio
     return client.post(json.dumps(message).encode(), own)
 
 
-@pytest.mark.parametrize("shape", TABLE.values(), ids=TABLE)
-def test_a_shape_that_clients_send_gets_its_answer(legacy: Client, sessions: dict[str, str], shape: Shape) -> None:
-    answer = post(legacy, shape.message, shape.headers, sessions)
-    assert answer.status == shape.status, answer.body
-    if shape.code is not None:
-        assert answer.code == shape.code
-        assert answer.json["id"] == 7
-    elif shape.status == 200:
-        assert "result" in answer.json
-    elif shape.status == 202:
-        assert answer.body == b""
+def test_a_shape_that_clients_send_gets_its_answer(
+    legacy: Client, sessions: dict[str, str], subtests: pytest.Subtests
+) -> None:
+    for case, shape in TABLE.items():
+        with subtests.test(case=case):
+            answer = post(legacy, shape.message, shape.headers, sessions)
+            assert answer.status == shape.status, answer.body
+            if shape.code is not None:
+                assert answer.code == shape.code
+                assert answer.json["id"] == 7
+            elif shape.status == 200:
+                assert "result" in answer.json
+            elif shape.status == 202:
+                assert answer.body == b""
 
 
 def test_row_1_a_discovery_has_one_shape_whoever_asks(legacy: Client, sessions: dict[str, str]) -> None:
@@ -210,9 +213,8 @@ def test_row_25_who_has_no_model_is_told_that_one_is_needed(client: Client) -> N
         assert "sampling" in answer.text
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
+def test_row_32_whatever_it_is_the_content_type_is_plain_json(legacy: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         (json.dumps(CALL).encode(), {}, 200),
         (json.dumps(ask("no/such")).encode(), {}, 200),
         (b"{", {}, 400),
@@ -221,15 +223,12 @@ def test_row_25_who_has_no_model_is_told_that_one_is_needed(client: Client) -> N
         (json.dumps(CALL).encode(), {"accept": "text/html"}, 406),
         (b" " * (4 * 2**20 + 1), {}, 413),
         (json.dumps(CALL).encode(), {"content-type": "text/plain"}, 415),
-    ],
-    ids=lambda value: f"{value}" if isinstance(value, int) else "",
-)
-def test_row_32_whatever_it_is_the_content_type_is_plain_json(
-    legacy: Client, body: bytes, headers: dict[str, str], status: int
-) -> None:
-    answer = legacy.post(body, headers)
-    assert answer.status == status
-    assert answer.headers["content-type"] == "application/json"
+    ]
+    for body, headers, status in cases:
+        with subtests.test(body=body, headers=headers, status=status):
+            answer = legacy.post(body, headers)
+            assert answer.status == status
+            assert answer.headers["content-type"] == "application/json"
 
 
 def delete(client: Client, sessions: Mapping[str, str], session: str | None, version: str | None = LEGACY) -> Answer:
@@ -243,11 +242,14 @@ def test_row_34_a_client_ends_its_own_session_once(legacy: Client, sessions: dic
     assert post(legacy, CALL, of(LEGACY, session=OWN), sessions).status == 404
 
 
-@pytest.mark.parametrize("kind", NOT_OURS)
-def test_row_34_nobody_ends_the_session_of_another(legacy: Client, sessions: dict[str, str], kind: str) -> None:
-    before = Session.objects.count()
-    assert delete(legacy, sessions, kind).status == 404
-    assert Session.objects.count() == before
+def test_row_34_nobody_ends_the_session_of_another(
+    legacy: Client, sessions: dict[str, str], subtests: pytest.Subtests
+) -> None:
+    for kind in NOT_OURS:
+        with subtests.test(kind=kind):
+            before = Session.objects.count()
+            assert delete(legacy, sessions, kind).status == 404
+            assert Session.objects.count() == before
 
 
 def test_row_34_ending_needs_a_session(legacy: Client, sessions: dict[str, str]) -> None:
@@ -269,16 +271,22 @@ def test_row_34_ending_needs_a_session(legacy: Client, sessions: dict[str, str])
         (OWN, None, 200),
     ],
 )
-@pytest.mark.parametrize("accept", [{"accept": "text/event-stream"}, {}], ids=["accepts events", "says nothing"])
 def test_row_33_a_get_is_a_stream_in_ones_own_session_only(
-    sessions: dict[str, str], room: Room, session: str | None, version: str | None, status: int, accept: dict[str, str]
+    sessions: dict[str, str],
+    room: Room,
+    session: str | None,
+    version: str | None,
+    status: int,
+    subtests: pytest.Subtests,
 ) -> None:
-    given = {"mcp-protocol-version": version, "mcp-session-id": sessions.get(session or ""), **accept}
-    answer = room.send("GET", {name: value for name, value in given.items() if value is not None}).begun()
-    if room.edge == "view" and status == 200:
-        status = 405  # under WSGI a stream would keep a worker
-    assert answer.status == status
-    assert answer.headers["content-type"] == ("text/event-stream" if status == 200 else "application/json")
+    for accept in [{"accept": "text/event-stream"}, {}]:
+        with subtests.test(accept=accept):
+            given = {"mcp-protocol-version": version, "mcp-session-id": sessions.get(session or ""), **accept}
+            answer = room.send("GET", {name: value for name, value in given.items() if value is not None}).begun()
+            if room.edge == "view" and status == 200:
+                status = 405  # under WSGI a stream would keep a worker
+            assert answer.status == status
+            assert answer.headers["content-type"] == ("text/event-stream" if status == 200 else "application/json")
 
 
 def test_row_35_a_page_may_keep_a_session_and_come_back_to_a_stream(legacy: Client, sessions: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from pydantic import Field
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, prompt, resource
+from tests.behaviour.afresh import afresh
 from tests.clients import Answer, Client
 
 CITIES = ["Paris", "Park City", "Porto", "Potsdam"]
@@ -80,9 +81,10 @@ def offer(server: MCPServer, completer: Callable[..., Any]) -> dict[str, str]:
     return of_prompt("plan")
 
 
-@pytest.mark.parametrize(
-    "completer",
-    [
+def test_an_argument_of_a_prompt_or_template_is_completed_by_a_function(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    cases = [
         cities,
         cities_async,
         cities_generated,
@@ -92,17 +94,15 @@ def offer(server: MCPServer, completer: Callable[..., Any]) -> dict[str, str]:
         partial(filtered, CITIES),
         partial(filtered, source=CITIES),
         lambda value="": cities(value),
-    ],
-)
-def test_an_argument_of_a_prompt_or_template_is_completed_by_a_function(
-    server: MCPServer, client: Client, completer: Callable[..., Any]
-) -> None:
-    ref = offer(server, completer)
-    resource("travel://{city}", server=server, name="c", completions={"city": completer})(lambda city: city)
-    for each in (ref, of_template("travel://{city}")):
-        assert completed(client, each, "city", "Par") == {"values": CITIES[:2], "total": 2, "hasMore": False}
-        assert completed(client, each, "city", "") == {"values": CITIES, "total": 4, "hasMore": False}
-        assert completed(client, each, "city", "x") == {"values": [], "total": 0, "hasMore": False}
+    ]
+    for completer in cases:
+        with subtests.test(completer=completer), afresh():
+            ref = offer(server, completer)
+            resource("travel://{city}", server=server, name="c", completions={"city": completer})(lambda city: city)
+            for each in (ref, of_template("travel://{city}")):
+                assert completed(client, each, "city", "Par") == {"values": CITIES[:2], "total": 2, "hasMore": False}
+                assert completed(client, each, "city", "") == {"values": CITIES, "total": 4, "hasMore": False}
+                assert completed(client, each, "city", "x") == {"values": [], "total": 0, "hasMore": False}
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26", "2024-11-05"])
@@ -112,27 +112,31 @@ def test_every_older_version_has_completion(server: MCPServer, version: str, edg
     assert capabilities(client)["completions"] == {}
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_a_completer_may_know_the_call_and_what_has_been_chosen(server: MCPServer, client: Client, colour: str) -> None:
-    def district(arguments: Mapping[str, str], ctx: Context, text: str) -> list[str]:
-        return [f"{text} of {arguments.get('city')} for {ctx.user}, {ctx.method}"]
+def test_a_completer_may_know_the_call_and_what_has_been_chosen(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for colour in ["sync", "async"]:
+        with subtests.test(colour=colour), afresh():
 
-    async def adistrict(arguments: Mapping[str, str], ctx: Context, text: str) -> list[str]:
-        return district(arguments, ctx, text)
+            def district(arguments: Mapping[str, str], ctx: Context, text: str) -> list[str]:
+                return [f"{text} of {arguments.get('city')} for {ctx.user}, {ctx.method}"]
 
-    @resource(
-        "travel://{city}/{district}",
-        server=server,
-        completions={"district": district if colour == "sync" else adistrict},
-    )
-    def place(city: str, district: str) -> str:
-        return city
+            async def adistrict(arguments: Mapping[str, str], ctx: Context, text: str) -> list[str]:
+                return district(arguments, ctx, text)
 
-    ref = of_template("travel://{city}/{district}")
-    (value,) = completed(client, ref, "district", "No", {"city": "Rome"})["values"]
-    assert value == "No of Rome for AnonymousUser, completion/complete"
-    (value,) = completed(client, ref, "district", "No")["values"]
-    assert value.startswith("No of None")
+            @resource(
+                "travel://{city}/{district}",
+                server=server,
+                completions={"district": district if colour == "sync" else adistrict},
+            )
+            def place(city: str, district: str) -> str:
+                return city
+
+            ref = of_template("travel://{city}/{district}")
+            (value,) = completed(client, ref, "district", "No", {"city": "Rome"})["values"]
+            assert value == "No of Rome for AnonymousUser, completion/complete"
+            (value,) = completed(client, ref, "district", "No")["values"]
+            assert value.startswith("No of None")
 
 
 # How many
@@ -192,6 +196,7 @@ def queries(groups: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return said
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_of_a_queryset_no_more_rows_are_read_than_needed(
     server: MCPServer, client: Client, queries: list[str], colour: str
@@ -237,9 +242,10 @@ class Level(models.IntegerChoices):
     HIGH = 20
 
 
-@pytest.mark.parametrize(
-    ("annotation", "typed", "values"),
-    [
+def test_an_annotation_that_lists_its_values_completes_them(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    cases = [
         (Literal["museums", "music", "food"], "MU", ["museums", "music"]),
         (Literal["museums", "music", "food"], "", ["museums", "music", "food"]),
         (Literal["only"], "", ["only"]),
@@ -257,21 +263,20 @@ class Level(models.IntegerChoices):
         (str, "", []),
         (int, "1", []),
         (list[Season], "", []),
-    ],
-)
-def test_an_annotation_that_lists_its_values_completes_them(
-    server: MCPServer, client: Client, annotation: Any, typed: str, values: list[str]
-) -> None:
-    def plan(argument: Any, city: str) -> str:
-        return str(argument)
+    ]
+    for annotation, typed, values in cases:
+        with subtests.test(annotation=annotation, typed=typed, values=values), afresh():
 
-    plan.__annotations__["argument"] = annotation
-    prompt(server=server, completions={"city": cities})(plan)
-    ref = of_prompt("plan")
-    assert completed(client, ref, "argument", typed)["values"] == values
-    for value in values:
-        answer = client.request("prompts/get", {"name": "plan", "arguments": {"argument": value, "city": "x"}})
-        assert answer.result["messages"], "what is offered is taken"
+            def plan(argument: Any, city: str) -> str:
+                return str(argument)
+
+            plan.__annotations__["argument"] = annotation
+            prompt(server=server, completions={"city": cities})(plan)
+            ref = of_prompt("plan")
+            assert completed(client, ref, "argument", typed)["values"] == values
+            for value in values:
+                answer = client.request("prompts/get", {"name": "plan", "arguments": {"argument": value, "city": "x"}})
+                assert answer.result["messages"], "what is offered is taken"
 
 
 def test_a_completer_goes_before_the_annotation(server: MCPServer, client: Client) -> None:
@@ -402,9 +407,13 @@ SAYS_ARGUMENT = '"params.argument" must be {"name": …, "value": …}, with str
 SAYS_CONTEXT = '"params.context" must be {"arguments": {…}}, with strings.'
 
 
-@pytest.mark.parametrize(
-    ("params", "says"),
-    [
+def test_a_question_of_the_wrong_shape_is_invalid_params_in_words(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    offer(server, cities)
+    prompt(server=server, name="bare")(lambda: "x")
+    resource("travel://{city}", server=server, name="c", completions={"city": cities})(lambda city: city)
+    cases = [
         ({}, SAYS_REF),
         *(
             ({"ref": ref, "argument": ARGUMENT}, SAYS_REF)
@@ -461,31 +470,28 @@ SAYS_CONTEXT = '"params.context" must be {"arguments": {…}}, with strings.'
         ({"ref": of_prompt("p" * 9000), "argument": ARGUMENT}, "Unknown prompt: 'ppp"),
         ({"ref": of_template("travel://Paris"), "argument": ARGUMENT}, "Unknown resource template: 'travel://Paris'."),
         ({"ref": of_template(""), "argument": ARGUMENT}, "Unknown resource template: ''."),
-    ],
-)
-def test_a_question_of_the_wrong_shape_is_invalid_params_in_words(
-    server: MCPServer, client: Client, params: dict[str, Any], says: str
-) -> None:
-    offer(server, cities)
-    prompt(server=server, name="bare")(lambda: "x")
-    resource("travel://{city}", server=server, name="c", completions={"city": cities})(lambda city: city)
-    answer = client.request("completion/complete", params)
-    assert (answer.status, answer.code) == (400 if client.is_modern else 200, -32602)
-    assert says in answer.error["message"]
-    assert len(answer.error["message"]) < 300
+    ]
+    for params, says in cases:
+        with subtests.test(params=params, says=says):
+            answer = client.request("completion/complete", params)
+            assert (answer.status, answer.code) == (400 if client.is_modern else 200, -32602)
+            assert says in answer.error["message"]
+            assert len(answer.error["message"]) < 300
 
 
-@pytest.mark.parametrize("context", [None, {}, {"arguments": None}, {"arguments": {}}, {"more": 1}])
-def test_nothing_need_have_been_chosen(server: MCPServer, client: Client, context: Any) -> None:
-    ref = offer(server, lambda value, arguments: [f"{arguments}"])
-    answer = client.request("completion/complete", {"ref": ref, "argument": ARGUMENT, "context": context})
-    assert answer.result["completion"]["values"] == ["{}"]
+def test_nothing_need_have_been_chosen(server: MCPServer, client: Client, subtests: pytest.Subtests) -> None:
+    for context in [None, {}, {"arguments": None}, {"arguments": {}}, {"more": 1}]:
+        with subtests.test(context=context), afresh():
+            ref = offer(server, lambda value, arguments: [f"{arguments}"])
+            answer = client.request("completion/complete", {"ref": ref, "argument": ARGUMENT, "context": context})
+            assert answer.result["completion"]["values"] == ["{}"]
 
 
-@pytest.mark.parametrize("value", ["\0", "é" * 100_000, "%", "'; --", "\ufffe", "🙂"])
-def test_any_text_may_be_typed(server: MCPServer, client: Client, value: str) -> None:
-    ref = offer(server, lambda value: [value])
-    assert completed(client, ref, "city", value)["values"] == [value]
+def test_any_text_may_be_typed(server: MCPServer, client: Client, subtests: pytest.Subtests) -> None:
+    for value in ["\0", "é" * 100_000, "%", "'; --", "\ufffe", "🙂"]:
+        with subtests.test(value=value), afresh():
+            ref = offer(server, lambda value: [value])
+            assert completed(client, ref, "city", value)["values"] == [value]
 
 
 # What goes wrong on our side
@@ -552,9 +558,8 @@ def test_what_a_completer_says_is_told_as_that_of_a_prompt(
 # What is registered wrong
 
 
-@pytest.mark.parametrize(
-    ("completions", "says"),
-    [
+def test_completions_that_cannot_work_are_refused_at_once(server: MCPServer, subtests: pytest.Subtests) -> None:
+    cases = [
         ({"town": cities}, r"prompt 'plan' .*: completions for 'town', but its arguments are: 'city', 'days'\."),
         ({"city": cities, "ctx": cities}, r"completions for 'ctx'"),
         ({"city": ["Paris"]}, r"completions\['city'\] must be a function of the typed text .*, not list\."),
@@ -563,17 +568,16 @@ def test_what_a_completer_says_is_told_as_that_of_a_prompt(
         ({"city": lambda arguments: []}, r"must take the typed text, .*; it takes arguments\."),
         ({"city": lambda value, country: []}, r"at most 'arguments' and a Context; it takes value, country\."),
         ({"city": lambda *values: []}, r"parameter \*values cannot be an argument"),
-    ],
-)
-def test_completions_that_cannot_work_are_refused_at_once(
-    server: MCPServer, completions: dict[str, Any], says: str
-) -> None:
-    def plan(ctx: Context, city: str, days: int = 3) -> str:
-        return city
+    ]
+    for completions, says in cases:
+        with subtests.test(completions=completions, says=says):
 
-    with pytest.raises(ImproperlyConfigured, match=says):
-        prompt(server=server, completions=completions)(plan)
-    assert server.capabilities == {}
+            def plan(ctx: Context, city: str, days: int = 3) -> str:
+                return city
+
+            with pytest.raises(ImproperlyConfigured, match=says):
+                prompt(server=server, completions=completions)(plan)
+            assert server.capabilities == {}
 
 
 def test_a_plain_resource_takes_no_completions(server: MCPServer) -> None:

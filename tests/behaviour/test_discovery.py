@@ -140,9 +140,8 @@ def test_a_tool_of_the_same_name_is_told(server: MCPServer, make_server: Make, n
 # Searching
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_words_are_looked_for_in_all_that_describes_a_tool(server: MCPServer, subtests: pytest.Subtests) -> None:
+    cases = [
         ("refund", ["refund_invoice"]),
         ("REFUNDS", ["refund_invoice"]),
         ("give money back", ["refund_invoice"]),
@@ -156,12 +155,12 @@ def test_a_tool_of_the_same_name_is_told(server: MCPServer, make_server: Make, n
         ("zeppelin", []),
         ("", []),
         ("?!", []),
-    ],
-)
-def test_words_are_looked_for_in_all_that_describes_a_tool(server: MCPServer, query: str, found: list[str]) -> None:
-    from django_mcp.core.ranking import best
+    ]
+    for query, found in cases:
+        with subtests.test(query=query, found=found):
+            from django_mcp.core.ranking import best
 
-    assert [each.name for each in best(list(server.tools.values()), query)] == found
+            assert [each.name for each in best(list(server.tools.values()), query)] == found
 
 
 def test_a_name_counts_more_than_a_description_and_a_rare_word_more_than_a_common_one(server: MCPServer) -> None:
@@ -228,9 +227,8 @@ def test_what_is_wrong_with_the_arguments_is_told_in_the_tools_own_words(client:
         assert relayed.result["isError"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         ({}, "Missing argument 'name'"),
         ({"name": 3}, "Argument 'name'"),
         ({"name": "book", "arguments": '{"nights": 1}'}, "Argument 'arguments'"),
@@ -247,12 +245,12 @@ def test_what_is_wrong_with_the_arguments_is_told_in_the_tools_own_words(client:
         ),
         ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. search_tools finds what there is."),
         ({"name": "call_tool", "arguments": {"name": "book"}}, "Unknown tool: 'call_tool'."),
-    ],
-)
-def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, arguments: Any, words: str) -> None:
-    answer = client.call("call_tool", **arguments)
-    assert answer.result["isError"]
-    assert words in answer.text
+    ]
+    for arguments, words in cases:
+        with subtests.test(arguments=arguments, words=words):
+            answer = client.call("call_tool", **arguments)
+            assert answer.result["isError"]
+            assert words in answer.text
 
 
 def test_a_search_can_be_called_by_name_too(client: Client) -> None:

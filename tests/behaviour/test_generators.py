@@ -11,6 +11,7 @@ from django.db import connection
 from pydantic import BaseModel
 
 from django_mcp import Context, ImageContent, MCPServer, Progress, TextContent, ToolError, ToolResult, tool
+from tests.behaviour.afresh import afresh
 from tests.clients import Client
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, eventually
@@ -95,23 +96,21 @@ def test_without_a_token_the_answer_is_plain(server: MCPServer, talk: Conversati
     assert not outcome.exchanges[0].is_stream
 
 
-@pytest.mark.parametrize(
-    ("colours", "returns"),
-    [
+def test_rows_are_the_result_and_their_schema_is_told(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for colours, returns in [
         ("sync", Iterator[Row]),
         ("sync", Iterable[Row | Progress]),
         ("sync", Generator[Row, None, None]),
         ("async", AsyncIterator[Row]),
         ("async", AsyncGenerator[Row | Progress, None]),
-    ],
-)
-def test_rows_are_the_result_and_their_schema_is_told(
-    server: MCPServer, client: Client, colours: str, returns: Any
-) -> None:
-    yielding(server, colours, [Progress(1, 2), Row(name="a"), {"name": "b"}], returns)
-    (listed,) = client.list("tools/list")
-    assert listed["outputSchema"]["properties"]["result"]["items"] == {"$ref": "#/$defs/Row"}
-    assert client.call("give").result["structuredContent"] == {"result": [{"name": "a"}, {"name": "b"}]}
+    ]:
+        with subtests.test(colours=colours, returns=returns), afresh():
+            yielding(server, colours, [Progress(1, 2), Row(name="a"), {"name": "b"}], returns)
+            (listed,) = client.list("tools/list")
+            assert listed["outputSchema"]["properties"]["result"]["items"] == {"$ref": "#/$defs/Row"}
+            assert client.call("give").result["structuredContent"] == {"result": [{"name": "a"}, {"name": "b"}]}
 
 
 def test_no_rows_are_a_result_too(server: MCPServer, client: Client) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from django_mcp import MCPServer
+from tests.behaviour.afresh import afresh
 from tests.behaviour.asking import YES, asking
 from tests.conversation import Conversation, Outcome, Person
 
@@ -34,11 +35,14 @@ def test_a_question_left_open_is_asked_again(server: MCPServer, modern_talk: Con
     assert message["result"]["inputRequests"] == result["inputRequests"]
 
 
-@pytest.mark.parametrize("responses", [[], "x", 1, None])
-def test_answers_that_are_no_object_are_refused(server: MCPServer, modern_talk: Conversation, responses: Any) -> None:
-    _, given = two_rounds(server, modern_talk)
-    outcome = again(modern_talk, **{**given, "inputResponses": responses})
-    assert (outcome.status, outcome.error["code"]) == (400, -32602)
+def test_answers_that_are_no_object_are_refused(
+    server: MCPServer, modern_talk: Conversation, subtests: pytest.Subtests
+) -> None:
+    for responses in [[], "x", 1, None]:
+        with subtests.test(responses=responses), afresh():
+            _, given = two_rounds(server, modern_talk)
+            outcome = again(modern_talk, **{**given, "inputResponses": responses})
+            assert (outcome.status, outcome.error["code"]) == (400, -32602)
 
 
 def test_an_answer_nobody_asked_for_is_ignored(server: MCPServer, modern_talk: Conversation) -> None:

@@ -232,7 +232,10 @@ def test_each_tool_has_slots_of_its_own(server: MCPServer, talk: Conversation, d
     thread.join(WITHIN)
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.5, "2", True])
-def test_what_is_no_number_of_calls_is_refused_in_words(server: MCPServer, limit: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="concurrency_limit must be a number of at least 1"):
-        tool(server=server, name="work", concurrency_limit=limit)(lambda: "x")
+def test_what_is_no_number_of_calls_is_refused_in_words(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for limit in [0, -1, 1.5, "2", True]:
+        with (
+            subtests.test(limit=limit),
+            pytest.raises(ImproperlyConfigured, match="concurrency_limit must be a number of at least 1"),
+        ):
+            tool(server=server, name="work", concurrency_limit=limit)(lambda: "x")

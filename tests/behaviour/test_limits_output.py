@@ -135,7 +135,10 @@ def test_the_setting_counts_for_tools_that_say_nothing(server: MCPServer, modern
         assert len(modern.call("export").text) == 200_000
 
 
-@pytest.mark.parametrize("limit", [-1, 1.5, "100", True])
-def test_what_is_no_length_is_refused_in_words(server: MCPServer, limit: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="output_limit must be a number of at least 0"):
-        tool(server=server, name="export", output_limit=limit)(lambda: "x")
+def test_what_is_no_length_is_refused_in_words(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for limit in [-1, 1.5, "100", True]:
+        with (
+            subtests.test(limit=limit),
+            pytest.raises(ImproperlyConfigured, match="output_limit must be a number of at least 0"),
+        ):
+            tool(server=server, name="export", output_limit=limit)(lambda: "x")

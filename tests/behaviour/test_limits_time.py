@@ -118,6 +118,7 @@ def test_whatever_a_function_does_with_its_context_it_stops_there(
     assert went_on == []
 
 
+@pytest.mark.postgresql
 def test_a_function_stops_before_the_next_query(
     server: MCPServer, talk: Conversation, rows: Any, late: Callable[[], None]
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_function_stops_before_the_next_query(
     assert rows.written() == []
 
 
+@pytest.mark.postgresql
 def test_a_function_that_reaches_its_end_too_late_is_rolled_back(
     server: MCPServer, talk: Conversation, rows: Any, late: Callable[[], None]
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_function_that_reaches_its_end_too_late_is_rolled_back(
     assert rows.written() == []
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("edge", ["asgi"])
 def test_the_caller_is_answered_while_the_function_goes_on_and_what_it_wrote_is_rolled_back(
     server: MCPServer, talk: Conversation, rows: Any, release: threading.Event
@@ -298,6 +301,7 @@ def test_a_timeout_of_the_tools_own_is_no_limit_of_ours(
     assert len(caplog.records) == 2
 
 
+@pytest.mark.postgresql
 def test_a_statement_is_ended_by_the_database_where_it_can(
     server: MCPServer, talk: Conversation, late: Callable[[], None]
 ) -> None:
@@ -322,11 +326,10 @@ def test_a_statement_is_ended_by_the_database_where_it_can(
     assert talk.call("quick").text == "0"  # the connection is of further use
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"timeout": -1}, {"timeout": "30"}, {"timeout": True}, {"timeout": float("nan")}],
-    ids=lambda options: repr(options["timeout"]),
-)
-def test_what_is_no_time_is_refused_in_words(server: MCPServer, options: dict[str, Any]) -> None:
-    with pytest.raises(ImproperlyConfigured, match="timeout must be a number of at least 0"):
-        tool(server=server, name="work", **options)(lambda: "x")
+def test_what_is_no_time_is_refused_in_words(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for options in [{"timeout": -1}, {"timeout": "30"}, {"timeout": True}, {"timeout": float("nan")}]:
+        with (
+            subtests.test(options=options),
+            pytest.raises(ImproperlyConfigured, match="timeout must be a number of at least 0"),
+        ):
+            tool(server=server, name="work", **options)(lambda: "x")

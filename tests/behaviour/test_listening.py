@@ -39,7 +39,7 @@ def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     return server
 
 
-@pytest.fixture(params=["asgi", "view under asgi"])
+@pytest.fixture(params=["asgi", pytest.param("view under asgi", marks=pytest.mark.slow)])
 def edge(request: pytest.FixtureRequest) -> str:
     """Where streams can be held."""
     return request.param
@@ -91,34 +91,39 @@ def test_the_acknowledgement_comes_first_and_then_what_was_asked_for(server: MCP
     ]
 
 
-@pytest.mark.parametrize("request_id", ["mine", 0, "", 12345678901234])
-def test_the_subscription_has_the_id_of_its_request(server: MCPServer, talk: Conversation, request_id: Any) -> None:
-    call = listen(talk, {"toolsListChanged": True}, request_id=request_id)
-    assert acknowledged(call) == {"toolsListChanged": True}
-    server.notify_list_changed("tools")
-    assert heard(call, 1) == [("tools/list_changed", None)]
-
-
-@pytest.mark.parametrize("kind", ["tools", "prompts", "resources"])
-def test_nothing_is_sent_that_was_not_asked_for(server: MCPServer, talk: Conversation, kind: str) -> None:
-    call = listen(talk, {f"{kind}ListChanged": True})
-    assert acknowledged(call) == {f"{kind}ListChanged": True}
-    change_everything(server)
-    change_everything(server)
-    assert heard(call, 2) == [(f"{kind}/list_changed", None)] * 2
-
-
-@pytest.mark.parametrize(
-    "wanted", [{}, {"toolsListChanged": False}, {"toolsListChanged": "yes"}, {"somethingNew": True}]
-)
-def test_whoever_wants_nothing_is_acknowledged_and_hears_nothing(
-    server: MCPServer, talk: Conversation, wanted: dict[str, Any]
+def test_the_subscription_has_the_id_of_its_request(
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
 ) -> None:
-    call = listen(talk, wanted)
-    assert acknowledged(call) == {}
-    change_everything(server)
-    end_streams()
-    assert call.next()["result"]
+    for request_id in ["mine", 0, "", 12345678901234]:
+        with subtests.test(request_id=request_id):
+            call = listen(talk, {"toolsListChanged": True}, request_id=request_id)
+            assert acknowledged(call) == {"toolsListChanged": True}
+            server.notify_list_changed("tools")
+            assert heard(call, 1) == [("tools/list_changed", None)]
+
+
+def test_nothing_is_sent_that_was_not_asked_for(
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
+) -> None:
+    for kind in ["tools", "prompts", "resources"]:
+        with subtests.test(kind=kind):
+            call = listen(talk, {f"{kind}ListChanged": True})
+            assert acknowledged(call) == {f"{kind}ListChanged": True}
+            change_everything(server)
+            change_everything(server)
+            assert heard(call, 2) == [(f"{kind}/list_changed", None)] * 2
+
+
+def test_whoever_wants_nothing_is_acknowledged_and_hears_nothing(
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
+) -> None:
+    for wanted in [{}, {"toolsListChanged": False}, {"toolsListChanged": "yes"}, {"somethingNew": True}]:
+        with subtests.test(wanted=wanted):
+            call = listen(talk, wanted)
+            assert acknowledged(call) == {}
+            change_everything(server)
+            end_streams()
+            assert call.next()["result"]
 
 
 def test_lists_this_server_does_not_have_are_not_acknowledged(
@@ -209,9 +214,8 @@ def test_its_events_cannot_be_resumed_and_have_no_ids(server: MCPServer, talk: C
     assert refused.status == 405
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
+def test_a_filter_that_is_none_is_refused(talk: Conversation, subtests: pytest.Subtests) -> None:
+    cases = [
         None,
         [],
         "tools",
@@ -219,13 +223,13 @@ def test_its_events_cannot_be_resumed_and_have_no_ids(server: MCPServer, talk: C
         {"resourceSubscriptions": [7]},
         {"resourceSubscriptions": {}},
         {"resourceSubscriptions": ["test://here"] * (listening.MOST_URIS + 1)},
-    ],
-)
-def test_a_filter_that_is_none_is_refused(talk: Conversation, wanted: Any) -> None:
-    call = listen(talk, wanted)
-    message = call.next()
-    assert (call.exchange.status, message["error"]["code"]) == (400, -32602)
-    assert "params.notifications" in message["error"]["message"]
+    ]
+    for wanted in cases:
+        with subtests.test(wanted=wanted):
+            call = listen(talk, wanted)
+            message = call.next()
+            assert (call.exchange.status, message["error"]["code"]) == (400, -32602)
+            assert "params.notifications" in message["error"]["message"]
 
 
 def test_a_client_that_takes_no_stream_is_told_that_it_needs_one(talk: Conversation) -> None:

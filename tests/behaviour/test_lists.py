@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from django_mcp import MCPServer, prompt, resource, tool
+from tests.behaviour.afresh import afresh
 from tests.clients import Client
 
 
@@ -20,20 +21,21 @@ def fill(server: MCPServer, how_many: int) -> None:
 METHODS = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("page_size", [1, 3, 10, 11])
 def test_pages_put_together_give_everything_once_and_in_order(
-    make_server: Callable[..., MCPServer], version: str, edge: str, method: str, page_size: int, open_database: None
+    make_server: Callable[..., MCPServer], version: str, edge: str, open_database: None, subtests: pytest.Subtests
 ) -> None:
-    server = make_server("paged", page_size=page_size)
-    fill(server, 10)
-    client = Client(server, version, edge)
-    assert [entry["name"] for entry in client.list(method)] == [f"item_{number:03}" for number in range(10)]
-    first = client.request(method).result
-    assert len(first[next(iter(set(first) & {"tools", "prompts", "resources", "resourceTemplates"}))]) == min(
-        page_size, 10
-    )
-    assert ("nextCursor" in first) == (page_size < 10)
+    for page_size in [1, 3, 10, 11]:
+        for method in METHODS:
+            with subtests.test(method=method, page_size=page_size), afresh():
+                server = make_server("paged", page_size=page_size)
+                fill(server, 10)
+                client = Client(server, version, edge)
+                assert [entry["name"] for entry in client.list(method)] == [f"item_{number:03}" for number in range(10)]
+                first = client.request(method).result
+                assert len(
+                    first[next(iter(set(first) & {"tools", "prompts", "resources", "resourceTemplates"}))]
+                ) == min(page_size, 10)
+                assert ("nextCursor" in first) == (page_size < 10)
 
 
 def test_the_order_is_that_of_registration_every_time(server: MCPServer, client: Client) -> None:
@@ -66,14 +68,15 @@ def test_a_cursor_stays_right_while_entries_come_and_go(
     assert [entry["name"] for entry in rest["tools"]] == ["item_005", "late"]
 
 
-@pytest.mark.parametrize("method", METHODS)
 def test_a_list_says_how_long_and_for_whom_it_may_be_kept(
-    make_server: Callable[..., MCPServer], edge: str, method: str, open_database: None
+    make_server: Callable[..., MCPServer], edge: str, open_database: None, subtests: pytest.Subtests
 ) -> None:
-    server = make_server("kept", ttl=5)
-    fill(server, 2)
-    result = Client(server, "2026-07-28", edge).request(method).result
-    assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
+    for method in METHODS:
+        with subtests.test(method=method), afresh():
+            server = make_server("kept", ttl=5)
+            fill(server, 2)
+            result = Client(server, "2026-07-28", edge).request(method).result
+            assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
 
 
 def test_all_pages_of_a_list_have_the_same_scope(

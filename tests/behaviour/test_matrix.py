@@ -16,6 +16,8 @@ from tests.clients import LEGACY, MODERN
 from tests.conversation import Call, Conversation, accept
 from tests.exchange import WITHIN, Exchange, Room, eventually
 
+pytestmark = pytest.mark.postgresql
+
 OLDER = ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 every_way_in = pytest.mark.every_way_in

@@ -5,7 +5,7 @@ import pytest
 from django_mcp import Context, MCPServer, tool
 from tests.conversation import Conversation, accept
 
-pytestmark = pytest.mark.parametrize("edge", ["asgi", "view"], indirect=True)
+pytestmark = [pytest.mark.postgresql, pytest.mark.parametrize("edge", ["asgi", "view"], indirect=True)]
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

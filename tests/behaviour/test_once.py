@@ -10,6 +10,8 @@ from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.models import Step
 from tests.conversation import DECLINE, Conversation, Person, accept
 
+pytestmark = pytest.mark.postgresql
+
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 YES = accept(confirm=True)
 

@@ -82,12 +82,15 @@ def test_initialize_without_a_version_says_what_is_missing(legacy: Client) -> No
     assert "protocolVersion" in answer.error["message"]
 
 
-@pytest.mark.parametrize("accept", ["*/*", None, "application/json", "application/json;q=0.9, */*;q=0.1"])
 @pytest.mark.parametrize("version", [None, "2025-11-25", "1900-01-01"])
-def test_initialize_is_answered_whatever_the_headers_say(legacy: Client, accept: str | None, version: str) -> None:
-    answer = legacy.request("initialize", hello(), headers={"accept": accept, "mcp-protocol-version": version})
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "application/json"
+def test_initialize_is_answered_whatever_the_headers_say(
+    legacy: Client, version: str, subtests: pytest.Subtests
+) -> None:
+    for accept in ["*/*", None, "application/json", "application/json;q=0.9, */*;q=0.1"]:
+        with subtests.test(accept=accept):
+            answer = legacy.request("initialize", hello(), headers={"accept": accept, "mcp-protocol-version": version})
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "application/json"
 
 
 def test_initialize_with_modern_header_and_modern_meta_is_an_unknown_method(modern: Client) -> None:
@@ -107,37 +110,42 @@ def test_nothing_is_remembered_of_a_discovery(server: MCPServer, edge: str, open
     assert client.request("initialize", hello()).result["protocolVersion"] == "2025-11-25"
 
 
-@pytest.mark.parametrize(
-    "method", ["notifications/initialized", "notifications/cancelled", "notifications/roots/list_changed", "x/unknown"]
-)
-def test_a_notification_is_accepted_with_an_empty_body(client: Client, method: str) -> None:
-    body, headers = client.compose(method, {})
-    del body["id"]
-    answer = client.post(json.dumps(body).encode(), headers)
-    assert (answer.status, answer.body) == (202, b"")
-    assert "content-type" not in answer.headers
+def test_a_notification_is_accepted_with_an_empty_body(client: Client, subtests: pytest.Subtests) -> None:
+    for method in [
+        "notifications/initialized",
+        "notifications/cancelled",
+        "notifications/roots/list_changed",
+        "x/unknown",
+    ]:
+        with subtests.test(method=method):
+            body, headers = client.compose(method, {})
+            del body["id"]
+            answer = client.post(json.dumps(body).encode(), headers)
+            assert (answer.status, answer.body) == (202, b"")
+            assert "content-type" not in answer.headers
 
 
 def test_ping_is_answered_with_an_empty_object(legacy: Client) -> None:
     assert legacy.request("ping").result == {}
 
 
-@pytest.mark.parametrize(
-    "method", ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "unknown/method", ""]
-)
-def test_modern_methods_that_do_not_exist_are_404(modern: Client, method: str) -> None:
-    answer = modern.request(method)
-    assert (answer.status, answer.code) == (404, -32601)
+def test_modern_methods_that_do_not_exist_are_404(modern: Client, subtests: pytest.Subtests) -> None:
+    for method in ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "unknown/method", ""]:
+        with subtests.test(method=method):
+            answer = modern.request(method)
+            assert (answer.status, answer.code) == (404, -32601)
 
 
-@pytest.mark.parametrize("method", ["unknown/method", "prompts/list", "resources/list", "resources/templates/list"])
-def test_legacy_methods_that_do_not_exist_are_200_with_an_error(legacy: Client, method: str) -> None:
+def test_legacy_methods_that_do_not_exist_are_200_with_an_error(legacy: Client, subtests: pytest.Subtests) -> None:
     """Clients ask for lists that were never declared, and take another status for a failed login."""
-    answer = legacy.request(method)
-    assert (answer.status, answer.code) == (200, -32601)
+    for method in ["unknown/method", "prompts/list", "resources/list", "resources/templates/list"]:
+        with subtests.test(method=method):
+            answer = legacy.request(method)
+            assert (answer.status, answer.code) == (200, -32601)
 
 
-@pytest.mark.parametrize("method", ["prompts/list", "resources/list", "resources/templates/list", "prompts/get"])
-def test_a_capability_that_is_not_declared_has_no_methods(modern: Client, method: str) -> None:
-    answer = modern.request(method, {"name": "x"} if method == "prompts/get" else {})
-    assert (answer.status, answer.code) == (404, -32601)
+def test_a_capability_that_is_not_declared_has_no_methods(modern: Client, subtests: pytest.Subtests) -> None:
+    for method in ["prompts/list", "resources/list", "resources/templates/list", "prompts/get"]:
+        with subtests.test(method=method):
+            answer = modern.request(method, {"name": "x"} if method == "prompts/get" else {})
+            assert (answer.status, answer.code) == (404, -32601)

@@ -19,6 +19,7 @@ from django_mcp import (
     prompt,
     resource,
 )
+from tests.behaviour.afresh import afresh
 from tests.clients import Client
 
 
@@ -50,30 +51,49 @@ def test_a_prompt_is_listed_with_its_arguments(server: MCPServer, client: Client
     assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Oslo for 701"}}]
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_messages_may_be_of_either_role_and_any_content(server: MCPServer, client: Client, colour: str) -> None:
-    def talk(ctx: Context) -> list[Any]:
-        return [
-            "plain words",
-            PromptMessage("And now?", role="assistant"),
-            TextContent("more"),
-            ImageContent(b"x", "image/png"),
-            PromptMessage(EmbeddedResource(ResourceContents("t", "file:///t"))),
-            ctx.method,
-        ]
+def test_messages_may_be_of_either_role_and_any_content(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for colour in ["sync", "async"]:
+        with subtests.test(colour=colour), afresh():
 
-    async def atalk(ctx: Context) -> list[Any]:
-        return talk(ctx)
+            def talk(ctx: Context) -> list[Any]:
+                return [
+                    "plain words",
+                    PromptMessage("And now?", role="assistant"),
+                    TextContent("more"),
+                    ImageContent(b"x", "image/png"),
+                    PromptMessage(EmbeddedResource(ResourceContents("t", "file:///t"))),
+                    ctx.method,
+                ]
 
-    prompt(server=server, name="talk")(talk if colour == "sync" else atalk)
-    messages = client.request("prompts/get", {"name": "talk"}).result["messages"]
-    assert [message["role"] for message in messages] == ["user", "assistant", "user", "user", "user", "user"]
-    assert [message["content"]["type"] for message in messages] == ["text", "text", "text", "image", "resource", "text"]
+            async def atalk(ctx: Context) -> list[Any]:
+                return talk(ctx)
+
+            prompt(server=server, name="talk")(talk if colour == "sync" else atalk)
+            messages = client.request("prompts/get", {"name": "talk"}).result["messages"]
+            assert [message["role"] for message in messages] == ["user", "assistant", "user", "user", "user", "user"]
+            assert [message["content"]["type"] for message in messages] == [
+                "text",
+                "text",
+                "text",
+                "image",
+                "resource",
+                "text",
+            ]
 
 
-@pytest.mark.parametrize(
-    ("params", "says"),
-    [
+def test_a_wrong_request_is_invalid_params_in_words(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    @prompt(server=server)
+    def plan(days: int) -> str:
+        if days == 13:
+            raise ToolError("Thirteen is unlucky.")
+        return "x"
+
+    prompt(server=server, name="hidden", permission="auth.view_user")(lambda: "never")
+    cases = [
         ({"name": "nope"}, "Unknown prompt: 'nope'"),
         ({"name": "hidden"}, "Unknown prompt: 'hidden'"),
         ({}, '"params.name" must be a string'),
@@ -83,23 +103,14 @@ def test_messages_may_be_of_either_role_and_any_content(server: MCPServer, clien
         ({"name": "plan", "arguments": {"days": "3", "dais": "3"}}, "Did you mean 'days'?"),
         ({"name": "plan", "arguments": ["3"]}, "must be an object"),
         ({"name": "plan", "arguments": {"days": "13"}}, "Thirteen is unlucky."),
-    ],
-)
-def test_a_wrong_request_is_invalid_params_in_words(
-    server: MCPServer, client: Client, params: dict[str, Any], says: str
-) -> None:
-    @prompt(server=server)
-    def plan(days: int) -> str:
-        if days == 13:
-            raise ToolError("Thirteen is unlucky.")
-        return "x"
-
-    prompt(server=server, name="hidden", permission="auth.view_user")(lambda: "never")
-    answer = client.request("prompts/get", params)
-    assert answer.code == -32602
-    assert answer.status == (400 if client.is_modern else 200)
-    assert says in answer.error["message"]
-    assert [listed["name"] for listed in client.list("prompts/list")] == ["plan"]
+    ]
+    for params, says in cases:
+        with subtests.test(params=params, says=says):
+            answer = client.request("prompts/get", params)
+            assert answer.code == -32602
+            assert answer.status == (400 if client.is_modern else 200)
+            assert says in answer.error["message"]
+            assert [listed["name"] for listed in client.list("prompts/list")] == ["plan"]
 
 
 def test_a_prompt_that_returns_something_else_is_our_fault(
@@ -129,30 +140,34 @@ def test_errors_of_a_prompt_are_told_as_those_of_a_tool(
     assert (answer.code, answer.error["message"]) == (-32602, says)
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_a_prompt_embeds_resources_as_the_caller_reads_them(server: MCPServer, client: Client, colour: str) -> None:
-    @resource("test://{city}/guide", server=server, mime_type="text/markdown")
-    def guide(city: str) -> str:
-        return f"All of {city}."
+def test_a_prompt_embeds_resources_as_the_caller_reads_them(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for colour in ["sync", "async"]:
+        with subtests.test(colour=colour), afresh():
 
-    @resource("test://now", server=server)
-    async def now(ctx: Context) -> dict[str, str]:
-        return {"method": ctx.method}
+            @resource("test://{city}/guide", server=server, mime_type="text/markdown")
+            def guide(city: str) -> str:
+                return f"All of {city}."
 
-    def plan(ctx: Context) -> list[Any]:
-        return ["Read this:", *map(EmbeddedResource, ctx.read("test://Köln/guide") + ctx.read("test://now"))]
+            @resource("test://now", server=server)
+            async def now(ctx: Context) -> dict[str, str]:
+                return {"method": ctx.method}
 
-    async def aplan(ctx: Context) -> list[Any]:
-        found = [*await ctx.aread("test://Köln/guide"), *await ctx.aread("test://now")]
-        return ["Read this:", *map(EmbeddedResource, found)]
+            def plan(ctx: Context) -> list[Any]:
+                return ["Read this:", *map(EmbeddedResource, ctx.read("test://Köln/guide") + ctx.read("test://now"))]
 
-    prompt(server=server, name="plan")(plan if colour == "sync" else aplan)
-    messages = client.request("prompts/get", {"name": "plan"}).result["messages"]
-    assert [message["content"].get("resource") for message in messages] == [
-        None,
-        {"uri": "test://K%C3%B6ln/guide", "mimeType": "text/markdown", "text": "All of Köln."},
-        {"uri": "test://now", "mimeType": "application/json", "text": '{"method":"prompts/get"}'},
-    ]
+            async def aplan(ctx: Context) -> list[Any]:
+                found = [*await ctx.aread("test://Köln/guide"), *await ctx.aread("test://now")]
+                return ["Read this:", *map(EmbeddedResource, found)]
+
+            prompt(server=server, name="plan")(plan if colour == "sync" else aplan)
+            messages = client.request("prompts/get", {"name": "plan"}).result["messages"]
+            assert [message["content"].get("resource") for message in messages] == [
+                None,
+                {"uri": "test://K%C3%B6ln/guide", "mimeType": "text/markdown", "text": "All of Köln."},
+                {"uri": "test://now", "mimeType": "application/json", "text": '{"method":"prompts/get"}'},
+            ]
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])

@@ -111,25 +111,7 @@ def test_variables_of_a_template_arrive_decoded_and_of_their_type(server: MCPSer
     assert read(client, "calendar://x/1")[0]["text"] == '["x",1,0,null,"resources/read"]'
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "calendar://events/soon",
-        "calendar://events/",
-        "calendar://events/2026/5",
-        "calendar://events/2026?month=5",
-        "calendar://events/2026#x",
-        "CALENDAR://events/2026",
-        "nowhere://at/all",
-        "calendar://events/404",
-        "calendar://events/403",
-        "calendar://events/1",
-        "calendar://hidden/2026",
-        "no uri",
-        "",
-    ],
-)
-def test_what_is_not_there_is_not_found_and_named(server: MCPServer, client: Client, uri: str) -> None:
+def test_what_is_not_there_is_not_found_and_named(server: MCPServer, client: Client, subtests: pytest.Subtests) -> None:
     @resource("calendar://events/{year}", server=server)
     def events(year: int) -> str:
         if year == 404:
@@ -144,13 +126,30 @@ def test_what_is_not_there_is_not_found_and_named(server: MCPServer, client: Cli
     def hidden(year: int) -> str:
         return "never"
 
-    answer = client.request("resources/read", {"uri": uri})
-    assert answer.error == {
-        "code": -32602 if client.is_modern else -32002,
-        "message": "Resource not found",
-        "data": {"uri": uri},
-    }
-    assert answer.status == (400 if client.is_modern else 200)
+    cases = [
+        "calendar://events/soon",
+        "calendar://events/",
+        "calendar://events/2026/5",
+        "calendar://events/2026?month=5",
+        "calendar://events/2026#x",
+        "CALENDAR://events/2026",
+        "nowhere://at/all",
+        "calendar://events/404",
+        "calendar://events/403",
+        "calendar://events/1",
+        "calendar://hidden/2026",
+        "no uri",
+        "",
+    ]
+    for uri in cases:
+        with subtests.test(uri=uri):
+            answer = client.request("resources/read", {"uri": uri})
+            assert answer.error == {
+                "code": -32602 if client.is_modern else -32002,
+                "message": "Resource not found",
+                "data": {"uri": uri},
+            }
+            assert answer.status == (400 if client.is_modern else 200)
 
 
 def test_a_uri_that_was_not_encoded_is_served_and_answered_encoded(server: MCPServer, client: Client) -> None:
@@ -161,17 +160,20 @@ def test_a_uri_that_was_not_encoded_is_served_and_answered_encoded(server: MCPSe
     ]
 
 
-@pytest.mark.parametrize("uri", ["travel://San José", "travel://a b", "data:image/svg+xml,<svg/>", "no-scheme", ""])
-def test_what_is_no_uri_is_refused_before_a_client_could_refuse_the_list(server: MCPServer, uri: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="x"):
-        resource(uri, server=server, name="x")(lambda: "x")
-    with pytest.raises(ImproperlyConfigured, match="x"):
-        resource(uri + "/{y}", server=server, name="x")(lambda y: y)
-    with pytest.raises(ImproperlyConfigured, match="website_url"):
-        MCPServer("site", website_url=uri)
-    for make in (Icon, lambda uri: ResourceLink(uri, "x"), lambda uri: ResourceContents("x", uri)):
-        with pytest.raises(ValueError, match=r"is no URI|must be an https: or data: URI"):
-            make(uri)
+def test_what_is_no_uri_is_refused_before_a_client_could_refuse_the_list(
+    server: MCPServer, subtests: pytest.Subtests
+) -> None:
+    for uri in ["travel://San José", "travel://a b", "data:image/svg+xml,<svg/>", "no-scheme", ""]:
+        with subtests.test(uri=uri):
+            with pytest.raises(ImproperlyConfigured, match="x"):
+                resource(uri, server=server, name="x")(lambda: "x")
+            with pytest.raises(ImproperlyConfigured, match="x"):
+                resource(uri + "/{y}", server=server, name="x")(lambda y: y)
+            with pytest.raises(ImproperlyConfigured, match="website_url"):
+                MCPServer("site", website_url=uri)
+            for make in (Icon, lambda uri: ResourceLink(uri, "x"), lambda uri: ResourceContents("x", uri)):
+                with pytest.raises(ValueError, match=r"is no URI|must be an https: or data: URI"):
+                    make(uri)
 
 
 def test_get_object_or_404_works_as_everywhere(server: MCPServer, client: Client) -> None:

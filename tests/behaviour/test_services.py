@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import MCPServer, tool
 from django_mcp.core.registry import server as default_server
 from django_mcp.exposure import starting
+from tests.behaviour.afresh import afresh
 from tests.clients import Client
 
 
@@ -31,9 +32,8 @@ def desk(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "text"),
-    [
+def test_a_method_decorated_in_its_class_is_a_tool(desk: Any, client: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         ("desk_book", {"room": "7", "nights": 2}, "Porto: 7 for 2"),
         ("desk_abook", {"room": "7"}, "Porto: 7"),
         ("desk_above", {"room": "7"}, "Desk: 7"),
@@ -43,16 +43,14 @@ def desk(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> Any:
         ("desk_loud", {"room": "a"}, "PORTO: A"),
         ("desk_in_transaction", {"room": "7"}, "True: 7"),
         ("desk_quiet", {"room": "a"}, "a"),
-    ],
-)
-def test_a_method_decorated_in_its_class_is_a_tool(
-    desk: Any, client: Client, name: str, arguments: dict[str, Any], text: str
-) -> None:
-    desk.offer(name)
-    (listed,) = client.list("tools/list")
-    assert set(listed["inputSchema"]["properties"]) == set(arguments)
-    assert listed["inputSchema"]["required"] == ["room"]
-    assert client.call(name, **arguments).text == text
+    ]
+    for name, arguments, text in cases:
+        with subtests.test(name=name, arguments=arguments, text=text), afresh():
+            desk.offer(name)
+            (listed,) = client.list("tools/list")
+            assert set(listed["inputSchema"]["properties"]) == set(arguments)
+            assert listed["inputSchema"]["required"] == ["room"]
+            assert client.call(name, **arguments).text == text
 
 
 def test_each_call_has_an_object_of_its_own(desk: Any, client: Client) -> None:
@@ -167,18 +165,20 @@ CALLABLES: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", CALLABLES)
-def test_whatever_can_be_called_is_a_tool_and_stays_what_it_was(server: MCPServer, client: Client, kind: str) -> None:
-    call = CALLABLES[kind]
-    before = dict(vars(call)) if hasattr(call, "__dict__") else {}
-    assert tool(server=server, name="say")(call) is call
-    assert (dict(vars(call)) if hasattr(call, "__dict__") else {}) == before
-    (listed,) = client.list("tools/list")
-    assert listed["description"].startswith("Say")
-    properties = listed["inputSchema"]["properties"]
-    assert (properties["word"]["type"], properties["times"]["default"]) == ("string", 1)
-    assert client.call("say", word="ha", times=3).text == "hahaha"
-    assert client.call("say", word=5).result["isError"] is True
+def test_whatever_can_be_called_is_a_tool_and_stays_what_it_was(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for kind, call in CALLABLES.items():
+        with subtests.test(kind=kind), afresh():
+            before = dict(vars(call)) if hasattr(call, "__dict__") else {}
+            assert tool(server=server, name="say")(call) is call
+            assert (dict(vars(call)) if hasattr(call, "__dict__") else {}) == before
+            (listed,) = client.list("tools/list")
+            assert listed["description"].startswith("Say")
+            properties = listed["inputSchema"]["properties"]
+            assert (properties["word"]["type"], properties["times"]["default"]) == ("string", 1)
+            assert client.call("say", word="ha", times=3).text == "hahaha"
+            assert client.call("say", word=5).result["isError"] is True
 
 
 def test_a_decorator_that_hides_that_a_function_is_async_is_told_of_in_the_log(

@@ -14,6 +14,8 @@ from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Exchange, Received, Room, eventually
 
+pytestmark = pytest.mark.postgresql
+
 OLDER = ["2025-06-18", "2025-03-26", "2024-11-05"]
 LOG = "notifications/message"
 YES = accept(confirm=True)
@@ -26,7 +28,7 @@ def offered(server: MCPServer) -> None:
         return str(ctx.confirm("Sure?"))
 
 
-@pytest.fixture(params=["asgi", "view under asgi"])
+@pytest.fixture(params=["asgi", pytest.param("view under asgi", marks=pytest.mark.slow)])
 def edge(request: pytest.FixtureRequest) -> str:
     """Where streams can be held."""
     return request.param
@@ -102,13 +104,16 @@ def test_whoever_says_nothing_gets_a_plain_answer(server: MCPServer, talk: Conve
     assert exchange.json["result"]
 
 
-@pytest.mark.parametrize("kept", range(7))
-def test_what_was_lost_is_sent_again_and_nothing_twice(server: MCPServer, on_asgi: Conversation, kept: int) -> None:
+def test_what_was_lost_is_sent_again_and_nothing_twice(
+    server: MCPServer, on_asgi: Conversation, subtests: pytest.Subtests
+) -> None:
     speaking(server)
     events = on_asgi.begin_call("speak").exchange.done().events
-    again = on_asgi.get(events[kept].id).done()
-    assert again.status == 200
-    assert [each for each in again.events if each.message] == events[kept + 1 :]
+    for kept in range(7):
+        with subtests.test(kept=kept):
+            again = on_asgi.get(events[kept].id).done()
+            assert again.status == 200
+            assert [each for each in again.events if each.message] == events[kept + 1 :]
 
 
 def test_a_client_that_lost_its_connection_gets_the_rest(server: MCPServer, on_asgi: Conversation) -> None:
@@ -170,6 +175,7 @@ def test_an_edge_that_holds_no_streams_gives_up_what_nobody_runs_any_more(
     assert words([first, *call])[-1] == "done", "it lives, and where it runs it is heard"
 
 
+@pytest.mark.parametrize("edge", ["asgi", "view under asgi"])
 def test_a_call_that_is_run_where_nobody_can_say_so_is_waited_for(legacy_talk: Conversation) -> None:
     call = legacy_talk.begin_call("ask")
     legacy_talk.reply(call.next(), YES)
@@ -207,13 +213,12 @@ def test_all_streams_of_a_call_hear_of_its_end(legacy_talk: Conversation) -> Non
         assert stream.done().events[-1].message["result"]
 
 
-@pytest.mark.parametrize(
-    "event_id", ["x", "x.1", ".", "changes", "x.x", "é.1", ".1", "x." + "9" * 30, "x.-1", " ", "a b.1"]
-)
-def test_an_event_id_that_is_none_of_ours_is_refused(legacy_talk: Conversation, event_id: str) -> None:
-    refused = legacy_talk.open().get(event_id).done()
-    assert refused.status == 400
-    assert "Last-Event-ID" in refused.json["error"]["message"]
+def test_an_event_id_that_is_none_of_ours_is_refused(legacy_talk: Conversation, subtests: pytest.Subtests) -> None:
+    for event_id in ["x", "x.1", ".", "changes", "x.x", "é.1", ".1", "x." + "9" * 30, "x.-1", " ", "a b.1"]:
+        with subtests.test(event_id=event_id):
+            refused = legacy_talk.open().get(event_id).done()
+            assert refused.status == 400
+            assert "Last-Event-ID" in refused.json["error"]["message"]
 
 
 def test_a_position_beyond_the_end_gets_nothing_more(server: MCPServer, on_asgi: Conversation) -> None:

@@ -55,9 +55,8 @@ def call(talk: Conversation, *, token: Any = None, level: str | None = None) -> 
 # Progress
 
 
-@pytest.mark.parametrize("token", ["abc", 7, 0, ""])
 def test_progress_goes_to_those_who_asked_under_their_token(
-    server: MCPServer, talk: Conversation, kind: str, token: Any
+    server: MCPServer, talk: Conversation, kind: str, subtests: pytest.Subtests
 ) -> None:
     def body(ctx: Context) -> None:
         ctx.report_progress(0)
@@ -65,19 +64,24 @@ def test_progress_goes_to_those_who_asked_under_their_token(
         ctx.report_progress(2, 2, "Done.")
 
     telling(server, kind, body)
-    assert call(talk, token=token).told(PROGRESS) == [
-        {"progressToken": token, "progress": 0},
-        {"progressToken": token, "progress": 0.5, "total": 2},
-        {"progressToken": token, "progress": 2, "total": 2, "message": "Done."},
-    ]
+    for token in ["abc", 7, 0, ""]:
+        with subtests.test(token=token):
+            assert call(talk, token=token).told(PROGRESS) == [
+                {"progressToken": token, "progress": 0},
+                {"progressToken": token, "progress": 0.5, "total": 2},
+                {"progressToken": token, "progress": 2, "total": 2, "message": "Done."},
+            ]
 
 
-@pytest.mark.parametrize("token", [None, True, 1.5, ["x"], {"a": 1}])
-def test_without_a_token_that_is_one_no_progress_is_sent(server: MCPServer, talk: Conversation, token: Any) -> None:
+def test_without_a_token_that_is_one_no_progress_is_sent(
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
+) -> None:
     telling(server, "sync", lambda ctx: ctx.report_progress(1))
-    outcome = call(talk, token=token)
-    assert outcome.messages == [outcome.response]
-    assert not outcome.exchanges[0].is_stream
+    for token in [None, True, 1.5, ["x"], {"a": 1}]:
+        with subtests.test(token=token):
+            outcome = call(talk, token=token)
+            assert outcome.messages == [outcome.response]
+            assert not outcome.exchanges[0].is_stream
 
 
 def test_progress_that_does_not_grow_is_not_sent(server: MCPServer, talk: Conversation) -> None:
@@ -114,13 +118,14 @@ def everything(ctx: Context) -> None:
         ctx.log(level, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
 def test_a_log_has_what_is_at_least_as_severe_as_was_asked_for(
-    server: MCPServer, talk: Conversation, level: str
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
 ) -> None:
     telling(server, "sync", everything)
-    heard = [each["level"] for each in call(talk, level=level).told(LOG)]
-    assert heard == list(LEVELS[LEVELS.index(level) :])
+    for level in LEVELS:
+        with subtests.test(level=level):
+            heard = [each["level"] for each in call(talk, level=level).told(LOG)]
+            assert heard == list(LEVELS[LEVELS.index(level) :])
 
 
 def test_a_modern_client_that_asks_for_no_log_gets_none(
@@ -151,17 +156,18 @@ def test_without_a_session_nothing_is_logged(server: MCPServer, legacy_talk: Con
     assert not call(legacy_talk, level="debug").told(LOG)
 
 
-@pytest.mark.parametrize("level", ["loud", "", "INFO", 7, ["info"], {"a": 1}])
-def test_a_level_that_is_none_is_refused(server: MCPServer, talk: Conversation, level: Any) -> None:
+def test_a_level_that_is_none_is_refused(server: MCPServer, talk: Conversation, subtests: pytest.Subtests) -> None:
     telling(server, "sync", everything)
-    if talk.is_modern:
-        outcome = talk.call("tell", meta={META + "logLevel": level})
-        assert outcome.status == 400
-    else:
-        outcome = talk.request("logging/setLevel", {"level": level})
-        assert outcome.status == 200
-    assert outcome.error["code"] == -32602
-    assert "debug, info" in outcome.error["message"]
+    for level in ["loud", "", "INFO", 7, ["info"], {"a": 1}]:
+        with subtests.test(level=level):
+            if talk.is_modern:
+                outcome = talk.call("tell", meta={META + "logLevel": level})
+                assert outcome.status == 400
+            else:
+                outcome = talk.request("logging/setLevel", {"level": level})
+                assert outcome.status == 200
+            assert outcome.error["code"] == -32602
+            assert "debug, info" in outcome.error["message"]
 
 
 def test_the_log_is_declared_where_something_may_write_it(server: MCPServer, legacy_talk: Conversation) -> None:
@@ -320,15 +326,16 @@ def test_progress_grows_over_all_rounds_of_one_request(server: MCPServer, talk: 
     assert heard == ([1, 1, 2] if talk.is_modern else [1, 2])
 
 
-@pytest.mark.parametrize("accept", ["application/json", "*/*", None])
 def test_who_takes_no_stream_is_told_nothing_and_answered_all_the_same(
-    server: MCPServer, talk: Conversation, accept: str | None
+    server: MCPServer, talk: Conversation, subtests: pytest.Subtests
 ) -> None:
     telling(server, "sync", everything)
-    params = {"name": "tell", "_meta": {**listen(talk, "debug"), "progressToken": 1}}
-    outcome = talk.request("tools/call", params, headers={"accept": accept})
-    assert outcome.text == "done"
-    assert outcome.exchanges[0].headers["content-type"] == "application/json"
+    for taken in ["application/json", "*/*", None]:
+        with subtests.test(taken=taken):
+            params = {"name": "tell", "_meta": {**listen(talk, "debug"), "progressToken": 1}}
+            outcome = talk.request("tools/call", params, headers={"accept": taken})
+            assert outcome.text == "done"
+            assert outcome.exchanges[0].headers["content-type"] == "application/json"
 
 
 def test_a_stream_tells_proxies_not_to_hold_it_back(server: MCPServer, talk: Conversation) -> None:

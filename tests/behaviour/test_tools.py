@@ -29,6 +29,7 @@ from django_mcp import (
     ToolResult,
     tool,
 )
+from tests.behaviour.afresh import afresh
 from tests.clients import Client
 
 PNG = base64.b64decode(
@@ -251,17 +252,21 @@ def test_the_context_is_found_by_its_annotation_and_hidden_from_the_schema(serve
     assert ctx.client.name == ("tests" if client.is_modern else "")
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_arguments_may_have_the_names_we_use_inside(server: MCPServer, client: Client, colour: str) -> None:
-    def names(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
-        return function + context + name + keywords + coroutine
+def test_arguments_may_have_the_names_we_use_inside(
+    server: MCPServer, client: Client, subtests: pytest.Subtests
+) -> None:
+    for colour in ["sync", "async"]:
+        with subtests.test(colour=colour), afresh():
 
-    async def anames(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
-        return function + context + name + keywords + coroutine
+            def names(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
+                return function + context + name + keywords + coroutine
 
-    tool(server=server, name="names")(names if colour == "sync" else anames)
-    arguments = {"function": 1, "context": 2, "name": 3, "keywords": 4, "coroutine": 5}
-    assert client.request("tools/call", {"name": "names", "arguments": arguments}).text == "15"
+            async def anames(function: int, context: int, name: int, keywords: int, coroutine: int) -> int:
+                return function + context + name + keywords + coroutine
+
+            tool(server=server, name="names")(names if colour == "sync" else anames)
+            arguments = {"function": 1, "context": 2, "name": 3, "keywords": 4, "coroutine": 5}
+            assert client.request("tools/call", {"name": "names", "arguments": arguments}).text == "15"
 
 
 def test_an_argument_named_ctx_cannot_be_smuggled_in(server: MCPServer, client: Client) -> None:
@@ -278,23 +283,19 @@ class Secret(Exception):
     pass
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
+def test_errors_meant_for_the_model_reach_it(server: MCPServer, client: Client, subtests: pytest.Subtests) -> None:
+    for error, says in [
         (ToolError("There is no hotel ‘Ritz’. Use search_hotels."), "There is no hotel ‘Ritz’. Use search_hotels."),
         (ValidationError("Too many nights."), "Too many nights."),
         (ValidationError({"nights": ["Too many.", "Odd."]}), "nights: Too many. Odd."),
-    ],
-)
-def test_errors_meant_for_the_model_reach_it(
-    server: MCPServer, client: Client, colour: str, error: Exception, says: str
-) -> None:
-    register_failing(server, colour, error)
-    answer = client.call("fail")
-    assert answer.status == 200
-    assert answer.result["isError"] is True
-    assert answer.text == says
+    ]:
+        for colour in ["sync", "async"]:
+            with subtests.test(colour=colour, error=error, says=says), afresh():
+                register_failing(server, colour, error)
+                answer = client.call("fail")
+                assert answer.status == 200
+                assert answer.result["isError"] is True
+                assert answer.text == says
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])

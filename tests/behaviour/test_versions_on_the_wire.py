@@ -24,33 +24,21 @@ def send(client: Client, params: dict[str, Any], headers: dict[str, str], method
     return client.post(json.dumps(body).encode(), headers)
 
 
-@pytest.mark.parametrize(
-    ("headers", "meta"),
-    [
-        pytest.param({"mcp-protocol-version": "2025-11-25"}, ENVELOPE, id="legacy header, modern meta"),
-        pytest.param(
-            {"mcp-protocol-version": "2025-11-25", "mcp-method": "tools/call", "mcp-name": "greet"},
-            ENVELOPE,
-            id="legacy header, modern meta and headers",
-        ),
-        pytest.param(
-            {"mcp-protocol-version": "2025-11-25", "mcp-method": "wrong", "mcp-name": "wrong"},
-            {},
-            id="legacy header, headers that do not mirror",
-        ),
-        pytest.param({"mcp-protocol-version": "2025-06-18"}, {}, id="no session id"),
-        pytest.param({"mcp-protocol-version": "2024-11-05"}, {}, id="the oldest"),
-        pytest.param({}, {}, id="nothing at all"),
-        pytest.param({}, {META + "protocolVersion": "2025-11-25"}, id="legacy version in meta only"),
-    ],
-)
-def test_a_legacy_request_is_served_without_a_session(
-    legacy: Client, headers: dict[str, str], meta: dict[str, Any]
-) -> None:
-    answer = send(legacy, {**CALL, "_meta": meta}, headers)
-    assert answer.status == 200
-    assert answer.text == "Hello, Ada!"
-    assert "resultType" not in answer.result
+def test_a_legacy_request_is_served_without_a_session(legacy: Client, subtests: pytest.Subtests) -> None:
+    for headers, meta in [
+        ({"mcp-protocol-version": "2025-11-25"}, ENVELOPE),
+        ({"mcp-protocol-version": "2025-11-25", "mcp-method": "tools/call", "mcp-name": "greet"}, ENVELOPE),
+        ({"mcp-protocol-version": "2025-11-25", "mcp-method": "wrong", "mcp-name": "wrong"}, {}),
+        ({"mcp-protocol-version": "2025-06-18"}, {}),
+        ({"mcp-protocol-version": "2024-11-05"}, {}),
+        ({}, {}),
+        ({}, {META + "protocolVersion": "2025-11-25"}),
+    ]:
+        with subtests.test(headers=headers, meta=meta):
+            answer = send(legacy, {**CALL, "_meta": meta}, headers)
+            assert answer.status == 200
+            assert answer.text == "Hello, Ada!"
+            assert "resultType" not in answer.result
 
 
 def test_the_header_may_have_blanks_around_the_version(legacy: Client) -> None:
@@ -64,9 +52,8 @@ def without(headers: dict[str, str], name: str) -> dict[str, str]:
     return {key: value for key, value in headers.items() if key != name}
 
 
-@pytest.mark.parametrize(
-    ("headers", "meta", "code", "names"),
-    [
+def test_a_modern_request_that_contradicts_itself_is_told_how(modern: Client, subtests: pytest.Subtests) -> None:
+    cases = [
         (MODERN_HEADERS, None, -32602, "_meta"),
         (MODERN_HEADERS, {}, -32602, "protocolVersion"),
         (MODERN_HEADERS, without(ENVELOPE, META + "protocolVersion"), -32602, "protocolVersion"),
@@ -91,16 +78,14 @@ def without(headers: dict[str, str], name: str) -> dict[str, str]:
             "v999",
         ),
         ({**MODERN_HEADERS, "mcp-protocol-version": ""}, None, -32022, "''"),
-    ],
-)
-def test_a_modern_request_that_contradicts_itself_is_told_how(
-    modern: Client, headers: dict[str, str], meta: Any, code: int, names: str
-) -> None:
-    params = CALL if meta is None else {**CALL, "_meta": meta}
-    answer = send(modern, params, headers)
-    assert (answer.status, answer.code) == (400, code)
-    assert names in answer.error["message"]
-    assert answer.json["id"] == 7
+    ]
+    for headers, meta, code, names in cases:
+        with subtests.test(headers=headers, meta=meta, code=code, names=names):
+            params = CALL if meta is None else {**CALL, "_meta": meta}
+            answer = send(modern, params, headers)
+            assert (answer.status, answer.code) == (400, code)
+            assert names in answer.error["message"]
+            assert answer.json["id"] == 7
 
 
 def test_an_unknown_version_is_answered_with_those_we_have(modern: Client) -> None:
@@ -109,25 +94,24 @@ def test_an_unknown_version_is_answered_with_those_we_have(modern: Client) -> No
     assert answer.error["data"] == {"supported": listed, "requested": "1900-01-01"}
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_other_spellings_of_the_same_headers_are_accepted(modern: Client, subtests: pytest.Subtests) -> None:
+    for headers in [
         {**MODERN_HEADERS, "mcp-name": "=?base64?Z3JlZXQ=?="},
         {**MODERN_HEADERS, "mcp-name": "  greet  "},
         {"MCP-Protocol-Version": MODERN, "MCP-METHOD": "tools/call", "Mcp-Name": "greet"},
         {**MODERN_HEADERS, "mcp-session-id": "whatever", "last-event-id": "3"},
-    ],
-)
-def test_other_spellings_of_the_same_headers_are_accepted(modern: Client, headers: dict[str, str]) -> None:
-    answer = send(modern, {**CALL, "_meta": ENVELOPE}, headers)
-    assert answer.status == 200
-    assert "mcp-session-id" not in answer.headers
+    ]:
+        with subtests.test(headers=headers):
+            answer = send(modern, {**CALL, "_meta": ENVELOPE}, headers)
+            assert answer.status == 200
+            assert "mcp-session-id" not in answer.headers
 
 
-@pytest.mark.parametrize("info", [None, {"name": "x"}, "x", {"name": 3, "version": []}])
-def test_a_client_need_not_say_who_it_is(modern: Client, info: Any) -> None:
-    meta = ENVELOPE if info is None else {**ENVELOPE, META + "clientInfo": info}
-    assert send(modern, {**CALL, "_meta": meta}, MODERN_HEADERS).status == 200
+def test_a_client_need_not_say_who_it_is(modern: Client, subtests: pytest.Subtests) -> None:
+    for info in [None, {"name": "x"}, "x", {"name": 3, "version": []}]:
+        with subtests.test(info=info):
+            meta = ENVELOPE if info is None else {**ENVELOPE, META + "clientInfo": info}
+            assert send(modern, {**CALL, "_meta": meta}, MODERN_HEADERS).status == 200
 
 
 def test_a_session_nobody_opened_is_not_found(legacy: Client) -> None:
@@ -137,10 +121,11 @@ def test_a_session_nobody_opened_is_not_found(legacy: Client) -> None:
     assert legacy.request("initialize", hello, headers={"mcp-session-id": "0123"}).status == 200
 
 
-@pytest.mark.parametrize("headers", [{"mcp-protocol-version": MODERN}, {"mcp-protocol-version": "2025-11-25"}])
-def test_an_answer_nobody_waits_for_is_refused(legacy: Client, headers: dict[str, str]) -> None:
-    answer = legacy.post(b'{"jsonrpc":"2.0","id":3,"result":{}}', headers)
-    assert (answer.status, answer.code) == (400, -32600)
+def test_an_answer_nobody_waits_for_is_refused(legacy: Client, subtests: pytest.Subtests) -> None:
+    for headers in [{"mcp-protocol-version": MODERN}, {"mcp-protocol-version": "2025-11-25"}]:
+        with subtests.test(headers=headers):
+            answer = legacy.post(b'{"jsonrpc":"2.0","id":3,"result":{}}', headers)
+            assert (answer.status, answer.code) == (400, -32600)
 
 
 def batch(*messages: Any) -> bytes:
@@ -152,16 +137,17 @@ LIST = {"jsonrpc": "2.0", "id": "two", "method": "tools/list"}
 NOTE = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-@pytest.mark.parametrize("headers", [{"mcp-protocol-version": "2025-03-26"}, {}])
-def test_a_batch_of_2025_03_26_is_answered_in_one_array(legacy: Client, headers: dict[str, str]) -> None:
-    answer = legacy.post(batch(PING, NOTE, LIST, {"jsonrpc": "2.0", "id": 3, "method": "nope"}, 5), headers)
-    assert answer.status == 200
-    one, two, three, four = answer.json
-    assert one == {"jsonrpc": "2.0", "id": 1, "result": {}}
-    assert two["id"] == "two"
-    assert two["result"]["tools"][0]["name"] == "greet"
-    assert (three["id"], three["error"]["code"]) == (3, -32601)
-    assert ("id" in four, four["error"]["code"]) == (False, -32600)
+def test_a_batch_of_2025_03_26_is_answered_in_one_array(legacy: Client, subtests: pytest.Subtests) -> None:
+    for headers in [{"mcp-protocol-version": "2025-03-26"}, {}]:
+        with subtests.test(headers=headers):
+            answer = legacy.post(batch(PING, NOTE, LIST, {"jsonrpc": "2.0", "id": 3, "method": "nope"}, 5), headers)
+            assert answer.status == 200
+            one, two, three, four = answer.json
+            assert one == {"jsonrpc": "2.0", "id": 1, "result": {}}
+            assert two["id"] == "two"
+            assert two["result"]["tools"][0]["name"] == "greet"
+            assert (three["id"], three["error"]["code"]) == (3, -32601)
+            assert ("id" in four, four["error"]["code"]) == (False, -32600)
 
 
 def test_a_batch_of_notifications_has_no_answer(legacy: Client) -> None:
@@ -169,11 +155,12 @@ def test_a_batch_of_notifications_has_no_answer(legacy: Client) -> None:
     assert (answer.status, answer.body) == (202, b"")
 
 
-@pytest.mark.parametrize("body", [b"[]", batch(*[PING] * 51)])
-def test_a_batch_has_a_size(legacy: Client, body: bytes) -> None:
-    answer = legacy.post(body)
-    assert (answer.status, answer.code) == (400, -32600)
-    assert "1 to 50" in answer.error["message"]
+def test_a_batch_has_a_size(legacy: Client, subtests: pytest.Subtests) -> None:
+    for body in [b"[]", batch(*[PING] * 51)]:
+        with subtests.test(body=body):
+            answer = legacy.post(body)
+            assert (answer.status, answer.code) == (400, -32600)
+            assert "1 to 50" in answer.error["message"]
 
 
 def test_a_handshake_is_no_part_of_a_batch(legacy: Client) -> None:
@@ -181,11 +168,12 @@ def test_a_handshake_is_no_part_of_a_batch(legacy: Client) -> None:
     assert answer.json[0]["error"]["code"] == -32600
 
 
-@pytest.mark.parametrize("request_id", [{"a": 1}, [1], 1.5, True, None])
-def test_an_id_that_is_none_is_not_repeated_from_a_batch(legacy: Client, request_id: object) -> None:
-    (answer,) = legacy.post(batch({"jsonrpc": "2.0", "id": request_id, "method": "initialize"})).json
-    assert answer["error"]["code"] == -32600
-    assert "id" not in answer
+def test_an_id_that_is_none_is_not_repeated_from_a_batch(legacy: Client, subtests: pytest.Subtests) -> None:
+    for request_id in [{"a": 1}, [1], 1.5, True, None]:
+        with subtests.test(request_id=request_id):
+            (answer,) = legacy.post(batch({"jsonrpc": "2.0", "id": request_id, "method": "initialize"})).json
+            assert answer["error"]["code"] == -32600
+            assert "id" not in answer
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2024-11-05", MODERN])

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, MCPServer, Public, prompt, resource, tool
+from tests.behaviour.afresh import afresh
 from tests.behaviour.users import OTHER_PERMISSION, PERMISSION, ByName, as_user
 from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation
@@ -83,56 +84,62 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "lacking", "having"), WAYS)
 def test_what_is_hidden_is_in_no_list_and_no_call(
-    server: MCPServer, client: Client, make_user: Make, options: Any, lacking: Any, having: Any
+    server: MCPServer, client: Client, make_user: Make, subtests: pytest.Subtests
 ) -> None:
-    offer(server, **options)
-    out, inside = As(client, make_user(**lacking)), As(client, make_user(**having))
-    assert out.everything() == OPEN
-    assert inside.everything() == ALL
-    assert inside.call("closed").text == "closed"
-    assert inside.request("resources/read", {"uri": "test://closed/1"}).result["contents"][0]["text"] == "1"
-    assert inside.request("prompts/get", {"name": "closed", "arguments": {"word": "x"}}).result["messages"]
-    for method, key, hidden, missing in (
-        ("tools/call", "name", "closed", "no_such"),
-        ("prompts/get", "name", "closed", "no_such"),
-        ("resources/read", "uri", "test://closed", "test://no-such"),
-        ("resources/read", "uri", "test://closed/1", "test://no-such/1"),
-    ):
-        errors = [out.request(method, {key: value}).json["error"] for value in (hidden, missing)]
-        assert str(errors[0]).replace(hidden, missing) == str(errors[1])
+    for options, lacking, having in WAYS:
+        with subtests.test(options=options, lacking=lacking, having=having), afresh():
+            offer(server, **options)
+            out, inside = As(client, make_user(**lacking)), As(client, make_user(**having))
+            assert out.everything() == OPEN
+            assert inside.everything() == ALL
+            assert inside.call("closed").text == "closed"
+            assert inside.request("resources/read", {"uri": "test://closed/1"}).result["contents"][0]["text"] == "1"
+            assert inside.request("prompts/get", {"name": "closed", "arguments": {"word": "x"}}).result["messages"]
+            for method, key, hidden, missing in (
+                ("tools/call", "name", "closed", "no_such"),
+                ("prompts/get", "name", "closed", "no_such"),
+                ("resources/read", "uri", "test://closed", "test://no-such"),
+                ("resources/read", "uri", "test://closed/1", "test://no-such/1"),
+            ):
+                errors = [out.request(method, {key: value}).json["error"] for value in (hidden, missing)]
+                assert str(errors[0]).replace(hidden, missing) == str(errors[1])
 
 
-@pytest.mark.parametrize(("options", "lacking", "having"), WAYS)
 def test_what_is_hidden_is_not_completed(
-    server: MCPServer, client: Client, make_user: Make, options: Any, lacking: Any, having: Any
+    server: MCPServer, client: Client, make_user: Make, subtests: pytest.Subtests
 ) -> None:
-    offer(server, **options)
-    out, inside = As(client, make_user(**lacking)), As(client, make_user(**having))
-    for ref, argument in (
-        ({"type": "ref/prompt", "name": "closed"}, "word"),
-        ({"type": "ref/resource", "uri": "test://closed/{name}"}, "name"),
-    ):
-        params = {"ref": ref, "argument": {"name": argument, "value": ""}}
-        assert inside.request("completion/complete", params).result["completion"]["values"] == ["a"]
-        assert "Unknown" in out.request("completion/complete", params).error["message"]
+    for options, lacking, having in WAYS:
+        with subtests.test(options=options, lacking=lacking, having=having), afresh():
+            offer(server, **options)
+            out, inside = As(client, make_user(**lacking)), As(client, make_user(**having))
+            for ref, argument in (
+                ({"type": "ref/prompt", "name": "closed"}, "word"),
+                ({"type": "ref/resource", "uri": "test://closed/{name}"}, "name"),
+            ):
+                params = {"ref": ref, "argument": {"name": argument, "value": ""}}
+                assert inside.request("completion/complete", params).result["completion"]["values"] == ["a"]
+                assert "Unknown" in out.request("completion/complete", params).error["message"]
 
 
-@pytest.mark.parametrize(("options", "lacking", "having"), WAYS)
 def test_what_is_hidden_cannot_be_subscribed_to(
-    server: MCPServer, open_database: None, make_user: Make, options: Any, lacking: Any, having: Any
+    server: MCPServer, open_database: None, make_user: Make, subtests: pytest.Subtests
 ) -> None:
-    offer(server, **options)
-    wanted = {"notifications": {"resourceSubscriptions": ["test://closed", "test://closed/1", "test://open"]}}
-    with Room(server, "asgi") as room:
-        for fields, heard in ((lacking, ["test://open"]), (having, wanted["notifications"]["resourceSubscriptions"])):
-            user = make_user(**fields)
-            call = Conversation(room, MODERN, headers=as_user(user)).begin("subscriptions/listen", wanted)
-            assert call.next()["params"]["notifications"]["resourceSubscriptions"] == heard
-            legacy = Conversation(room, LEGACY, headers=as_user(user))
-            answer = legacy.request("resources/subscribe", {"uri": "test://closed"})
-            assert ("result" in answer.response) is (len(heard) > 1)
+    for options, lacking, having in WAYS:
+        with subtests.test(options=options, lacking=lacking, having=having), afresh():
+            offer(server, **options)
+            wanted = {"notifications": {"resourceSubscriptions": ["test://closed", "test://closed/1", "test://open"]}}
+            with Room(server, "asgi") as room:
+                for fields, heard in (
+                    (lacking, ["test://open"]),
+                    (having, wanted["notifications"]["resourceSubscriptions"]),
+                ):
+                    user = make_user(**fields)
+                    call = Conversation(room, MODERN, headers=as_user(user)).begin("subscriptions/listen", wanted)
+                    assert call.next()["params"]["notifications"]["resourceSubscriptions"] == heard
+                    legacy = Conversation(room, LEGACY, headers=as_user(user))
+                    answer = legacy.request("resources/subscribe", {"uri": "test://closed"})
+                    assert ("result" in answer.response) is (len(heard) > 1)
 
 
 def test_a_superuser_has_every_permission_and_is_in_no_group(
@@ -199,10 +206,11 @@ def test_a_predicate_is_a_plain_function(server: MCPServer) -> None:
         tool(server=server, name="later", visible=asynchronous)(lambda: "x")
 
 
-@pytest.mark.parametrize("option", ["groups", "scopes", "tags"])
-def test_a_single_name_is_written_as_a_list(server: MCPServer, option: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=rf"{option} must be a list, like \['Desk'\]"):
-        tool(server=server, name="one", **{option: "Desk"})(lambda: "x")
+def test_a_single_name_is_written_as_a_list(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for option in ["groups", "scopes", "tags"]:
+        match = rf"{option} must be a list, like \['Desk'\]"
+        with subtests.test(option=option), pytest.raises(ImproperlyConfigured, match=match):
+            tool(server=server, name="one", **{option: "Desk"})(lambda: "x")
 
 
 # What it costs
@@ -214,6 +222,7 @@ def queries(caller: As, method: str, params: Any = None) -> Sequence[str]:
     return [each["sql"] for each in found]
 
 
+@pytest.mark.postgresql
 def test_a_hundred_tools_with_rights_take_as_many_queries_as_one(
     make_server: Make, open_database: None, make_user: Make
 ) -> None:
@@ -231,6 +240,7 @@ def test_a_hundred_tools_with_rights_take_as_many_queries_as_one(
     assert counts == [4, 4]
 
 
+@pytest.mark.postgresql
 def test_a_name_that_nobody_has_takes_the_queries_of_a_hidden_one(
     server: MCPServer, open_database: None, make_user: Make
 ) -> None:

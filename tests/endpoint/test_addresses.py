@@ -34,13 +34,18 @@ OURS = site([Endpoints(PATTERNS)])
 DJANGOS = site([path("", include((PATTERNS, APP_NAME)))])
 
 
-@pytest.mark.parametrize("address", ["/api/mcp", "/api/mcp/", "/api/of/it"])
-def test_a_match_is_what_django_finds_the_first_time_and_later(address: str) -> None:
-    plain = resolve(address, DJANGOS)
-    for _ in range(3):
-        found = resolve(address, OURS)
-        assert [getattr(found, name) for name in SEEN] == [getattr(plain, name) for name in SEEN]
-        assert (found.view_name, found.namespace, found.app_name) == (plain.view_name, "django_mcp", "django_mcp")
+def test_a_match_is_what_django_finds_the_first_time_and_later(subtests: pytest.Subtests) -> None:
+    for address in ["/api/mcp", "/api/mcp/", "/api/of/it"]:
+        with subtests.test(address=address):
+            plain = resolve(address, DJANGOS)
+            for _ in range(3):
+                found = resolve(address, OURS)
+                assert [getattr(found, name) for name in SEEN] == [getattr(plain, name) for name in SEEN]
+                assert (found.view_name, found.namespace, found.app_name) == (
+                    plain.view_name,
+                    "django_mcp",
+                    "django_mcp",
+                )
 
 
 def test_what_code_of_a_site_does_to_one_match_is_not_seen_in_the_next() -> None:

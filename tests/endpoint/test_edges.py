@@ -69,9 +69,11 @@ class MCPServerStub:
         self.name, self.path = name, path
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
+def test_the_view_is_exempt_from_what_is_meant_for_pages(
+    server: MCPServer, open_database: None, subtests: pytest.Subtests
+) -> None:
+    tool(server=server, name="one")(lambda: "fine")
+    cases = [
         {"MIDDLEWARE": ["django.middleware.csrf.CsrfViewMiddleware"]},
         {
             "MIDDLEWARE": [
@@ -81,16 +83,13 @@ class MCPServerStub:
             ]
         },
         {"MIDDLEWARE": []},
-    ],
-)
-def test_the_view_is_exempt_from_what_is_meant_for_pages(
-    server: MCPServer, setting: dict[str, Any], open_database: None
-) -> None:
-    tool(server=server, name="one")(lambda: "fine")
-    with override_settings(**setting):
-        assert Client(server, MODERN, "view").call("one").text == "fine"
+    ]
+    for setting in cases:
+        with subtests.test(setting=setting), override_settings(**setting):
+            assert Client(server, MODERN, "view").call("one").text == "fine"
 
 
+@pytest.mark.postgresql
 def test_the_view_is_exempt_from_atomic_requests(server: MCPServer, open_database: None) -> None:
     @tool(server=server, atomic=False)
     def depth() -> bool:
@@ -117,6 +116,7 @@ def make(server: MCPServer, **options: Any) -> None:
         return "written"
 
 
+@pytest.mark.postgresql
 def test_what_a_failed_tool_wrote_is_rolled_back(
     server: MCPServer, version: str, edge: str, rows: Callable[[], int]
 ) -> None:
@@ -128,26 +128,27 @@ def test_what_a_failed_tool_wrote_is_rolled_back(
     assert rows() == 1
 
 
+@pytest.mark.postgresql
 def test_a_tool_may_say_no_to_the_transaction(server: MCPServer, edge: str, rows: Callable[[], int]) -> None:
     make(server, atomic=False)
     assert Client(server, MODERN, edge).call("write", fail=True).text == "No."
     assert rows() == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [({}, True), ({"read_only": True}, False), ({"atomic": False}, False), ({"read_only": True, "atomic": True}, True)],
-)
-def test_only_what_may_write_takes_a_transaction(
-    server: MCPServer, edge: str, options: dict[str, Any], expected: bool, open_database: None
-) -> None:
-    @tool(server=server, **options)
+def test_only_what_may_write_takes_a_transaction(server: MCPServer, edge: str, open_database: None) -> None:
     def inside() -> bool:
         return connection.in_atomic_block
 
-    assert Client(server, MODERN, edge).call("inside").result["structuredContent"] == {"result": expected}
+    expected = {"plain": True, "reads": False, "refuses": False, "insists": True}
+    tool(server=server, name="plain")(inside)
+    tool(server=server, name="reads", read_only=True)(inside)
+    tool(server=server, name="refuses", atomic=False)(inside)
+    tool(server=server, name="insists", read_only=True, atomic=True)(inside)
+    client = Client(server, MODERN, edge)
+    assert {name: client.call(name).result["structuredContent"]["result"] for name in expected} == expected
 
 
+@pytest.mark.postgresql
 def test_what_cannot_be_shown_is_rolled_back_too(server: MCPServer, edge: str, rows: Callable[[], int]) -> None:
     @tool(server=server)
     def write() -> int:
@@ -158,6 +159,7 @@ def test_what_cannot_be_shown_is_rolled_back_too(server: MCPServer, edge: str, r
     assert rows() == 0
 
 
+@pytest.mark.postgresql
 def test_the_log_warns_of_a_database_error_that_a_tool_caught_itself(
     server: MCPServer, edge: str, rows: Callable[[], int], caplog: pytest.LogCaptureFixture
 ) -> None:

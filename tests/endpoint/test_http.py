@@ -20,61 +20,59 @@ def one_tool(server: MCPServer) -> None:
     tool(server=server, name="one")(lambda: "x")
 
 
-@pytest.mark.parametrize("path", ["/test/mcp", "/test/mcp/"])
-@pytest.mark.parametrize("append_slash", [True, False])
-def test_the_url_answers_with_and_without_a_slash(legacy: Client, path: str, append_slash: bool) -> None:
-    with override_settings(APPEND_SLASH=append_slash):
-        assert legacy.post(PING, path=path).status == 200
+def test_the_url_answers_with_and_without_a_slash(legacy: Client, subtests: pytest.Subtests) -> None:
+    for append_slash in [True, False]:
+        for path in ["/test/mcp", "/test/mcp/"]:
+            with subtests.test(path=path, append_slash=append_slash), override_settings(APPEND_SLASH=append_slash):
+                assert legacy.post(PING, path=path).status == 200
 
 
-@pytest.mark.parametrize("path", ["/test/mcp//", "/test", "/test/mcp/x", "/", "/TEST/MCP"])
-def test_other_urls_are_the_sites_own(legacy: Client, path: str) -> None:
-    assert legacy.post(PING, path=path).status == 404
+def test_other_urls_are_the_sites_own(legacy: Client, subtests: pytest.Subtests) -> None:
+    for path in ["/test/mcp//", "/test", "/test/mcp/x", "/", "/TEST/MCP"]:
+        with subtests.test(path=path):
+            assert legacy.post(PING, path=path).status == 404
 
 
-@pytest.mark.parametrize("verb", ["PUT", "PATCH", "HEAD", "TRACE"])
-@pytest.mark.parametrize("protocol", [None, "2025-11-25", "2026-07-28"])
-def test_other_methods_are_not_served(legacy: Client, verb: str, protocol: str | None) -> None:
-    answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
-    assert answer.status == 405
-    assert answer.headers["allow"] == "POST, GET, DELETE, OPTIONS"
+def test_other_methods_are_not_served(legacy: Client, subtests: pytest.Subtests) -> None:
+    for protocol in [None, "2025-11-25", "2026-07-28"]:
+        for verb in ["PUT", "PATCH", "HEAD", "TRACE"]:
+            with subtests.test(verb=verb, protocol=protocol):
+                answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
+                assert answer.status == 405
+                assert answer.headers["allow"] == "POST, GET, DELETE, OPTIONS"
 
 
-@pytest.mark.parametrize(
-    ("verb", "protocol", "status"),
-    [
+def test_without_a_session_there_is_nothing_but_post(legacy: Client, subtests: pytest.Subtests) -> None:
+    for verb, protocol, status in [
         ("GET", None, 405),
         ("GET", "2025-11-25", 405),
         ("GET", "2026-07-28", 405),
         ("DELETE", None, 400),
         ("DELETE", "2025-11-25", 400),
         ("DELETE", "2026-07-28", 405),
-    ],
-)
-def test_without_a_session_there_is_nothing_but_post(
-    legacy: Client, verb: str, protocol: str | None, status: int
-) -> None:
-    answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
-    assert answer.status == status
-    if status == 405:
-        assert answer.headers["allow"] == "POST, OPTIONS"
-    else:
-        assert "Mcp-Session-Id" in answer.error["message"]
+    ]:
+        with subtests.test(verb=verb, protocol=protocol, status=status):
+            answer = legacy.send(verb, {"mcp-protocol-version": protocol, "accept": "text/event-stream"})
+            assert answer.status == status
+            if status == 405:
+                assert answer.headers["allow"] == "POST, OPTIONS"
+            else:
+                assert "Mcp-Session-Id" in answer.error["message"]
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example.com", "evil.example.com:80", "", "localhost.evil.com", "127.0.0.1@evil"]
-)
-def test_a_foreign_host_is_refused(legacy: Client, host: str) -> None:
-    with override_settings(MIDDLEWARE=[]):  # Django's own would refuse it before us
-        answer = legacy.post(PING, {"host": host})
-    assert answer.status == 400
-    assert "ALLOWED_HOSTS" in answer.error["message"]
+def test_a_foreign_host_is_refused(legacy: Client, subtests: pytest.Subtests) -> None:
+    for host in ["evil.example.com", "evil.example.com:80", "", "localhost.evil.com", "127.0.0.1@evil"]:
+        with subtests.test(host=host):
+            with override_settings(MIDDLEWARE=[]):  # Django's own would refuse it before us
+                answer = legacy.post(PING, {"host": host})
+            assert answer.status == 400
+            assert "ALLOWED_HOSTS" in answer.error["message"]
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"])
-def test_our_own_hosts_are_served(legacy: Client, host: str) -> None:
-    assert legacy.post(PING, {"host": host}).status == 200
+def test_our_own_hosts_are_served(legacy: Client, subtests: pytest.Subtests) -> None:
+    for host in ["localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", "LOCALHOST"]:
+        with subtests.test(host=host):
+            assert legacy.post(PING, {"host": host}).status == 200
 
 
 FOREIGN = [
@@ -88,13 +86,14 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
-@pytest.mark.parametrize("verb", ["POST", "GET", "OPTIONS"])
-def test_a_foreign_origin_is_refused_before_anything_is_read(legacy: Client, origin: str, verb: str) -> None:
-    answer = legacy.send(verb, {"origin": origin, "content-type": "application/json"}, b"not json")
-    assert answer.status == 403
-    assert "ALLOWED_ORIGINS" in answer.error["message"]
-    assert "access-control-allow-origin" not in answer.headers
+def test_a_foreign_origin_is_refused_before_anything_is_read(legacy: Client, subtests: pytest.Subtests) -> None:
+    for verb in ["POST", "GET", "OPTIONS"]:
+        for origin in FOREIGN:
+            with subtests.test(origin=origin, verb=verb):
+                answer = legacy.send(verb, {"origin": origin, "content-type": "application/json"}, b"not json")
+                assert answer.status == 403
+                assert "ALLOWED_ORIGINS" in answer.error["message"]
+                assert "access-control-allow-origin" not in answer.headers
 
 
 def test_no_origin_is_no_browser_and_is_served(legacy: Client) -> None:
@@ -103,17 +102,16 @@ def test_no_origin_is_no_browser_and_is_served(legacy: Client) -> None:
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize(
-    ("origin", "host"), [("http://testserver", "testserver"), ("http://localhost:8000", "localhost:8000")]
-)
 def test_where_a_site_does_not_know_its_address_pages_of_this_very_host_may_call(
-    legacy: Client, origin: str, host: str
+    legacy: Client, subtests: pytest.Subtests
 ) -> None:
     """Its address settles it otherwise: tests/auth/test_cors.py."""
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
-        answer = legacy.post(PING, {"origin": origin, "host": host})
-    assert answer.status == 200
-    assert answer.headers["access-control-allow-origin"] == origin
+    for origin, host in [("http://testserver", "testserver"), ("http://localhost:8000", "localhost:8000")]:
+        with subtests.test(origin=origin, host=host):
+            with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
+                answer = legacy.post(PING, {"origin": origin, "host": host})
+            assert answer.status == 200
+            assert answer.headers["access-control-allow-origin"] == origin
 
 
 def test_where_any_host_is_allowed_the_host_vouches_for_no_origin(legacy: Client) -> None:
@@ -162,43 +160,52 @@ def test_a_preflight_is_answered_before_anybody_is_asked_who_they_are(
     assert refused.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", None])
-def test_another_content_type_is_unsupported(legacy: Client, content_type: str | None) -> None:
+def test_another_content_type_is_unsupported(legacy: Client, subtests: pytest.Subtests) -> None:
     """A browser sends these without asking first, so they must not reach a tool."""
-    answer = legacy.post(PING, {"content-type": content_type})
-    assert answer.status == 415
-    assert "application/json" in answer.error["message"]
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", None]:
+        with subtests.test(content_type=content_type):
+            answer = legacy.post(PING, {"content-type": content_type})
+            assert answer.status == 415
+            assert "application/json" in answer.error["message"]
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
-def test_json_is_taken_with_parameters(legacy: Client, content_type: str) -> None:
-    assert legacy.post(PING, {"content-type": content_type}).status == 200
+def test_json_is_taken_with_parameters(legacy: Client, subtests: pytest.Subtests) -> None:
+    for content_type in ["application/json", "Application/JSON; charset=utf-8"]:
+        with subtests.test(content_type=content_type):
+            assert legacy.post(PING, {"content-type": content_type}).status == 200
 
 
-@pytest.mark.parametrize(
-    "accept",
-    [None, "*/*", "application/json", "application/*", "application/json, text/event-stream", "text/html, */*"],
-)
-def test_a_client_that_takes_json_gets_json(legacy: Client, accept: str | None) -> None:
-    answer = legacy.post(PING, {"accept": accept})
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "application/json"
+def test_a_client_that_takes_json_gets_json(legacy: Client, subtests: pytest.Subtests) -> None:
+    for accept in [
+        None,
+        "*/*",
+        "application/json",
+        "application/*",
+        "application/json, text/event-stream",
+        "text/html, */*",
+    ]:
+        with subtests.test(accept=accept):
+            answer = legacy.post(PING, {"accept": accept})
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("accept", ["text/event-stream", "text/*", "text/event-stream;q=1"])
-def test_a_client_that_takes_only_events_gets_one(legacy: Client, accept: str) -> None:
-    answer = legacy.post(PING, {"accept": accept})
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "text/event-stream"
-    assert answer.headers["x-accel-buffering"] == "no"
-    assert answer.body == b'event: message\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\n'
+def test_a_client_that_takes_only_events_gets_one(legacy: Client, subtests: pytest.Subtests) -> None:
+    for accept in ["text/event-stream", "text/*", "text/event-stream;q=1"]:
+        with subtests.test(accept=accept):
+            answer = legacy.post(PING, {"accept": accept})
+            assert answer.status == 200
+            assert answer.headers["content-type"] == "text/event-stream"
+            assert answer.headers["x-accel-buffering"] == "no"
+            assert answer.body == b'event: message\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\n'
 
 
-@pytest.mark.parametrize("accept", ["text/html", "image/png, application/xml"])
-def test_a_client_that_takes_neither_is_told_so(legacy: Client, accept: str) -> None:
-    answer = legacy.post(PING, {"accept": accept})
-    assert answer.status == 406
-    assert "text/event-stream" in answer.error["message"]
+def test_a_client_that_takes_neither_is_told_so(legacy: Client, subtests: pytest.Subtests) -> None:
+    for accept in ["text/html", "image/png, application/xml"]:
+        with subtests.test(accept=accept):
+            answer = legacy.post(PING, {"accept": accept})
+            assert answer.status == 406
+            assert "text/event-stream" in answer.error["message"]
 
 
 def test_a_body_over_the_limit_is_refused(legacy: Client) -> None:

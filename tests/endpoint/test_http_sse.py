@@ -30,6 +30,8 @@ from tests.clients import no_django
 from tests.endpoint.local import urls as urlconf
 from tests.exchange import Exchange, Received, Room, eventually, scope_of
 
+pytestmark = pytest.mark.postgresql
+
 OLDEST = "2024-11-05"
 ON = {"AUTHENTICATION": ["django_mcp.Public"], "HTTP_SSE": True, "POLL_SECONDS": 0.02}
 FORM = {"elicitation": {"form": {}}}
@@ -196,7 +198,11 @@ def switched_on(server: MCPServer, open_database: None, offered: None) -> Iterat
         yield
 
 
-EDGES = [("asgi", "asgi"), ("view under asgi", "view under asgi"), ("asgi", "view under asgi")]
+EDGES = [
+    ("asgi", "view under asgi"),
+    pytest.param(("asgi", "asgi"), marks=pytest.mark.slow),
+    pytest.param(("view under asgi", "view under asgi"), marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(params=EDGES, ids=" and ".join)
@@ -399,13 +405,14 @@ def test_an_idle_stream_keeps_itself_and_its_session_alive(server: MCPServer, op
         assert event.is_comment
 
 
-@pytest.mark.parametrize("query", ["", "?session_id=", "?session_id=unknown", "?sessionId=x"])
-def test_a_post_without_a_known_session_is_404(workers: list[Worker], query: str) -> None:
-    listener = Listener(workers)
-    answer = listener.post({"jsonrpc": "2.0", "id": 7, "method": "ping"}, "/test/mcp/messages" + query)
-    assert answer.status == 404
-    assert answer.json["error"]["code"] == -32600
-    assert answer.json["id"] == 7
+def test_a_post_without_a_known_session_is_404(workers: list[Worker], subtests: pytest.Subtests) -> None:
+    for query in ["", "?session_id=", "?session_id=unknown", "?sessionId=x"]:
+        with subtests.test(query=query):
+            listener = Listener(workers)
+            answer = listener.post({"jsonrpc": "2.0", "id": 7, "method": "ping"}, "/test/mcp/messages" + query)
+            assert answer.status == 404
+            assert answer.json["error"]["code"] == -32600
+            assert answer.json["id"] == 7
 
 
 class ByName(Authenticator):
@@ -436,33 +443,33 @@ def test_a_session_is_its_callers_alone(make_server: Callable[..., MCPServer], o
 # The gate
 
 
-@pytest.mark.parametrize(("verb", "url"), [("GET", "/test/mcp/sse"), ("POST", "/test/mcp/messages?session_id=x")])
-def test_foreign_hosts_and_origins_are_refused(workers: list[Worker], verb: str, url: str) -> None:
-    for worker in workers:
-        assert worker.to(verb, url, {"origin": "https://evil.example"}).done().status == 403
-        assert worker.to(verb, url, {"host": "evil.example"}).done().status == 400
+def test_foreign_hosts_and_origins_are_refused(workers: list[Worker], subtests: pytest.Subtests) -> None:
+    for verb, url in [("GET", "/test/mcp/sse"), ("POST", "/test/mcp/messages?session_id=x")]:
+        with subtests.test(verb=verb, url=url):
+            for worker in workers:
+                assert worker.to(verb, url, {"origin": "https://evil.example"}).done().status == 403
+                assert worker.to(verb, url, {"host": "evil.example"}).done().status == 400
 
 
-@pytest.mark.parametrize(
-    ("verb", "url", "allowed"),
-    [
+def test_each_url_has_one_verb(workers: list[Worker], subtests: pytest.Subtests) -> None:
+    """Newer clients find out with a POST that this is the older transport."""
+    for verb, url, allowed in [
         ("POST", "/test/mcp/sse", "GET, OPTIONS"),
         ("DELETE", "/test/mcp/sse", "GET, OPTIONS"),
         ("GET", "/test/mcp/messages", "POST, OPTIONS"),
-    ],
-)
-def test_each_url_has_one_verb(workers: list[Worker], verb: str, url: str, allowed: str) -> None:
-    """Newer clients find out with a POST that this is the older transport."""
-    for worker in workers:
-        answer = worker.to(verb, url, {"content-type": "application/json"}, b"{}").done()
-        assert (answer.status, answer.headers["allow"]) == (405, allowed)
+    ]:
+        with subtests.test(verb=verb, url=url, allowed=allowed):
+            for worker in workers:
+                answer = worker.to(verb, url, {"content-type": "application/json"}, b"{}").done()
+                assert (answer.status, answer.headers["allow"]) == (405, allowed)
 
 
-@pytest.mark.parametrize(("body", "status"), [(b"nonsense", 400), (b'"text"', 400), (b"x" * 5_000_000, 413)])
-def test_what_is_no_message_is_refused_at_once(workers: list[Worker], body: bytes, status: int) -> None:
-    listener = Listener(workers)
-    assert listener.post(body).status == status
-    assert listener.call("hurry") == "done"
+def test_what_is_no_message_is_refused_at_once(workers: list[Worker], subtests: pytest.Subtests) -> None:
+    for body, status in [(b"nonsense", 400), (b'"text"', 400), (b"x" * 5_000_000, 413)]:
+        with subtests.test(body=body, status=status):
+            listener = Listener(workers)
+            assert listener.post(body).status == status
+            assert listener.call("hurry") == "done"
 
 
 def test_under_wsgi_it_says_that_it_cannot_be_served(switched_on: None) -> None:
@@ -485,24 +492,25 @@ def test_below_a_root_path_the_address_is_too(alone: Worker) -> None:
 # Off, unless it is wanted
 
 
-@pytest.mark.parametrize("settings", [{}, {"HTTP_SSE": False}])
-@pytest.mark.parametrize("path", ["/test/mcp/sse", "/test/mcp/messages"])
-def test_without_the_setting_there_are_no_such_urls(server: MCPServer, settings: Message, path: str) -> None:
-    with site(AUTHENTICATION=["django_mcp.Public"], **settings):
-        assert resolve("/test/mcp")
-        with pytest.raises(Resolver404):
-            resolve(path)
-        with Worker(server, "asgi") as worker:
-            assert worker.to("GET", path).done().body == b"this is Django"
+def test_without_the_setting_there_are_no_such_urls(server: MCPServer, subtests: pytest.Subtests) -> None:
+    for path in ["/test/mcp/sse", "/test/mcp/messages"]:
+        for settings in [{}, {"HTTP_SSE": False}]:
+            with subtests.test(settings=settings, path=path), site(AUTHENTICATION=["django_mcp.Public"], **settings):
+                assert resolve("/test/mcp")
+                with pytest.raises(Resolver404):
+                    resolve(path)
+                with Worker(server, "asgi") as worker:
+                    assert worker.to("GET", path).done().body == b"this is Django"
 
 
-@pytest.mark.parametrize("value", [1, "yes", None])
-def test_the_setting_is_true_or_false(value: Any) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "HTTP_SSE": value}):
-        (finding,) = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
-        assert finding.msg == f"DJANGO_MCP['HTTP_SSE'] must be True or False, not {value!r}."
-        with pytest.raises(ImproperlyConfigured, match="HTTP_SSE"):
-            conf.settings.HTTP_SSE  # noqa: B018 - reading it is the test
+def test_the_setting_is_true_or_false(subtests: pytest.Subtests) -> None:
+    for value in [1, "yes", None]:
+        own = {"AUTHENTICATION": ["django_mcp.Public"], "HTTP_SSE": value}
+        with subtests.test(value=value), override_settings(DJANGO_MCP=own):
+            (finding,) = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
+            assert finding.msg == f"DJANGO_MCP['HTTP_SSE'] must be True or False, not {value!r}."
+            with pytest.raises(ImproperlyConfigured, match="HTTP_SSE"):
+                conf.settings.HTTP_SSE  # noqa: B018 - reading it is the test
 
 
 # What should not happen

@@ -46,9 +46,8 @@ def lines_of(chunks: list[bytes], limit: int = 10) -> list[bytes | None]:
     return asyncio.run(read())
 
 
-@pytest.mark.parametrize(
-    ("chunks", "lines"),
-    [
+def test_lines_are_read_whole_however_they_come(subtests: pytest.Subtests) -> None:
+    cases = [
         ([], []),
         ([b"a\nb\n"], [b"a", b"b"]),
         ([b"a", b"b\nc", b"\n"], [b"ab", b"c"]),
@@ -59,10 +58,10 @@ def lines_of(chunks: list[bytes], limit: int = 10) -> list[bytes | None]:
         ([b"123456", b"78901", b"2\nb\n"], [None, b"b"]),
         ([b"12345678901"], [None]),
         ([b"x" * 200_000, b"\nb\n"], [None, b"b"]),
-    ],
-)
-def test_lines_are_read_whole_however_they_come(chunks: list[bytes], lines: list[bytes | None]) -> None:
-    assert lines_of(chunks) == lines
+    ]
+    for chunks, lines in cases:
+        with subtests.test(chunks=chunks, lines=lines):
+            assert lines_of(chunks) == lines
 
 
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=20))

@@ -354,11 +354,12 @@ class Tells(OnlyFromInside):
         return (*APIKeys().shown(head), head.headers.get("x-inside", ""))
 
 
-@pytest.mark.parametrize("kind", [OnlyFromInside, MixedIn, Further])
-def test_of_one_that_looks_at_more_each_request_is_looked_up_for_itself(kind: type[Authenticator]) -> None:
-    head = Head("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
-    assert kind().shown(head) is None
-    assert kind.most_together == 1
+def test_of_one_that_looks_at_more_each_request_is_looked_up_for_itself(subtests: pytest.Subtests) -> None:
+    for kind in [OnlyFromInside, MixedIn, Further]:
+        with subtests.test(kind=kind):
+            head = Head("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
+            assert kind().shown(head) is None
+            assert kind.most_together == 1
 
 
 def test_one_that_says_what_it_looks_at_shares_lookups_of_just_that() -> None:

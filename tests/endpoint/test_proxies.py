@@ -31,19 +31,16 @@ def test_a_forwarded_host_is_believed_only_where_the_site_says_so(legacy: Client
             assert legacy.post(PING, {**INNER, "x-forwarded-host": "evil.example.com"}).status == 400
 
 
-@pytest.mark.parametrize(
-    ("told", "origin", "status"), [("https", "https", 200), ("https", "http", 403), ("http", "https", 403)]
-)
-def test_the_scheme_a_proxy_tells_decides_which_origin_is_our_own(
-    legacy: Client, told: str, origin: str, status: int
-) -> None:
+def test_the_scheme_a_proxy_tells_decides_which_origin_is_our_own(legacy: Client, subtests: pytest.Subtests) -> None:
     """Where it does not know its own address."""
-    headers = {"x-forwarded-proto": told, "origin": f"{origin}://testserver"}
-    with override_settings(DJANGO_MCP=NO_ADDRESS):
-        with override_settings(SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
-            assert legacy.post(PING, headers).status == status
-        expected = 200 if origin == "http" else 403
-        assert legacy.post(PING, headers).status == expected, "and is nothing without the setting"
+    for told, origin, status in [("https", "https", 200), ("https", "http", 403), ("http", "https", 403)]:
+        with subtests.test(told=told, origin=origin, status=status):
+            headers = {"x-forwarded-proto": told, "origin": f"{origin}://testserver"}
+            with override_settings(DJANGO_MCP=NO_ADDRESS):
+                with override_settings(SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
+                    assert legacy.post(PING, headers).status == status
+                expected = 200 if origin == "http" else 403
+                assert legacy.post(PING, headers).status == expected, "and is nothing without the setting"
 
 
 def test_a_proxy_that_tells_no_scheme_leaves_the_connections_own(legacy: Client) -> None:
@@ -62,15 +59,16 @@ def test_a_header_that_came_twice_is_both_values(server: MCPServer) -> None:
     assert (status, answer["error"]["code"]) == (400, -32020)
 
 
-@pytest.mark.parametrize("header", ["host", "origin"])
-def test_what_is_longer_than_any_name_is_refused_and_not_remembered(legacy: Client, header: str) -> None:
+def test_what_is_longer_than_any_name_is_refused_and_not_remembered(legacy: Client, subtests: pytest.Subtests) -> None:
     """Anybody may send them, and what is known of names is kept."""
-    long = ("https://" if header == "origin" else "") + "a" * 300 + ".testserver"
-    with override_settings(ALLOWED_HOSTS=[".testserver"], MIDDLEWARE=[]):
-        assert legacy.post(PING, {}).status == 200
-        kept = [each.cache_info().currsize for each in (is_our_host, is_our_origin)]
-        assert legacy.post(PING, {header: long}).status == (400 if header == "host" else 403)
-        assert [each.cache_info().currsize for each in (is_our_host, is_our_origin)] == kept
+    for header in ["host", "origin"]:
+        with subtests.test(header=header):
+            long = ("https://" if header == "origin" else "") + "a" * 300 + ".testserver"
+            with override_settings(ALLOWED_HOSTS=[".testserver"], MIDDLEWARE=[]):
+                assert legacy.post(PING, {}).status == 200
+                kept = [each.cache_info().currsize for each in (is_our_host, is_our_origin)]
+                assert legacy.post(PING, {header: long}).status == (400 if header == "host" else 403)
+                assert [each.cache_info().currsize for each in (is_our_host, is_our_origin)] == kept
 
 
 def test_two_hosts_are_no_host(server: MCPServer) -> None:

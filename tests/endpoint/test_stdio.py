@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.core.management import CommandError, call_command
-from django.test import override_settings
 
 from tests.clients import LEGACY, META, MODERN
 from tests.endpoint.pipes import LOCAL, Message, Pipe, until
@@ -19,6 +16,8 @@ from tests.real_clients.sites import DEMO, manage
 Start = Callable[..., Pipe]
 
 FORM = {"elicitation": {"form": {}}}
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -187,36 +186,6 @@ def test_a_user_who_may_not_sign_in_is_refused(start: Start) -> None:
     pipe = start(MODERN, "--user", "bob")
     assert pipe.finish() == (1, [])
     assert "'bob' is not active" in pipe.noise
-
-
-def test_an_unknown_endpoint_is_refused_with_those_there_are() -> None:
-    with pytest.raises(CommandError, match=r"no endpoint 'x'.*default"):
-        call_command("mcp_stdio", server="x")
-
-
-@pytest.mark.parametrize("authentication", [[], ["tests.endpoint.test_stdio.Nobody"]])
-def test_an_endpoint_that_is_not_open_to_everybody_wants_a_user(authentication: list[str]) -> None:
-    settings = {"AUTHENTICATION": authentication}
-    with override_settings(DJANGO_MCP=settings), pytest.raises(CommandError, match="--user NAME"):
-        call_command("mcp_stdio")
-
-
-class Nobody:
-    """Recognises nobody."""
-
-    blocking = False
-
-    def authenticate(self, headers: Any) -> None:
-        """Not you."""
-
-
-@pytest.mark.django_db
-def test_a_user_is_found_under_the_name_they_sign_in_with() -> None:
-    from django_mcp.management.callers import find_user
-
-    user = get_user_model().objects.create_user("ada")
-    found = find_user("ada")
-    assert (found.kind, found.id, found.user) == ("user", str(user.pk), user)
 
 
 # Only protocol on stdout

@@ -12,6 +12,8 @@ from django_mcp.models import APIKey, Event
 from tests.oauth.site import BASE_URL, Browser, Fields, Site
 from tests.oauth.test_authorize import text_of
 
+pytestmark = pytest.mark.postgresql
+
 PAGE = "/o/access/"
 
 

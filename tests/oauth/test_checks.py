@@ -69,7 +69,7 @@ def test_each_value_that_is_weakened_is_named_with_what_it_is_and_what_is_safe(
     site: CheckedSite, subtests: pytest.Subtests
 ) -> None:
     for key in sorted({*DEFAULTS, *RULES} - CHOICES):
-        with subtests.test(key=key):
+        with subtests.test(key=key), site.afresh():
             safe = DEFAULTS.get(key, oauth2_settings.defaults[key])
             for value in WEAK.get(key, [False]):
                 site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
@@ -106,7 +106,7 @@ def test_what_a_site_may_choose_is_no_finding(site: CheckedSite, subtests: pytes
         ("CLIENT_SECRET_GENERATOR_LENGTH", 64),
     ]
     for key, value in cases:
-        with subtests.test(key=key, value=value):
+        with subtests.test(key=key, value=value), site.afresh():
             site.toolkit(**{key: value})
             assert findings() == []
 
@@ -137,7 +137,7 @@ def test_a_site_without_oauth_may_have_any_toolkit_settings(site: CheckedSite) -
 
 def test_no_check_raises_whatever_a_setting_of_the_toolkit_holds(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for key in sorted(DEFAULTS):
-        with subtests.test(key=key):
+        with subtests.test(key=key), site.afresh():
             for value in [None, "", 5, -1, [None], [[]], {}, {"a": None}, object(), object, "nowhere.Nothing", {5}]:
                 site.settings.OAUTH2_PROVIDER = {**DEFAULTS, key: value}
                 findings(deploy=True)
@@ -147,10 +147,9 @@ def test_no_check_raises_whatever_a_setting_of_the_toolkit_holds(site: CheckedSi
 
 
 def test_an_app_that_is_missing_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
-    installed = site.settings.INSTALLED_APPS
     for app in ["oauth2_provider", "django.contrib.sessions"]:
-        with subtests.test(app=app):
-            site.settings.INSTALLED_APPS = [each for each in installed if each != app]
+        with subtests.test(app=app), site.afresh():
+            site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != app]
             finding = next(each for each in findings() if each.id == "django_mcp.E013")
             assert repr(app) in finding.msg
             assert "INSTALLED_APPS" in finding.hint
@@ -164,10 +163,9 @@ def test_session_callers_need_sessions(site: CheckedSite, make_server: Any) -> N
 
 
 def test_middleware_that_is_missing_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
-    whole = site.settings.MIDDLEWARE
     for name in ["SessionMiddleware", "AuthenticationMiddleware", "CsrfViewMiddleware"]:
-        with subtests.test(name=name):
-            site.settings.MIDDLEWARE = [each for each in whole if not each.endswith(f".{name}")]
+        with subtests.test(name=name), site.afresh():
+            site.settings.MIDDLEWARE = [each for each in site.settings.MIDDLEWARE if not each.endswith(f".{name}")]
             assert name in only("E014").msg
 
 
@@ -179,7 +177,7 @@ def test_middleware_made_from_djangos_is_as_good(site: CheckedSite) -> None:
 
 def test_a_login_page_that_is_not_there_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for url in ["/nowhere/", "nowhere", ""]:
-        with subtests.test(url=url):
+        with subtests.test(url=url), site.afresh():
             site.settings.LOGIN_URL = url
             if url:
                 assert repr(url) in only("E015").msg
@@ -189,21 +187,21 @@ def test_a_login_page_that_is_not_there_is_found(site: CheckedSite, subtests: py
 
 def test_a_login_page_that_is_there_is_fine(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for url in ["login", "/accounts/login/", "/accounts/login/?next=/", "https://login.example.com/"]:
-        with subtests.test(url=url):
+        with subtests.test(url=url), site.afresh():
             site.settings.LOGIN_URL = url
             assert findings() == []
 
 
 def test_the_admins_login_page_is_warned_of(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for url in ["admin:login", "/admin/login/"]:
-        with subtests.test(url=url):
+        with subtests.test(url=url), site.afresh():
             site.settings.LOGIN_URL = url
             assert "staff" in only("W007").msg
 
 
 def test_a_path_that_makes_wrong_addresses_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for value in ["/o/", "o", "/o"]:
-        with subtests.test(value=value):
+        with subtests.test(value=value), site.afresh():
             site.settings.DJANGO_MCP = {**DJANGO_MCP, "OAUTH_PATH": value}
             assert "'o/'" in only("E019").hint
 
@@ -231,21 +229,21 @@ def test_an_extra_redirect_uri_that_is_none_or_dangerous_is_found(site: CheckedS
         5,
     ]
     for uri in cases:
-        with subtests.test(uri=uri):
+        with subtests.test(uri=uri), site.afresh():
             site.settings.DJANGO_MCP = {**DJANGO_MCP, "EXTRA_REDIRECT_URIS": [uri]}
             assert repr(uri) in next(each for each in findings() if each.id == "django_mcp.E018").msg
 
 
 def test_an_extra_redirect_uri_that_is_one_is_fine(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for uri in ["cursor://a/callback", "com.example.app:/callback", "http://127.0.0.1/callback"]:
-        with subtests.test(uri=uri):
+        with subtests.test(uri=uri), site.afresh():
             site.configure(EXTRA_REDIRECT_URIS=[uri])
             assert findings() == []
 
 
 def test_a_port_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtests) -> None:
     for port in [0, 65536, "443", True]:
-        with subtests.test(port=port):
+        with subtests.test(port=port), site.afresh():
             site.configure(CLIENT_DOCUMENT_PORTS=[443, port])
             assert repr(port) in only("E020").msg
 

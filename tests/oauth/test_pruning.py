@@ -20,6 +20,8 @@ from django_mcp.oauth.toolkit import (
 )
 from tests.oauth.site import Browser, Site
 
+pytestmark = pytest.mark.postgresql
+
 HOUR = datetime.timedelta(hours=1)
 DAY = datetime.timedelta(days=1)
 

@@ -15,6 +15,8 @@ from django_mcp.oauth import grace
 from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
 from tests.oauth.site import Site
 
+pytestmark = pytest.mark.postgresql
+
 AccessToken, RefreshToken = get_access_token_model(), get_refresh_token_model()
 
 

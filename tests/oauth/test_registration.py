@@ -324,6 +324,7 @@ def test_what_is_no_json_object_is_refused(site: Site, subtests: pytest.Subtests
             refused(body)
 
 
+@pytest.mark.postgresql
 def test_odd_characters_anywhere_are_no_server_error(site: Site, subtests: pytest.Subtests) -> None:
     for name in ["redirect_uris", "grant_types", "token_endpoint_auth_method", "client_name", "x"]:
         for character in ["\x00", "\ud800", "\u202e", "\n"]:

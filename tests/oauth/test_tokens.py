@@ -39,6 +39,7 @@ def check_error(response: Any, status: int = 400, error: str = "invalid_request"
 GRANTS = ("authorization_code", "refresh_token", "client_credentials", "password", "openid", "x", "urn:x")
 
 
+@pytest.mark.postgresql
 def test_garbage_gets_an_answer_in_json(site: Site, subtests: pytest.Subtests) -> None:
     cases = [
         (b"", "application/json"),
@@ -68,6 +69,7 @@ def test_garbage_gets_an_answer_in_json(site: Site, subtests: pytest.Subtests) -
                 check_error(response, response.status_code, response.json()["error"])
 
 
+@pytest.mark.postgresql
 def test_no_value_makes_it_fail(site: Site, subtests: pytest.Subtests) -> None:
     for name in ["client_id", "code", "refresh_token", "redirect_uri", "resource", "scope"]:
         for grant_type in GRANTS:
@@ -264,6 +266,7 @@ def test_what_its_client_revokes_is_dead_at_once(site: Site, subtests: pytest.Su
                 assert site.refresh(tokens["refresh_token"]).json() == {"error": "invalid_grant"}
 
 
+@pytest.mark.postgresql
 def test_it_is_dead_at_the_asgi_edge_too(live_site: Site) -> None:
     tokens = live_site.tokens_for()
     caller = live_site.caller(tokens["access_token"], edge="asgi")
