@@ -20,6 +20,8 @@ from django_mcp.tasks.engines import recover
 from django_mcp.tasks.running import run
 from tests.approvals.asking import META, PAID, Calls, People, WantsTask, finished, kind_of, serve, texts, the_ticket
 
+pytestmark = pytest.mark.postgresql
+
 HOUR = datetime.timedelta(hours=1)
 FIVE = {"amount": 5}
 
@@ -154,7 +156,6 @@ def test_a_task_whose_ticket_expires_early_is_not_left_waiting(
     assert pay == []
 
 
-@pytest.mark.postgresql
 @pytest.mark.parametrize("form", ["sync", "async"])
 def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
     server: MCPServer, people: People, monkeypatch: pytest.MonkeyPatch, form: str
@@ -189,7 +190,6 @@ def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
     assert the_ticket().state == "consumed"
 
 
-@pytest.mark.postgresql
 def test_a_worker_that_dies_between_the_approval_and_the_tool_needs_another_one(
     server: MCPServer, people: People, pay: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +229,6 @@ def test_what_was_approved_while_its_server_was_away_is_there_when_it_comes_back
 # Transactions of others
 
 
-@pytest.mark.postgresql
 def test_an_approval_is_not_used_inside_of_somebodys_transaction(server: MCPServer, people: People, pay: Calls) -> None:
     """Rolled back, it would be good again, and what the tool did elsewhere would be done twice."""
     serve(server, people["ann"], "pay", FIVE)
@@ -269,7 +268,6 @@ def test_a_preview_that_finds_the_call_wrong_makes_no_ticket(server: MCPServer, 
     assert not Approval.objects.exists()
 
 
-@pytest.mark.postgresql
 def test_a_ticket_that_is_deleted_while_it_is_used_runs_nothing(
     server: MCPServer, people: People, pay: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,8 @@ from tests.approvals.asking import PAID, Calls, People, events, kind_of, newest,
 from tests.behaviour.users import ByName
 from tests.clients import LEGACY, MODERN, Client
 
+pytestmark = pytest.mark.postgresql
+
 FIVE = {"amount": 5}
 HOUR = datetime.timedelta(hours=1)
 Say = Callable[..., dict[str, Any]]
@@ -318,7 +320,6 @@ def test_who_lost_the_permission_for_the_tool_since_does_not_run_it(server: MCPS
     assert the_ticket().state == "approved", "which nobody can use"
 
 
-@pytest.mark.postgresql
 def test_who_is_gone_leaves_nothing_to_be_used_by_the_next_of_that_name(
     people: People, ask: Say, approved: Approval, pay: Calls
 ) -> None:
@@ -382,7 +383,6 @@ def test_a_tool_that_breaks_off_is_not_run_again_without_another_approval(
     assert events(first) == ["proposed", "approved", "executed", "returned"]
 
 
-@pytest.mark.postgresql
 def test_what_a_tool_that_failed_wrote_is_gone_and_its_ticket_stays_used(server: MCPServer, people: People) -> None:
     @tool(server=server, policy="ask")
     def write() -> str:
@@ -412,7 +412,6 @@ print(approve(Approval.objects.get(), get_user_model().objects.get(username=os.e
 
 
 @pytest.mark.slow
-@pytest.mark.postgresql
 def test_what_is_decided_in_another_process_counts_here(ask: Say, people: People, pay: Calls) -> None:
     ask()
     there = {key: value for key, value in connection.settings_dict.items() if key not in {"TEST", "TIME_ZONE"}}
@@ -439,7 +438,6 @@ def test_a_standing_approval_is_for_so_many_calls_of_this_caller(ask: Say, peopl
     assert [each["amount"] for each in pay] == [5, 6, 7]
 
 
-@pytest.mark.postgresql
 def test_a_standing_approval_holds_to_the_arguments_that_were_named(ask: Say, people: People, pay: Calls) -> None:
     ask()
     assert approve(the_ticket(), people["cleo"], names=["to"], calls=None, seconds=60)
@@ -488,7 +486,6 @@ def test_a_standing_approval_lasts_a_day_at_most(ask: Say, people: People) -> No
 # Policies
 
 
-@pytest.mark.postgresql
 def test_which_of_two_equal_decisions_counts_does_not_change_by_itself(
     server: MCPServer, people: People, ask: Say, pay: Calls
 ) -> None:

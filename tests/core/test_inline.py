@@ -69,17 +69,20 @@ def test_a_coroutine_that_waits_for_something_else_is_closed_and_named_as_the_mi
     assert steps == ["closed"]
 
 
+@pytest.mark.postgresql
 @pytest.mark.django_db
 def test_what_is_written_in_a_transaction_is_kept() -> None:
     in_transaction(lambda: Group.objects.create(name="kept"))
     assert Group.objects.filter(name="kept").exists()
 
 
+@pytest.mark.postgresql
 @pytest.mark.django_db
 def test_a_transaction_gives_back_what_its_function_returns() -> None:
     assert in_transaction(lambda: "value") == "value"
 
 
+@pytest.mark.postgresql
 @pytest.mark.django_db
 def test_an_error_takes_back_what_was_written_and_nothing_before_it() -> None:
     def write_and_fail() -> None:

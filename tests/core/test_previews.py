@@ -84,6 +84,7 @@ class TestRunning:
         offer(server, preview)
         assert at_edge(word="sea") == ["sea"]
 
+    @pytest.mark.postgresql
     def test_what_it_writes_is_gone_afterwards(self, server: MCPServer, at_edge: Preview) -> None:
         committed: list[str] = []
 
@@ -97,6 +98,7 @@ class TestRunning:
         assert not Group.objects.exists()
         assert committed == []
 
+    @pytest.mark.postgresql
     def test_it_is_gone_where_the_preview_fails_or_a_transaction_is_open_already(
         self, server: MCPServer, db: None
     ) -> None:

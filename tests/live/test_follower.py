@@ -119,6 +119,7 @@ def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> N
     play(act)
 
 
+@pytest.mark.postgresql
 @pytest.mark.django_db
 @pytest.mark.parametrize("topics", [["a"], ["a", "b"], None])
 def test_what_is_read_is_of_the_topics_or_all(topics: list[str] | None) -> None:

@@ -43,6 +43,7 @@ def test_a_tool_that_is_new_is_as_its_author_made_it(server: MCPServer, ada: As)
     assert (known.definition["description"], known.accepted_by) == ("Pay somebody.", None)
 
 
+@pytest.mark.postgresql
 def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(server: MCPServer, ada: As) -> None:
     assert ada.listed("tools/list") == ["pay"]
     for change in ({"description": "Pay somebody at once."}, {"title": "Pay!"}, {"destructive": False}):
@@ -78,6 +79,7 @@ def test_what_is_registered_again_as_it_was_is_no_change(server: MCPServer, ada:
     assert ada.call("pay").text == "paid"
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_no_tool_of_the_demo_changes_by_being_listed(policies: None, language: str) -> None:
     """Some are completed when they are first listed, and some are translated."""
