@@ -200,6 +200,7 @@ class TestBookHotel:
         assert Flight.objects.get(pk=flight.pk).seats_left == flight.seats_left - 2
         assert "seat: Aisle" in outcome.text
 
+    @pytest.mark.postgresql
     def test_the_last_room_goes_to_one_of_two(self, talk, hotel):
         Hotel.objects.filter(pk=hotel.pk).update(rooms=1)
         try:
@@ -230,6 +231,7 @@ class TestBookHotel:
         assert [f"€{hotel.price:.2f}" in each["params"]["message"] for each in outcome.asked] == [True, False]
         assert made().total == hotel.price + 10
 
+    @pytest.mark.postgresql
     def test_a_yes_that_comes_twice_books_once(self, talk, hotel):
         arguments = {"city": "Barcelona", "check_in": CHECK_IN.isoformat(), "hotel": hotel.name}
         params = {"name": "book_hotel", "arguments": arguments}

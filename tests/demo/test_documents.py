@@ -7,7 +7,7 @@ import pytest
 from demo_project.travel import documents
 from demo_project.travel.models import Document
 
-pytestmark = pytest.mark.usefixtures("travel")
+pytestmark = [pytest.mark.usefixtures("travel"), pytest.mark.postgresql]
 
 
 def titles(keyword: str, page_index: int = 1) -> list[str]:
@@ -25,10 +25,11 @@ def test_every_word_must_occur():
     assert len(titles("helicopter")) <= documents.search("ski").total
 
 
-@pytest.mark.parametrize("keyword", ["reykjavik", "REYKJAVÍK", "Reykjavík", "  reykjavík  reykjavik "])
-def test_case_accents_and_repetition_do_not_matter(keyword):
-    assert "Reykjavík and the road beyond" in titles(keyword)
-    assert documents.search(keyword).total == documents.search("Reykjavík").total
+def test_case_accents_and_repetition_do_not_matter():
+    found = titles("Reykjavík")
+
+    assert "Reykjavík and the road beyond" in found
+    assert [titles(each) for each in ("reykjavik", "REYKJAVÍK", "  reykjavík  reykjavik ")] == [found] * 3
 
 
 def test_pages_have_ten_and_do_not_overlap():
@@ -53,16 +54,16 @@ def test_a_page_beyond_the_last_is_empty():
     assert page.total > 0
 
 
-@pytest.mark.parametrize("page_index", [0, 11, -1])
-def test_other_pages_do_not_exist(page_index):
-    with pytest.raises(ValueError, match="from 1 to 10"):
-        documents.search("the", page_index)
+def test_other_pages_do_not_exist():
+    for page_index in (0, 11, -1):
+        with pytest.raises(ValueError, match="from 1 to 10"):
+            documents.search("the", page_index)
 
 
-@pytest.mark.parametrize("keyword", ["", "   ", "\n\t", "\0"])
-def test_nothing_is_not_searched_for(keyword):
-    with pytest.raises(ValueError, match="at least one word"):
-        documents.search(keyword)
+def test_nothing_is_not_searched_for():
+    for keyword in ("", "   ", "\n\t", "\0"):
+        with pytest.raises(ValueError, match="at least one word"):
+            documents.search(keyword)
 
 
 def test_too_many_words_are_refused():

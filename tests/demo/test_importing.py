@@ -17,6 +17,7 @@ from tests.conversation import DECLINE, Conversation, accept
 from tests.demo.people import Somebody
 from tests.exchange import Room, eventually
 
+pytestmark = pytest.mark.postgresql
 HEADER = "number,airline,origin,destination,departs,arrives,cabin,price,seats_left"
 FIRST = "ZZT1,Albatross Air,BCN,LHR,2031-05-01T10:00+02:00,2031-05-01T11:20+01:00,economy,99.50,40"
 SECOND = "ZZT2,Albatross Air,LHR,BCN,2031-05-02T10:00+01:00,2031-05-02T13:20+02:00,business,399,8"
@@ -125,9 +126,8 @@ def test_bad_lines_are_named_before_there_is_a_task(talk: Conversation) -> None:
     assert ours() == []
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_a_line_that_is_no_flight_is_refused_in_words(room: Room) -> None:
+    refused = [
         (FIRST.replace("LHR", "BCN"), "origin and destination are in the same city"),
         (FIRST.replace("T11:20", "T07:20"), "it arrives before it departs"),
         (FIRST.replace("+02:00", ""), "departs: input should have timezone info"),
@@ -135,38 +135,34 @@ def test_bad_lines_are_named_before_there_is_a_task(talk: Conversation) -> None:
         (FIRST.replace("economy", "cargo"), "cabin: input should be 'economy' or 'business'"),
         (FIRST.replace("Albatross Air", "\0"), "airline: value should have at least 1 item"),
         (FIRST.removesuffix(",40"), "seats_left: input should be a valid integer"),
-    ],
-    ids=["one city", "back in time", "no offset", "year 1", "cabin", "no airline", "too short"],
-)
-@pytest.mark.parametrize("edge", ["view"])
-def test_a_line_that_is_no_flight_is_refused_in_words(room: Room, line: str, words: str) -> None:
-    outcome = import_(Conversation(room, MODERN), line)
+    ]
+    wrong = []
+    for line, words in refused:
+        outcome = import_(Conversation(room, MODERN), line)
+        if not outcome.failed or not outcome.text.splitlines()[1].startswith(f"Line 2: {words}"):
+            wrong.append((line, outcome.text))
 
-    assert outcome.failed
-    assert outcome.text.splitlines()[1].startswith(f"Line 2: {words}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_what_is_no_such_table_is_refused_in_words(room: Room) -> None:
+    refused = [
         ("", "The first line must name the columns"),
         (HEADER.removesuffix(",seats_left"), "seats_left is missing"),
         (HEADER, "A table has 1 to 5000 flights, not 0."),
         (table(*[FIRST] * 5001), "not 5001"),
         (f'{HEADER}\n"{"x" * 200_000}"', "This cannot be read as CSV"),
         (table(*["nonsense"] * 13), "There are 3 more like these."),
-    ],
-    ids=["nothing", "a column less", "no lines", "too many lines", "a huge cell", "nonsense"],
-)
-@pytest.mark.parametrize("edge", ["view"])
-def test_what_is_no_such_table_is_refused_in_words(room: Room, text: str, words: str) -> None:
-    outcome = Conversation(room, MODERN).call("import_flights", table=text)
+    ]
+    wrong = []
+    for text, words in refused:
+        outcome = Conversation(room, MODERN).call("import_flights", table=text)
+        if not outcome.failed or words not in outcome.text:
+            wrong.append((text[:200], outcome.text))
 
-    assert outcome.failed
-    assert words in outcome.text
+    assert wrong == []
 
 
-@pytest.mark.parametrize("edge", ["view"])
 def test_it_is_for_staff_who_may_change_flights(room: Room) -> None:
     talk = Conversation(room, MODERN, headers={"x-user": "ben"})
 

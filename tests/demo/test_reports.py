@@ -18,6 +18,7 @@ from tests.conversation import Conversation, Outcome
 from tests.demo.people import Somebody
 from tests.exchange import Room
 
+pytestmark = pytest.mark.postgresql
 YEAR = 2031
 
 
