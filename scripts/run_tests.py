@@ -1,4 +1,4 @@
-"""Run the tests of ``make test``, ``make test-all`` and ``make pytest``; ``tests/lanes.py`` says what each leaves out."""
+"""Run the tests of ``make test``, ``make test-all`` and ``make pytest``; see ``tests/lanes.py``."""
 
 # ruff: noqa: S603, T201 - a command-line helper talks, and runs what the lines below spell out
 

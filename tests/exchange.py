@@ -75,6 +75,7 @@ class Exchange:
         self.ended = False
         self.failure: BaseException | None = None
         self._taken = 0
+        self._read: list[Received] = []
 
     @property
     def is_stream(self) -> bool:
@@ -85,7 +86,8 @@ class Exchange:
         """Those that came so far."""
         *whole, rest = BLANK_LINE.split(self.body)
         assert not (self.ended and rest), f"the stream breaks off: {rest!r}"
-        return [Received.read(block) for block in whole]
+        self._read += [Received.read(block) for block in whole[len(self._read) :]]
+        return self._read
 
     def wait(self, condition: Callable[[], T], what: str) -> T:
         with self.changed:

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from django.utils import translation
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from django_mcp.admin.plots import Axis, Bar, Layer, Line, Mark, bars, lines, sparkline, stacks
@@ -154,6 +154,7 @@ def test_ticks_are_few_evenly_far_apart_and_reach_the_greatest_value(greatest: f
 
 
 @given(st.integers(0, 10**9))
+@example(11)
 def test_what_is_counted_has_whole_numbers_on_its_axis(greatest: int) -> None:
     assert all(each == int(each) for each in whole_ticks(greatest))
     assert len(whole_ticks(greatest)) <= 7

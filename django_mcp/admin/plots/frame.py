@@ -70,19 +70,19 @@ def picture(key: str, title: str, description: str, height: float, *children: st
     )
 
 
-def ticks(greatest: float, most: int = 5) -> list[float]:
-    """Round numbers from nothing to *greatest* or somewhat above."""
+def ticks(greatest: float, most: int = 5, steps: Sequence[float] = (1, 2, 2.5, 5, 10)) -> list[float]:
+    """Round numbers from nothing to *greatest* or somewhat above, each a step of *steps* times a power of ten."""
     if greatest <= 0:
         return [0, 1]
     rough = greatest / most
     power = 10 ** math.floor(math.log10(rough))
-    step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * 0.999)
+    step = next(power * each for each in steps if power * each >= rough * 0.999)
     return [step * at for at in range(math.ceil(greatest / step * 0.999) + 1)]
 
 
 def whole_ticks(greatest: float) -> list[float]:
     """The same, of things that are counted."""
-    found = ticks(greatest)
+    found = ticks(greatest, steps=(1, 2, 5, 10))
     return found if all(each == int(each) for each in found) else [float(at) for at in range(math.ceil(greatest) + 1)]
 
 
