@@ -11,7 +11,8 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.process import ProcessFailedError
@@ -22,6 +23,8 @@ from tests.conformance.suite import REQUIREMENTS, Suite, SuiteError, installed
 from tests.conformance.wire import WireError
 from tests.real_clients.node import NoClientsError
 
+AT_ONCE = 2
+"""How many legs are run at the same time."""
 TAIL = 1500
 """Characters of what the suite printed, where nothing else explains its exit status."""
 
@@ -37,10 +40,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"The conformance suite cannot be run. {error}")
         return 1
     with folder_for_results(asked.keep) as folder:
-        passed = [run_leg(name, LEGS[name], asked.requirements, suite, folder / name) for name in names]
+        passed = at_once(lambda name: run_leg(name, LEGS[name], asked.requirements, suite, folder / name), names)
     failed = [name for name, good in zip(names, passed, strict=True) if not good]
     print(f"Conformance: {', '.join(failed) or 'nothing'} failed, {time.monotonic() - began:.0f} s.")
     return 1 if failed else 0
+
+
+def at_once(run: Callable[[str], bool], names: Sequence[str]) -> list[bool]:
+    """What *run* gives for each of *names*. The suite waits most of the time, so two are run together."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        return list(pool.map(run, names))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def parser() -> argparse.ArgumentParser:

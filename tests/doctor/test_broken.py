@@ -518,10 +518,10 @@ def test_a_database_that_is_not_the_servers(look: Look, tmp_path: Path, deployme
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(deployment: Deployment, arguments: list[str], words: str) -> None:
-    done = command(deployment.environment, *arguments)
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 1
+    code, _, said = deployment.commander.look(*arguments)
+    assert words in said
+    assert "Traceback" not in said
+    assert code == 1
 
 
 def test_without_an_address_it_says_what_to_give(deployment: Deployment) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, Self
 
 from tests.conformance.balancer import HOST, copy, first_to_end
+from tests.conformance.legs import ATTEMPTS
 from tests.ports import free_port
 
 
@@ -28,7 +29,15 @@ class Gate:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self.open()
+        for attempt in range(ATTEMPTS):
+            try:
+                self.open()
+            except OSError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self.port = free_port()
+            else:
+                break
         return self
 
     def __exit__(self, *_: object) -> None:

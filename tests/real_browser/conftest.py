@@ -25,6 +25,12 @@ PATIENCE = 15_000
 """Milliseconds within which something comes up on a page."""
 SOON = 3_500
 """The same for what comes up by itself, on a machine that has other things to do."""
+HASTE = """
+const later = window.setTimeout.bind(window);
+window.setTimeout = (run, milliseconds = 0, ...given) =>
+    later(run, milliseconds < 1000 ? milliseconds : milliseconds / 5, ...given);
+"""
+"""On pages seconds are fifths of seconds: they ask every other second."""
 
 
 def uvicorn(port: int) -> list[str]:
@@ -45,10 +51,11 @@ class Site(Workers):
         server.wait_until_ready()
         self.servers[index] = server
 
-    def run(self, code: str) -> None:
-        """Run a line that does something to tickets."""
+    def let_time_be_up(self, key: str) -> None:
+        """Let a ticket have expired."""
         given = "import django; django.setup(); from django.utils.timezone import now; from django_mcp.models import *"
-        run_to_end("-c", f"{given}\n{code}", environment=self.environment)
+        code = f"{given}\nApproval.objects.filter(pk={key}).update(expires=now())"
+        run_to_end("-c", code, environment=self.environment)
 
     def url(self, index: int, path: str = LIST) -> str:
         return f"http://{HOST}:{self[index]}{path}"
@@ -130,6 +137,7 @@ def signed_in(browser: Browser, sessions: Mapping[str, Any]) -> Iterator[Callabl
     def open_for(name: str, **options: Any) -> BrowserContext:
         context = browser.new_context(storage_state=sessions[name], **options)
         context.set_default_timeout(PATIENCE)
+        context.add_init_script(HASTE)
         context.on("console", lambda said: said.type == "error" and complaints.append(said.text))
         context.on("weberror", lambda error: complaints.append(str(error.error)))
         contexts.append(context)

@@ -15,6 +15,8 @@ from tests.real_browser.callers import KINDS, Declared, Kind, OldPlain, Plain, W
 from tests.real_browser.conftest import LIST, PATIENCE, SOON, Site
 
 Open = Callable[..., Page]
+on_one_database = pytest.mark.parametrize("running_site", ["sqlite"], indirect=True)
+"""For what a page does whatever the database."""
 TO = "the-landlord"
 
 
@@ -22,6 +24,12 @@ def card(page: Page, amount: int) -> Locator:
     """The card of a call."""
     words = re.compile(rf"balance\s*1000\s*{1000 - amount}\s", re.IGNORECASE)
     return page.locator("article.mcp-card").filter(has_text=words)
+
+
+def key_of(page: Page, amount: int) -> str:
+    """The primary key of the ticket that a card shows."""
+    (key,) = re.findall(r"\d+", str(card(page, amount).get_attribute("id")))
+    return key
 
 
 def press(page: Page, amount: int, button: str, reason: str = "") -> None:
@@ -73,6 +81,7 @@ def test_a_call_waits_is_approved_and_goes_on(site: Site, at_list: Open, amount:
     assert paid(site, amount) == 1
 
 
+@on_one_database
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int, kind: type[Kind]) -> None:
     client = kind(site[0])
@@ -84,6 +93,7 @@ def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int
     assert paid(site, amount) == 0
 
 
+@on_one_database
 def test_a_call_that_nobody_decides_about_is_refused(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
     client = WithTasks(site.start({"APPROVAL_SECONDS": "5"}).port)
@@ -94,13 +104,13 @@ def test_a_call_that_nobody_decides_about_is_refused(site: Site, at_list: Open, 
     assert paid(site, amount) == 0
 
 
+@on_one_database
 def test_a_button_that_is_pressed_after_the_time_says_so(site: Site, at_list: Open, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
     page.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
-    (key,) = re.findall(r"\d+", str(card(page, amount).get_attribute("id")))
-    site.run(f"Approval.objects.filter(pk={key}).update(expires=now())")
+    site.let_time_be_up(key_of(page, amount))
     press(page, amount, "Approve")
     expect(page.locator(".mcp-said")).to_contain_text("the time of this call of pay is up")
     assert paid(site, amount) == 0
@@ -134,6 +144,7 @@ def test_the_slower_of_two_approvers_is_told_that_she_is_late(
     assert paid(site, amount) == 1
 
 
+@on_one_database
 def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, at_list: Open, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
@@ -189,6 +200,7 @@ def test_a_call_whose_server_died_is_made_again_and_runs(
     assert paid(site, amount) == 1
 
 
+@on_one_database
 def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
     site.kill(1)
@@ -204,6 +216,7 @@ def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) ->
     assert "refused" in client.end()
 
 
+@on_one_database
 def test_what_somebody_fills_in_is_there_when_other_calls_come_and_go(site: Site, at_list: Open, amount: int) -> None:
     first, other = WithTasks(site[0]), WithTasks(site[0])
     first.begin(amount=amount, to=TO)
@@ -246,6 +259,7 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     assert "refused" in third.end()
 
 
+@on_one_database
 def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
@@ -260,6 +274,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     assert "refused" in client.end()
 
 
+@on_one_database
 def test_the_keyboard_is_enough(site: Site, at_list: Open, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
@@ -271,6 +286,7 @@ def test_the_keyboard_is_enough(site: Site, at_list: Open, amount: int) -> None:
     assert client.end() == f"Paid {amount} to {TO}."
 
 
+@on_one_database
 def test_without_scripts_the_page_does_the_same(site: Site, at_list_plain: Page, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
@@ -290,6 +306,7 @@ def at_list_plain(site: Site, signed_in: Callable[..., BrowserContext]) -> Page:
     return page
 
 
+@on_one_database
 def test_nothing_is_sent_as_long_as_nothing_changes(site: Site, at_list: Open) -> None:
     page = at_list("cleo")
     statuses: list[int] = []
@@ -298,6 +315,7 @@ def test_nothing_is_sent_as_long_as_nothing_changes(site: Site, at_list: Open) -
     assert set(statuses) == {304}
 
 
+@on_one_database
 def test_a_link_to_a_call_leads_there_through_the_login(
     site: Site, browser: Any, signed_in: Callable[..., BrowserContext], amount: int
 ) -> None:
@@ -320,6 +338,7 @@ def test_a_link_to_a_call_leads_there_through_the_login(
     assert client.end() == f"Paid {amount} to {TO}."
 
 
+@on_one_database
 def test_the_page_of_one_call_notices_that_somebody_else_decided(site: Site, at_list: Open, amount: int) -> None:
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
