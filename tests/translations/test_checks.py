@@ -72,10 +72,11 @@ WRONG: dict[str, tuple[Any, str, str]] = {
 
 
 def test_what_is_wrong_in_our_setting_is_told_in_chinese_under_the_same_id(
-    site: CheckedSite, subtests: pytest.Subtests
+    site: CheckedSite, make_server: Callable[..., MCPServer], subtests: pytest.Subtests
 ) -> None:
     for key, (value, number, words) in WRONG.items():
         with subtests.test(key):
+            make_server(key.lower())  # one that has read nothing of the setting yet
             site.settings.DJANGO_MCP = {**DJANGO_MCP, key: value}
             assert words in told(in_both(site), number)
 
