@@ -83,30 +83,32 @@ def test_what_is_written_is_checked_listed_and_called(site: Site) -> None:
     }
     ruff("format", "--isolated", "--check", path)
     ruff("check", "--isolated", "--select", "E,F,W,D100,D101,D103", path)
-    site.migrate()
-    site.run("manage.py", "check", "--fail-level", "WARNING")
-    site.run("-c", PEOPLE)
-    seen = json.loads(site.run("manage.py", "mcp_inspect", "--as", "bob", "--json"))["endpoints"][0]["tools"]
+    site.migrate(PEOPLE, check=True)
+    of_bob, of_ann, described, found = site.commands(
+        "mcp_inspect --as bob --json",
+        "mcp_inspect --as ann --json",
+        "mcp_call describe_library --as bob",
+        "mcp_call search_books --as bob query=emma",
+    )
+    seen = json.loads(of_bob)["endpoints"][0]["tools"]
     listed = {each["name"] for each in seen if each["listed"]}
     assert {"search_books", "get_book", "get_shelf", "search_readers", "describe_library"} <= listed
-    hidden = json.loads(site.run("manage.py", "mcp_inspect", "--as", "ann", "--json"))["endpoints"][0]["tools"]
+    hidden = json.loads(of_ann)["endpoints"][0]["tools"]
     assert not any(each["listed"] for each in hidden)
     (why,) = [each["hidden_because"] for each in hidden if each["name"] == "get_book"]
     assert why == ["BookResource wants the permission library.view_book"]
-    assert site.run("manage.py", "mcp_call", "describe_library", "--as", "bob") == "1 × book\n"
-    assert "Emma" in site.run("manage.py", "mcp_call", "search_books", "--as", "bob", "query=emma")
+    assert described == "1 × book\n"
+    assert "Emma" in found
 
 
 def test_an_app_without_models_gets_a_tool(site: Site) -> None:
-    site.run("manage.py", "startapp", "about")
+    site.add_app("about")
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["about"]')
     site.run("manage.py", "startmcp", "about")
     path = site.path / "about" / "mcp.py"
     ruff("format", "--isolated", "--check", path)
     ruff("check", "--isolated", "--select", "E,F,W,I,D100,D103", path)
-    site.migrate()
-    site.run("-c", PEOPLE)
-    site.run("manage.py", "check", "--fail-level", "WARNING")
+    site.migrate(PEOPLE, check=True)
     assert (
         site.run("manage.py", "mcp_call", "describe_about", "--as", "ann", "topic=Books.") == "This is about. Books.\n"
     )
@@ -142,7 +144,6 @@ def test_no_example_shows_what_looks_like_a_secret() -> None:
 
 def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> None:
     for label in ("travel", "library", "snippets", "auth"):
-        path = tmp_path / f"{label}.py"
-        path.write_text(source_of(apps.get_app_config(label)))
-        ruff("format", "--isolated", "--check", path)
-        ruff("check", "--isolated", "--select", "F,E9", path)
+        (tmp_path / f"{label}.py").write_text(source_of(apps.get_app_config(label)))
+    ruff("format", "--isolated", "--check", tmp_path)
+    ruff("check", "--isolated", "--select", "F,E9", tmp_path)

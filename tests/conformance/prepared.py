@@ -5,17 +5,17 @@ processes and later runs too, on the same day.
 """
 
 import hashlib
-import os
 import shutil
 import sqlite3
 import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.process import ROOT
 
@@ -36,28 +36,22 @@ def prepare(file: Path, name: str, fill: Callable[[Path], object]) -> None:
     prepared = FOLDER / f"{digest}.sqlite3"
     if not prepared.exists():
         FOLDER.mkdir(exist_ok=True)
-        fresh = FOLDER / f"{digest}.{os.getpid()}"
-        remove(fresh)
-        fill(fresh)
-        with closing(sqlite3.connect(fresh)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        fresh.rename(prepared)
-        remove(fresh)
         remove_old()
+        with TemporaryDirectory(dir=FOLDER) as folder:  # another process or thread may be at the same
+            fresh = Path(folder, prepared.name)
+            fill(fresh)
+            with closing(sqlite3.connect(fresh)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            fresh.rename(prepared)
     shutil.copyfile(prepared, file)
-
-
-def remove(file: Path) -> None:
-    """A database and what SQLite keeps beside it."""
-    for suffix in ("", "-wal", "-shm"):
-        file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
 
 
 def remove_old() -> None:
     """What nobody will copy any more."""
-    for file in FOLDER.iterdir():
-        if file.stat().st_mtime < time.time() - A_DAY:
-            file.unlink(missing_ok=True)
+    for each in FOLDER.glob("*.sqlite3"):
+        with suppress(FileNotFoundError):
+            if each.stat().st_mtime < time.time() - A_DAY:
+                each.unlink()
 
 
 @cache
