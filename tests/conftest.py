@@ -102,6 +102,8 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
     """Every database, whatever the tests at hand are marked with: worker threads need no mark."""
     with django_db_blocker.unblock():
         made = setup_databases(verbosity=0, interactive=False)
+        # Which Django asks SQLite once in a process; tests that count queries are not to count that.
+        assert connection.features.supports_json_field
     yield
     shared_pool().close()
     free_pool().close()
@@ -195,7 +197,18 @@ def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[Non
         Event.objects.all().delete()  # of users whom other tests made: what was told of their rights
         yield
         end_tasks()
-        for model in (PendingRequest, Call, Session, Event, Step, Approval, StandingApproval, Task, ToolPolicy):
+        for model in (
+            PendingRequest,
+            Call,
+            Session,
+            Event,
+            Step,
+            Approval,
+            StandingApproval,
+            Task,
+            ToolPolicy,
+            ToolCall,
+        ):
             if model.objects.exists():  # a deletion looks for what points to the rows, for nothing most times
                 model.objects.all().delete()
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.clients import EDGES, LEGACY, MODERN
@@ -50,6 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="first",
         help="run tests that could run at each edge and version at the first (default), at the others, or at all",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.register_profile("fast", max_examples=25, deadline=None)
+    if config.getoption("fast"):
+        hypothesis.settings.load_profile("fast")
 
 
 # Folders, and single tests with the mark ``slow``.
@@ -131,7 +138,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     slow = Counter[str]()
     for reports in terminalreporter.stats.values():
         for report in reports:
-            if isinstance(report, pytest.TestReport):
+            # The seconds of a subtest are those of its test too.
+            if isinstance(report, pytest.TestReport) and not isinstance(report, pytest.SubtestReport):
                 slow[report.nodeid] += report.duration
     over = [(nodeid, seconds) for nodeid, seconds in slow.most_common() if seconds >= SLOW]
     if over:

@@ -13,7 +13,7 @@ from django.contrib.auth.views import LoginView
 from django.core.checks import CheckMessage, run_checks
 from django.urls import clear_url_caches, path
 
-from django_mcp import MCPServer, checks, tool
+from django_mcp import MCPServer, tool
 from django_mcp.core import registry
 from django_mcp.oauth import oauth_defaults
 
@@ -142,6 +142,5 @@ def make_checked_site(
 ) -> Iterator[CheckedSite]:
     """The site, and no endpoint but its own."""
     monkeypatch.setattr(registry, "_servers", {})
-    monkeypatch.setattr(checks, "packages_distributions", dict)  # it takes long, and is tested elsewhere
     yield CheckedSite(settings, make_server)
     forget_urlconfs()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
-from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
@@ -80,13 +79,6 @@ def make_application(open_database: None) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def application(make_application: Callable[..., Any]) -> Any:
     return make_application()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _known_database(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Django asks SQLite once in a process whether it has JSON; tests that count queries are not to count that."""
-    with django_db_blocker.unblock():
-        assert connection.features.supports_json_field
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from django_mcp.core import registry
 def _nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found depends on settings alone, whether the demo's tools were discovered before or not."""
     monkeypatch.setattr(registry, "_servers", {})
-    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS]})  # it reads every one
     MCPServer("default", path="mcp")
 
 

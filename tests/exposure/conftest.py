@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, Permission, User
 
-from django_mcp import Authenticator, Head, MCPServer, Principal, checks
+from django_mcp import Authenticator, Head, MCPServer, Principal
 from tests import conftest as everywhere
 from tests.clients import Answer, Client
 from tests.exposure.library.models import Author, Book, Publisher, Review, Tag
@@ -74,14 +73,6 @@ def registering(server: MCPServer) -> Iterator[None]:
         yield
     finally:
         server.restore(before)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _installed_distributions() -> Iterator[None]:
-    """What is installed is read once: a system check reads it each time, for a second."""
-    found = checks.packages_distributions()
-    with mock.patch.object(checks, "packages_distributions", return_value=found):
-        yield
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 
 from django_mcp import Authenticator, Head, MCPServer, Principal
 from django_mcp.models import KnownTool
@@ -32,10 +33,11 @@ class Callers(Authenticator):
 
 @pytest.fixture(autouse=True)
 def _seen_by_nobody(policies: None) -> Iterator[None]:
-    """Each test begins and ends without tools that somebody accepted."""
+    """Each test begins and ends without tools that somebody accepted, and leaves no group."""
     KnownTool.objects.all().delete()
     yield
     KnownTool.objects.all().delete()
+    Group.objects.all().delete()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from django_mcp import MCPServer
 from tests.exposure.conftest import (  # noqa: F401 - fixtures
     ByName,
     Reader,
-    _installed_distributions,
     books,
     people,
     reader,

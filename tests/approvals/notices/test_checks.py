@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.backends import BaseBackend
 
-from django_mcp import MCPServer, checks
+from django_mcp import MCPServer
 from tests.approvals.notices.mailers import send_mail_by
 from tests.approvals.notices.receiver import SECRET
 from tests.auth.checked_site import CheckedSite, findings, make_checked_site, only
@@ -23,7 +23,6 @@ class Knowing(BaseBackend):
 def site(
     settings: Any, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CheckedSite]:
-    monkeypatch.setattr(checks, "packages_distributions", lambda: {"django_mcp": [checks.OURS]})  # it reads every one
     send_mail_by(settings, "django.core.mail.backends.smtp.EmailBackend")
     yield from make_checked_site(settings, make_server, monkeypatch)
 
