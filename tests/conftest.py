@@ -190,6 +190,10 @@ def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
     return Client(server, LEGACY, edge)
 
 
+LEFT = (PendingRequest, Call, Session, Event, Step, Approval, StandingApproval, Task, ToolPolicy, ToolCall)
+"""What endpoints keep, in the order in which it can be deleted."""
+
+
 @pytest.fixture
 def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Lets worker threads reach the test database; for tests that leave nothing in it but what the endpoint keeps."""
