@@ -57,7 +57,7 @@ class Person:
         if callable(self.answers):
             return self.answers(question)
         if isinstance(self.answers, Mapping):
-            text = json.dumps(question)
+            text = json.dumps([question["method"], question.get("params")])  # its id is random, and may hold any word
             found = [answer for words, answer in self.answers.items() if words in text]
             assert len(found) == 1, f"{len(found)} answers to {text}"
             return found[0].pop(0) if isinstance(found[0], list) else found[0]
