@@ -109,11 +109,11 @@ class Published:
         """Ask the view."""
         values = {name: value for name, value in given.items() if value is not None}
         variables = {name for each in self.route.addresses for name in each.variables}
-        with surroundings(ctx.request):
-            path = self.route.path({name: value for name, value in values.items() if name in variables})
         others = {name: value for name, value in values.items() if name not in variables}
-        request = site_request(ctx, self._call(path, others))
-        found = self.route.match(request)
+        with surroundings(ctx.request):  # a path is of one language, and found in that one alone
+            path = self.route.path({name: value for name, value in values.items() if name in variables})
+            request = site_request(ctx, self._call(path, others))
+            found = self.route.match(request)
         response = run_view(found.func, request, found.args, found.kwargs) if found else HttpResponseNotFound()
         followed = ctx if self._follow else None
         return tool_result(response, request, ctx=followed, max_bytes=self._max_bytes)

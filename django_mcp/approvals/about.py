@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings as site
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils import translation
 
 from django_mcp.conf import settings
 from django_mcp.models import Approval
@@ -23,12 +25,21 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
         request: from which the site's address is taken where there is no ``BASE_URL``.
     """
     try:
-        path = reverse(PAGE, args=[approval.pk])
+        with translation.override(_site_language()):
+            path = reverse(PAGE, args=[approval.pk])
         if settings.BASE_URL:
             return settings.BASE_URL + path
         return "" if request is None else request.build_absolute_uri(path)
     except (NoReverseMatch, AttributeError, SuspiciousOperation):  # no admin, no ROOT_URLCONF, a host that is not ours
         return ""
+
+
+def _site_language() -> str:
+    """Return the site's language as ``LANGUAGES`` has it: under ``i18n_patterns`` there are no pages in any other."""
+    try:
+        return translation.get_supported_language_variant(site.LANGUAGE_CODE)
+    except LookupError:
+        return str(site.LANGUAGES[0][0])
 
 
 def requester(approval: Approval) -> str:

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django.db import connection
-
 from django_mcp.approvals import standing, tickets, words
 from django_mcp.approvals.canonical import digest, parts, version
 from django_mcp.approvals.parking import park
 from django_mcp.approvals.waiting import is_still_there, wait
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import find_rule, may_use
@@ -72,7 +71,7 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
         ToolError: the call was refused, or is good no longer, or waits with too many others.
         InputRequired: its client is to show somebody a page.
     """
-    if connection.vendor == "unknown":
+    if not database.has_database():
         raise ToolError("This call has to be approved, and this site has no database to keep approvals in.")
     call = _Call(context, tool, keywords, rule)
     if rule.decision is Decision.ALLOW and not context.channel.needs_approval:

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.approvals import parking, standing, tickets
 from django_mcp.approvals.standing import APPROVE
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.models import OVER, Approval, Task
 
 State = Approval.State
@@ -44,7 +44,7 @@ def approve(
         PermissionDenied: they may not decide.
     """
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVED_SECONDS)}
-    with transaction.atomic():
+    with database.atomic():
         if not _decide(approval, by, State.APPROVED, reason, fields):
             return False
         if seconds and (calls is None or calls > 1):
@@ -55,7 +55,7 @@ def approve(
 
 def deny(approval: Approval, by: Any, *, reason: str = "") -> bool:
     """Refuse a call. The caller reads the reason. See ``approve``."""
-    with transaction.atomic():
+    with database.atomic():
         return _decide(approval, by, State.DENIED, reason, {})
 
 
@@ -70,7 +70,7 @@ def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str
     tickets.tell(approval)
     if approval.task is not None:
         task = approval.task
-        transaction.on_commit(lambda: parking.release(task))
+        database.on_commit(lambda: parking.release(task))
     return True
 
 

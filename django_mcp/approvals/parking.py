@@ -2,10 +2,9 @@
 
 import datetime
 
-from django.db import transaction
-
 from django_mcp.approvals import words
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, Task
 from django_mcp.primitives.tool import Tool
@@ -29,7 +28,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
     Raises:
         ToolError: the caller has too many tasks.
     """
-    with transaction.atomic():
+    with database.atomic():
         if approval is not None and not start:
             # No join: PostgreSQL locks no rows that may be missing.
             approval = Approval.objects.select_for_update().get(pk=approval.pk)
@@ -44,7 +43,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
             task.save(update_fields=["needs_approval", "message", "lease", "expires"])
             Approval.objects.filter(pk=approval.pk).update(task=task)
             if approval.state != Approval.State.PENDING:  # it was decided at this very moment
-                transaction.on_commit(lambda: release(task))
+                database.on_commit(lambda: release(task))
         if start:
             record(context, task)
     if start:

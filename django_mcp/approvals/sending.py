@@ -4,11 +4,11 @@ import datetime
 import logging
 import random
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.approvals import mails, webhooks
+from django_mcp.core import database
 from django_mcp.core.redaction import redact
 from django_mcp.core.visible import visible
 from django_mcp.models import Approval, Notice
@@ -100,7 +100,7 @@ def _spread(notice: Notice) -> None:
         raise _Undelivered("Nobody who may approve it has an e-mail address.")
     told = {each.casefold() for each in notice.approval.notices.values_list("target", flat=True)}
     new = [each for each in addresses if each.casefold() not in told]
-    with transaction.atomic():
+    with database.atomic():
         now = timezone.now()
         Notice.objects.bulk_create(
             Notice(approval=notice.approval, kind=EMAIL, target=each, next_attempt=now) for each in new

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from django_mcp.approvals import tickets
 from django_mcp.approvals.canonical import parts
+from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool
@@ -90,7 +90,7 @@ def use(standing: StandingApproval, fields: Mapping[str, Any], run: str, round: 
         fields: of the ticket.
         run, round: see ``tickets.use``.
     """
-    with transaction.atomic(durable=True):
+    with database.atomic(durable=True):
         # ``None - 1`` is still no limit in SQL.
         if not _good().filter(pk=standing.pk).update(remaining=F("remaining") - 1):
             return None

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.approvals import notices
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import redacted
 from django_mcp.live import log
@@ -55,7 +56,7 @@ def current(digest: str, version: str) -> Approval | None:
     One that is good no longer, or that is for another version of tool and policy, has expired.
     """
     notices.wake()
-    with transaction.atomic():
+    with database.atomic():
         for row in _stale(Approval.objects.filter(digest=digest), version):
             expire(row)
     found = Approval.objects.filter(digest=digest, version=version, expires__gt=timezone.now())
@@ -69,7 +70,7 @@ def _stale(rows: "QuerySet[Approval]", version: str) -> "QuerySet[Approval]":
 
 def expire(approval: Approval) -> bool:
     """It is good no longer; False where something else became of it."""
-    with transaction.atomic():
+    with database.atomic():
         if not Approval.objects.filter(pk=approval.pk, state=approval.state).update(state=State.EXPIRED):
             return False
         note(approval, Kind.EXPIRED)
@@ -121,7 +122,7 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     """
     check_room(context)
     try:
-        with transaction.atomic():
+        with database.atomic():
             made = Approval.objects.create(**fields, ticket=secrets.token_urlsafe(16))
             note(made, Kind.PROPOSED)
             notices.make(made)
@@ -168,7 +169,7 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
     rows = Approval.objects.filter(pk=approval.pk)
     is_good = rows.filter(state=State.APPROVED, expires__gt=now)
     # Durable: inside of somebody's transaction it would come back with that.
-    with transaction.atomic(durable=True):
+    with database.atomic(durable=True):
         if approval.state == State.CONSUMED:
             return bool(rows.filter(state=State.CONSUMED, run=run, rounds=round).update(rounds=F("rounds") + 1))
         if not is_good.update(state=State.CONSUMED, consumed=now, run=run, rounds=round + 1):
@@ -194,6 +195,6 @@ def ended(approval: Approval, outcome: str) -> None:
 
 
 def _ended(approval: Approval, outcome: str) -> None:
-    with transaction.atomic():
+    with database.atomic():
         Approval.objects.filter(pk=approval.pk).update(outcome=outcome)
         note(approval, Kind.RETURNED, text=outcome)

@@ -5,10 +5,10 @@ A model instance for each would cost more than the database does.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError, connections, router, transaction
+from django.db import IntegrityError, connections, models, router, transaction
 
 from django_mcp.models import ToolCall
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
@@ -18,6 +18,8 @@ Facts = dict[str, Any]
 
 MOST_ROWS = 1000
 """In one statement."""
+PLAIN = {models.CharField, models.TextField, models.FloatField, models.IntegerField, models.PositiveIntegerField}
+"""Fields whose values are strings and numbers here, which every database takes as they are."""
 MOST_PARAMETERS = 5000
 """In one statement, where the database does not say."""
 
@@ -29,7 +31,7 @@ class Statement(NamedTuple):
         names: of the columns, as ``Facts`` have them.
         head: the statement up to its values.
         row: placeholders of one row; empty where all rows are one parameter, a JSON array.
-        prepare: what makes a value the database's own, for the columns that need it, by their places.
+        prepare: what makes a value the database's own, by the places of the columns that need it.
         most: rows at once.
     """
 
@@ -116,7 +118,7 @@ def _statement(alias: str) -> Statement:
     columns = ", ".join(quote(str(each.column)) for each in fields)
     head = f"INSERT INTO {table} ({columns})"
     names = [each.attname for each in fields]
-    prepare = {names.index(name): make for name, make in _prepare(connection).items()}
+    prepare = {place: make for place, field in enumerate(fields) if (make := _prepare(field, connection))}
     if connection.vendor == "postgresql":  # where it takes longer to quote each value than to do all the rest
         del prepare[names.index("address")]
         head += f" SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s::json)"  # noqa: S608 - names of the model's
@@ -127,14 +129,13 @@ def _statement(alias: str) -> Statement:
     return Statement(names, f"{head} VALUES", f"({', '.join(['%s'] * len(fields))})", prepare, max(most, 1))
 
 
-def _prepare(connection: Any) -> dict[str, Callable[[Any], Any]]:
-    """What the fields of these columns do, as far as values of ours need it."""
-    ops = connection.ops
-    return {
-        "called": ops.adapt_datetimefield_value,
-        "arguments": _text_of,
-        "address": ops.adapt_ipaddressfield_value,
-    }
+def _prepare(field: Any, connection: Any) -> Callable[[Any], Any] | None:
+    """Return what the field does with a value before it is written, or None where ours need nothing of it."""
+    if field.name == "arguments":
+        return _text_of
+    if type(field) in PLAIN:
+        return None
+    return partial(field.get_db_prep_save, connection=connection)
 
 
 def _text_of(arguments: Any) -> str | None:

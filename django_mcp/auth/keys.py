@@ -15,11 +15,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.core.scopes import declared
 
@@ -145,7 +145,7 @@ def revoke_key(row: "APIKey") -> bool:
     from django_mcp.models import APIKey  # noqa: PLC0415
 
     now = timezone.now()
-    with transaction.atomic():
+    with database.atomic():
         changed = APIKey.objects.filter(pk=row.pk, revoked=None).update(revoked=now)
         if changed:
             row.revoked = now

@@ -21,13 +21,14 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from asgiref.sync import async_to_sync, sync_to_async
-from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import Atomic
 
 from django_mcp.conf import settings
-from django_mcp.core.connections import refresh_connections
+from django_mcp.core.connections import give_back, pooled_aliases, refresh_connections
+from django_mcp.core.database import tools_alias
 from django_mcp.core.transactions import Transaction
 
 T = TypeVar("T")
@@ -214,13 +215,21 @@ class Pool:
         self._jobs.put((function, contextvars.Context(), None, _NOBODY))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """It is awaited by the caller, on the loop."""
+        """Await it on the loop, with a thread of its own for ``sync_to_async`` and the async ORM.
+
+        asgiref has one thread for all who have none, as Django's ASGI handler gives each request. It ends with the
+        coroutine, and its database connections are closed in it; nothing waits for that.
+        """
+        own = ThreadSensitiveContext()
+        token = SyncToAsync.thread_sensitive_context.set(own)
         try:
             return await function(**keywords)
-        except Error:
-            # Django's async ORM has a thread of asgiref's, whose dead connection only Django's requests would close.
-            await sync_to_async(refresh_connections)(0.0)
-            raise
+        finally:
+            SyncToAsync.thread_sensitive_context.reset(token)
+            executor = SyncToAsync.context_to_thread_executor.pop(own, None)
+            if executor is not None:
+                executor.submit(connections.close_all)
+                executor.shutdown(wait=False)
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start a task that does not end with the connection."""
@@ -246,6 +255,7 @@ class Pool:
     def _work(self) -> None:
         idle_since, looked_at, had_error = time.monotonic(), 0.0, attrgetter("errors_occurred")
         known: Sequence[BaseDatabaseWrapper] = ()
+        pooled = pooled_aliases()
         while (job := self._jobs.get()) is not None or threading.current_thread() in self._threads:
             if job is None:  # meant for those that are to end
                 continue
@@ -261,6 +271,8 @@ class Pool:
             else:
                 mailbox.put(future, value, None)
             self._finished = self._finish()
+            if pooled:
+                give_back(pooled)
             idle_since = time.monotonic()
             # Until the next job nothing of this one is kept alive by this frame.
             del job, function, context, future, mailbox
@@ -301,7 +313,7 @@ def on_event_loop() -> bool:
 
 
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:
-    """Call it inside a transaction of the default database, or a savepoint where one is open already.
+    """Call it inside a transaction of the site's database, or a savepoint where one is open already.
 
     A site without a database has no transactions, and tools all the same.
 
@@ -311,16 +323,19 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     """
     own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
     if own.vendor == "unknown":
+        own = connections[tools_alias()]
+    if own.vendor == "unknown":
         return function()
-    begun: Any = LateAtomic(own) if own.vendor == "sqlite" else transaction.atomic()
+    begun: Any = LateAtomic(own) if own.vendor == "sqlite" else transaction.atomic(own.alias)
     if context is not None:
         begun = context.transaction = Transaction(begun)
     try:
         with begun:
-            before = own.rollback_exc  # type: ignore[attr-defined] # the stubs do not know it
+            # Not the exception itself: its traceback would keep the frames of the call before.
+            before = id(own.rollback_exc)  # type: ignore[attr-defined] # the stubs do not know it
             value = function()
             caught = own.rollback_exc  # type: ignore[attr-defined]
-            if own.needs_rollback and caught is not before:
+            if own.needs_rollback and id(caught) != before:
                 logger.warning(
                     "A database error was caught inside the transaction, which is rolled back all the same. "
                     "Put a transaction.atomic() around what may fail.",
@@ -366,7 +381,9 @@ class LateAtomic(Atomic):
         place = wrappers.index(self._begin)  # a site may have added its own
         del wrappers[place]
         try:
-            self._database._start_transaction_under_autocommit()  # noqa: SLF001 - what Atomic would have called
+            # What Atomic does, but with the write lock, unless the site says how: a transaction that reads first and
+            # then writes fails at once where another has written meanwhile (SQLITE_BUSY, whatever the timeout).
+            self._database.cursor().execute(f"BEGIN {self._database.transaction_mode or 'IMMEDIATE'}")
         except BaseException:
             wrappers.insert(place, self._begin)  # still due: nothing is to be written that could not be taken back
             raise

@@ -25,6 +25,21 @@ def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
     return known
 
 
+def pooled_aliases() -> Sequence[str]:
+    """Return the aliases of databases whose connections come from a pool (psycopg's, ``OPTIONS["pool"]``)."""
+    return [alias for alias in connections if connections.settings[alias].get("OPTIONS", {}).get("pool")]
+
+
+def give_back(aliases: Sequence[str]) -> None:
+    """Put this thread's connections back into their pools, as Django does at the end of each request.
+
+    A thread that kept one while it waits for work would take it from the site's own pages.
+    """
+    for each in connections.all(initialized_only=True):
+        if each.alias in aliases and not each.in_atomic_block:
+            each.close()
+
+
 def _is_old(wrapper: BaseDatabaseWrapper) -> bool:
     if wrapper.close_at is None:
         return False

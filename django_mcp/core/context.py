@@ -16,6 +16,7 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.requests import without_credentials
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.translated import is_translated, translated
 from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
@@ -209,6 +210,7 @@ class Context:
             Cancelled: nobody waits any more.
         """
         self.check_cancelled()
+        message = None if message is None else str(message)  # it may be a lazy translation
         self.channel.note_progress(progress, total, message)
         token, dialogue = self.meta.get("progressToken"), self.channel.dialogue
         if not (type(token) is int or type(token) is str) or (
@@ -237,7 +239,8 @@ class Context:
             raise ValueError(msg)
         if is_wanted(level, self.channel.log_level):
             named = {} if logger is None else {"logger": logger}
-            self.channel.notify("notifications/message", {"level": level, **named, "data": data})
+            said = translated(data) if is_translated(data) else data
+            self.channel.notify("notifications/message", {"level": level, **named, "data": said})
 
     @property
     def cancelled(self) -> bool:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db import connections, models, router
 
 _FAR = 9000
@@ -48,7 +49,7 @@ class Prepared:
     Args:
         build: a queryset, from the values by name that vary. It is called once for each connection, with stand-ins.
         related: names of foreign keys of the model whose rows are brought along.
-        varying: name -> type of what varies: ``str``, or ``datetime.datetime`` with a time zone.
+        varying: name -> type of what varies: ``str``, or ``datetime.datetime``, which is aware where ``USE_TZ`` is on.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Prepared:
         if known is None:
             known = self._local.statements = {}
             self._local.model = self._build(**self._stand_ins()).model
-        alias = router.db_for_read(self._local.model)
+        alias = router.db_for_write(self._local.model)  # a replica may lag behind
         connection = connections[alias]
         statement = known.get(alias)
         if statement is None or statement.connection is not connection:
@@ -102,7 +103,7 @@ class Prepared:
 
     def _stand_ins(self) -> dict[str, Any]:
         return {
-            name: datetime.datetime(_FAR + place, 1, 1, tzinfo=datetime.UTC)
+            name: datetime.datetime(_FAR + place, 1, 1, tzinfo=datetime.UTC if settings.USE_TZ else None)
             if kind is datetime.datetime
             else f"?{name}?"
             for place, (name, kind) in enumerate(self._varying.items())

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import transaction
 
+from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired, merged
@@ -36,7 +37,7 @@ _ENDS_THE_CALL = (ToolError, ValidationError, ArgumentError, *ABSENT)
 async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> Any:
     """What a call would change, as a value of JSON; None where its tool does not say, or asks before it does.
 
-    A synchronous function runs in a thread, in a transaction of the default database that is always rolled back: what
+    A synchronous function runs in a thread, in a transaction that is always rolled back: what
     it writes there is gone, and so is what it wanted done ``on_commit``. What it does elsewhere is done; and a
     coroutine function has no transaction, so that it writes nothing is up to its author.
 
@@ -85,14 +86,15 @@ async def _run(function: Function, context: Context, keywords: Mapping[str, Any]
     return await context.runner.sync(partial(rolled_back, lambda: as_json(function.call(**given))))
 
 
-def rolled_back(function: Callable[[], T], using: str = DEFAULT_DB_ALIAS) -> T:
+def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
     """Call it inside a transaction, or a savepoint, that is rolled back in any case.
 
     Args:
         function: what to call.
-        using: the database.
+        using: alias of the database; that in which tools run, unless one is named.
     """
-    if connections[using].vendor == "unknown":  # there is none
+    using = using or database.tools_alias()
+    if not database.exists(using):
         return function()
     with transaction.atomic(using=using):
         try:

@@ -4,11 +4,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from django_mcp.core.later import later
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.translated import sendable
 from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode
@@ -110,7 +111,7 @@ class Elicitation(Question[Elicited[Any]]):
     needs = "elicitation"
 
     def __init__(self, message: str, schema: Any, *, key: str | None = None) -> None:
-        self.message = message
+        self.message = sendable(str(message))
         self.form = form_schema(schema)
         self.key = key
 
@@ -157,7 +158,7 @@ class URLElicitation(Question[Elicited[None]]):
     needs = "elicitation.url"
 
     def __init__(self, message: str, url: str, *, key: str | None = None) -> None:
-        self.message = message
+        self.message = sendable(str(message))
         self.url = check_uri(url)
         self.key = key
 
@@ -238,7 +239,7 @@ class Sampling(Question[Sampled]):
     def params(self) -> dict[str, Any]:
         """Options that were not given are left out."""
         given = {key: value for key, value in self.options.items() if value is not None}
-        return {"messages": [_message(each) for each in self.messages], **given}
+        return cast("dict[str, Any]", sendable({"messages": [_message(each) for each in self.messages], **given}))
 
     def read(self, answer: Mapping[str, Any]) -> Sampled:
         """The model's message."""

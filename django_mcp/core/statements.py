@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connections
 
+from django_mcp.core.database import tools_alias
 from django_mcp.core.deadlines import Deadline, DeadlineExceeded
 
 QUERY_CANCELED = "57014"
@@ -45,7 +46,10 @@ def limit_statements(deadline: Deadline | None) -> None:
 
     PostgreSQL can; of others nothing is asked.
     """
-    if deadline is None or connection.vendor != "postgresql" or not connection.in_atomic_block:
+    if deadline is None:
+        return
+    connection = connections[tools_alias()]
+    if connection.vendor != "postgresql" or not connection.in_atomic_block:
         return
     milliseconds = int(deadline.remaining * 1000) + 1
     with connection.cursor() as cursor:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from django.db import connection
+from django.db import transaction
 from django.db.transaction import Atomic
 
 
@@ -21,13 +21,16 @@ class Transaction:
     def __enter__(self) -> None:
         """Begin."""
         self._atomic.__enter__()
-        self._depth = len(connection.savepoint_ids)
+        self._depth = self._savepoints()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Commit, or roll back where there was an error."""
         self._atomic.__exit__(kind, error, traceback)
+
+    def _savepoints(self) -> int:
+        return len(transaction.get_connection(self._atomic.using).savepoint_ids)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -36,7 +39,7 @@ class Transaction:
         Raises:
             RuntimeError: a transaction that is not ours is open inside.
         """
-        if len(connection.savepoint_ids) != self._depth:
+        if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
         self._atomic.__exit__(None, None, None)

@@ -43,7 +43,8 @@ class MCPApplication:
         for server in servers():
             path = path_of(server)
             for suffix, endpoint in {**http_sse_endpoints(server), "": Endpoint(server)}.items():
-                self._endpoints[path + suffix] = self._endpoints[path + suffix + "/"] = endpoint
+                for each in {path, f"/{server.path}"}:  # a proxy may take FORCE_SCRIPT_NAME away, or leave it there
+                    self._endpoints[each + suffix] = self._endpoints[each + suffix + "/"] = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""

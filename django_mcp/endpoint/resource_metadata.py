@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import URLPattern, re_path
+from django.urls import URLPattern, get_script_prefix, re_path
 
 from django_mcp.auth.challenges import has_metadata, issuers
 from django_mcp.auth.identifiers import WELL_KNOWN, base_url, path_of
@@ -57,7 +57,9 @@ def metadata_patterns() -> list[URLPattern]:
     found = []
     protected = [server for server in servers() if has_metadata(server)]
     for server in protected:
-        path = rf"^{_WELL_KNOWN}/{re.escape(server.path)}"
+        # Where the site is below a path of its host, clients put that between the two (RFC 9728, section 3.1).
+        below = re.escape(get_script_prefix().rstrip("/"))
+        path = rf"^{_WELL_KNOWN}(?:{below})?/{re.escape(server.path)}"
         plain, slashed = (public_document(partial(document, server, slash=slash)) for slash in (False, True))
         found.append(re_path(rf"{path}$", plain, name=f"{server.name}-metadata"))
         found.append(re_path(rf"{path}/$", slashed))

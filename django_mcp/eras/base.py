@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
@@ -132,7 +133,7 @@ class Era(Protocol):
 def capabilities(server: MCPServer, wire: Wire) -> dict[str, Any]:
     """The ``ServerCapabilities``: what is registered, and notifications where a stream can be held open for them."""
     declared: dict[str, Any] = {name: dict(value) for name, value in server.capabilities.items()}
-    if wire.can_hold:
+    if wire.can_hold and database.has_database():  # changes come by way of the database
         for name in ("tools", "prompts", "resources"):
             if name in declared:
                 declared[name]["listChanged"] = True

@@ -104,6 +104,11 @@ class AdminResource(ModelResource):
             return site.get_model_admin(self.model)
         return self.admin(self.model, site)
 
+    @property
+    def checks_each_row(self) -> bool:
+        """Whether the admin's own ``has_view_permission`` is asked about each row: where it was overridden."""
+        return self.object_permissions
+
     def has_view_permission(self, user: Any, obj: Any = None) -> bool:
         """Whether *user* may see rows at all, or the row *obj*, as the admin says."""
         if self.view_permission != DEFAULT:

@@ -153,7 +153,7 @@ class SetColumn(Column):
         steps: list[Any] = [*self.path.hops, self.path.field]
         first, others = steps[0], steps[1:]
         for row in getattr(obj, rows_attribute(first.name), ()):
-            if self.target is not None and not showing.viewer.sees(self.target, row):
+            if not showing.viewer.sees_behind(first, row, showing.exposed):
                 continue
             if not others:
                 yield None if self.target is None else self.target.link(row, showing.viewer)

@@ -35,7 +35,7 @@ def complete_lookup(exposed: Exposed) -> Callable[..., Iterable[str]]:
 
 def _values(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> list[str]:
     name = exposed.lookup.attname
-    if not exposed.resource.object_permissions:
+    if not exposed.resource.checks_each_row:
         return list(map(str, rows.values_list(name, flat=True)[: MOST_VALUES + 1]))
     seen = (obj for obj in rows[:MOST_LOOKED_AT] if viewer.sees(exposed, obj))
     return [str(getattr(obj, name)) for obj in islice(seen, MOST_VALUES + 1)]

@@ -50,7 +50,8 @@ class ModelResource:
         form: a ``ModelForm`` that rows are written through, instead of ``write_fields``.
         view_permission, add_permission, change_permission, delete_permission: by default Django's own for the model;
             None lets everybody who may call the endpoint.
-        object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it.
+        object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
+            ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
         scopes: OAuth scopes for reading, and ``write_scopes`` for the verbs.
         tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``; or ``"shared"``, for the
             one set that all models share who say so.
@@ -128,7 +129,7 @@ class ModelResource:
         return self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
 
     def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may see rows at all, or, with ``object_permissions``, the row *obj*."""
+        """Whether *user* may see rows at all, or the row *obj*. An override is asked about each row."""
         return self._has(user, self.view_permission, "view", obj)
 
     def has_add_permission(self, user: Any) -> bool:
@@ -184,12 +185,17 @@ class ModelResource:
         return self._default_permission(action) if permission == DEFAULT else permission
 
     @property
+    def checks_each_row(self) -> bool:
+        """Whether ``has_view_permission`` is asked about each row."""
+        return self.object_permissions or type(self).has_view_permission is not ModelResource.has_view_permission
+
+    @property
     def has_plain_rows(self) -> bool:
         """Whether all rows of the model exist for whoever may view it."""
         return (
             type(self).get_queryset is ModelResource.get_queryset
             and is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
-            and not self.object_permissions
+            and not self.checks_each_row
         )
 
 

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from django.core.exceptions import ValidationError
@@ -11,6 +11,7 @@ from django.db import models
 from django.utils.text import capfirst, slugify
 
 from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
 from django_mcp.exposure.aggregates import Dimension, Measure
 from django_mcp.exposure.columns import Column, Showing
@@ -98,6 +99,17 @@ class Exposed:
     def on_server(self, model: Any) -> "Exposed | None":
         """Another model as it is exposed at the same endpoint, or None."""
         return self.server.exposed.get(model)
+
+    def rules_of(self, model: Any) -> "Exposed | None":
+        """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
+        endpoint selects from another one and left it out, at that one.
+        """
+        server: MCPServer | None = self.server
+        while server is not None:
+            if (found := server.exposed.get(model)) is not None:
+                return cast("Exposed", found)
+            server = server.source
+        return None
 
     @property
     def lookup(self) -> Any:

@@ -79,7 +79,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     """*rows* without their long columns that nobody is going to look at."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
-    if exposed.resource.object_permissions or any(isinstance(column, FunctionColumn) for column in exposed.columns):
+    if exposed.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in exposed.columns):
         return rows  # somebody's code may look at anything
     heavy = [
         each.name
@@ -119,8 +119,8 @@ def _accessor(prefix: str, path: Path) -> str:
 
 
 def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer) -> "Prefetch[Any]":
-    target, most = exposed.on_server(relation.related_model), exposed.resource.max_related
-    if target is not None and target.resource.object_permissions:
+    target, most = exposed.rules_of(relation.related_model), exposed.resource.max_related
+    if target is not None and target.resource.checks_each_row:
         most = MORE_OF_A_SET
     rows = viewer.behind(relation, exposed)
     if rows is None:

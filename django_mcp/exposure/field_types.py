@@ -69,7 +69,8 @@ def to_json_value(value: Any) -> Any:
 
 
 def _moment_text(value: datetime.datetime) -> str:
-    return (value if timezone.is_naive(value) else timezone.localtime(value)).isoformat()
+    """With an offset, which "date-time" has to have (RFC 3339); without ``USE_TZ`` columns have none."""
+    return timezone.localtime(timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from django_mcp.exposure.viewing import Viewer, each_once
 from django_mcp.exposure.write_rows import on_writer
 from django_mcp.primitives.annotations import leaves, replaced
 from django_mcp.primitives.functions import Parameter
+from django_mcp.primitives.schema import Unfit
 from django_mcp.primitives.sentences import about_argument
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.primitives.words import shown, with_article
@@ -233,7 +234,7 @@ def finding_hint(exposed: Exposed | None, viewer: Viewer) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Misfit:
+class _Misfit(Unfit):
     """A value of the wrong kind, kept until it is known what the caller may be told besides."""
 
     value: Any

@@ -121,7 +121,7 @@ def objects(
         InvalidParams: *place* is of another sorting.
     """
     ordered = sorting.sorted(rows)
-    if not exposed.resource.object_permissions:
+    if not exposed.resource.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))
         more = len(found) > limit
         return Found(found[:limit], sorting.place(found[limit - 1]) if more else None)
@@ -154,7 +154,7 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
 
 def count(exposed: "Exposed", rows: QuerySet[Any]) -> int | None:
     """How many rows there are; None where they are too many to count, or each has to be asked about."""
-    if exposed.resource.object_permissions:
+    if exposed.resource.checks_each_row:
         return None
     counted = rows.order_by()[: COUNTED + 1].count()
     return counted if counted <= COUNTED else None

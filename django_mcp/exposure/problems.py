@@ -221,15 +221,15 @@ def _undeclared(exposed: Exposed) -> Iterator[Problem]:
 def _per_row(exposed: Exposed) -> Iterator[Problem]:
     """What cannot be, where each row has to be asked about."""
     resource = exposed.resource
-    if resource.object_permissions and resource.aggregates is not None:
-        text = _("%(resource)r: aggregates would count rows that object_permissions hide.") % {"resource": resource}
+    if resource.checks_each_row and resource.aggregates is not None:
+        text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
         yield Problem(
             "django_mcp.E026", text, _("Take aggregates out, or have get_queryset give the caller's rows only.")
         )
     for attribute, source, path in _compared(exposed):
         for _prefix, relation in path.prefixes:
-            target = exposed.on_server(relation.related_model)
-            if target is not None and target.resource.object_permissions:
+            target = exposed.rules_of(relation.related_model)
+            if target is not None and target.resource.checks_each_row:
                 text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
                     "resource": resource,
                     "source": source,

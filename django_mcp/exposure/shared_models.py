@@ -34,9 +34,9 @@ class SharedModel:
         self.exposed = exposed
         self.label: str = exposed.options.label
         self.scopes = frozenset(exposed.resource.scopes)
-        self._search = Arguments(search_parameters(exposed), self.label)
+        self._search = Arguments(search_parameters(exposed), self.label, is_json=True)
         self._get = Arguments(get_parameters(exposed), self.label)
-        self._aggregate = Arguments(aggregate_parameters(exposed), self.label)
+        self._aggregate = Arguments(aggregate_parameters(exposed), self.label, is_json=True)
 
     def search(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
         """A page of rows.

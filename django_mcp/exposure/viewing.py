@@ -36,7 +36,7 @@ class Viewer:
         What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
         has, for that is where deleted ones are left out.
         """
-        target = exposed.on_server(relation.related_model)
+        target = exposed.rules_of(relation.related_model)
         if target is not None:
             return None if target.resource.has_plain_rows and self.may_view(target) else self.door(target)
         manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
@@ -51,7 +51,7 @@ class Viewer:
 
     def sees(self, exposed: "Exposed", obj: Any) -> bool:
         """Whether a row that came through the door exists for the caller."""
-        if not exposed.resource.object_permissions:
+        if not exposed.resource.checks_each_row:
             return True
         key = exposed, obj.pk
         if key not in self._seen:
@@ -60,7 +60,7 @@ class Viewer:
 
     def sees_behind(self, relation: Any, obj: Any, exposed: "Exposed") -> bool:
         """The same of a row at the end of a relation."""
-        target = exposed.on_server(relation.related_model)
+        target = exposed.rules_of(relation.related_model)
         return target is None or self.sees(target, obj)
 
 

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.db import DEFAULT_DB_ALIAS, models, router
+from django.db import models, router
 from django.db.models import ProtectedError, RestrictedError
 from django.db.models.deletion import Collector
 from django.utils.text import capfirst
 
 from django_mcp.core.context import Context
+from django_mcp.core.database import tools_alias
 from django_mcp.core.previews import rolled_back
 from django_mcp.exposure.columns import Column, Showing
 from django_mcp.exposure.declaration import ModelResource
@@ -97,7 +98,7 @@ def _looking(exposed: "Exposed", arguments: Mapping[str, str], look: Callable[[]
     """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
     alias = router.db_for_write(exposed.model)
     with readable(exposed, arguments):
-        return look() if alias == DEFAULT_DB_ALIAS else rolled_back(look, alias)
+        return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
 def _row(exposed: "Exposed", viewer: Viewer, value: Any, columns: Iterable[Column]) -> Any:

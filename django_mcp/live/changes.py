@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.dispatch import receiver
 
+from django_mcp.core import database
 from django_mcp.core.concurrency import on_event_loop, shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
@@ -80,13 +81,13 @@ def _message(change: Change) -> dict[str, Any]:
 
 def publish(messages: Sequence[tuple[str, Any]]) -> None:
     """Log messages under topics once what was changed is committed; on an event loop, in a worker thread."""
-    if connection.vendor == "unknown" or not messages:
+    if not database.has_database() or not messages:
         return
     write = partial(log.append, [(under, json.dumps(message)) for under, message in messages])
     if on_event_loop():
-        _in_background(lambda: transaction.on_commit(write))
+        _in_background(lambda: transaction.on_commit(write, using=database.tools_alias()))
     else:
-        transaction.on_commit(write)
+        transaction.on_commit(write, using=database.tools_alias())
 
 
 def _in_background(write: Callable[[], Any]) -> None:

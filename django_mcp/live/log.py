@@ -4,11 +4,11 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from django.db import connection, transaction
 from django.db.models import Max, Q
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.live.bell import ring
 from django_mcp.models import Event
 
@@ -37,12 +37,12 @@ def append(entries: Iterable[tuple[str, str]]) -> list[int]:
     now = timezone.now()
     expires = now + datetime.timedelta(seconds=settings.INPUT_SECONDS)
     rows = [Event(topic=topic, data=data, created=now, expires=expires) for topic, data in entries]
-    if connection.features.can_return_rows_from_bulk_insert:
+    if database.own_connection().features.can_return_rows_from_bulk_insert:
         Event.objects.bulk_create(rows)
     else:
         for row in rows:
             row.save()
-    transaction.on_commit(ring)
+    database.on_commit(ring)
     return [row.pk for row in rows]
 
 

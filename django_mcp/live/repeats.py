@@ -8,10 +8,11 @@ import threading
 import time
 from typing import Any
 
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.live.patience import PATIENCE_SECONDS
 from django_mcp.models import Step
@@ -44,7 +45,7 @@ class StepRepeat:
 
     def begin(self) -> dict[str, Any] | None:
         """See ``core.repeats.Repeat``. The note is committed at once, so that every process sees it."""
-        if connection.vendor == "unknown":
+        if not database.has_database():
             return None
         step = self._step()  # without the write lock, which the call under way may hold
         if step is not None and step.expires < timezone.now():
@@ -52,7 +53,7 @@ class StepRepeat:
             step = None
         if step is None:
             try:
-                with transaction.atomic():
+                with database.atomic():
                     Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=_expiry())
             except IntegrityError:
                 step = self._step()
@@ -64,20 +65,20 @@ class StepRepeat:
 
     def kept(self) -> dict[str, Any] | None:
         """See ``core.repeats.Repeat``."""
-        step = None if connection.vendor == "unknown" else self._step()
+        step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires < timezone.now():
             return None
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
         """See ``core.repeats.Repeat``. In the transaction of what the tool wrote, where it has one."""
-        if connection.vendor != "unknown":
+        if database.has_database():
             result = {"arguments": self._arguments, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
         """See ``core.repeats.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
-        if connection.vendor != "unknown":
+        if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
     def _forget(self, until: float) -> None:

@@ -16,6 +16,7 @@ from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_sav
 from django.dispatch import receiver
 
 from django_mcp.core.concurrency import on_event_loop
+from django_mcp.core.database import tools_alias
 from django_mcp.core.registry import MCPServer, every_server
 from django_mcp.core.signals import rights_changed
 from django_mcp.live import changes
@@ -39,7 +40,7 @@ list is another transaction."""
 @receiver(rights_changed, dispatch_uid=UID)
 def _on_rights_changed(users: Collection[str], **_: Any) -> None:
     """Tell of all that a transaction changes at once, when it is committed."""
-    connection = transaction.get_connection()
+    connection = transaction.get_connection(tools_alias())
     if on_event_loop() or not connection.in_atomic_block:
         _tell(set(users))
         return
@@ -47,7 +48,7 @@ def _on_rights_changed(users: Collection[str], **_: Any) -> None:
     if known is None or hooks is not connection.run_on_commit:
         known = set()
         _waiting[connection] = connection.run_on_commit, known
-        transaction.on_commit(lambda: _tell(known))
+        transaction.on_commit(lambda: _tell(known), using=connection.alias)
     known.update(users)
 
 

@@ -2,28 +2,37 @@
 
 import asyncio
 import datetime
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Runner, aside
 from django_mcp.models import Step
 from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.translated import sendable
 
 T = TypeVar("T")
+
+UNKEPT = "django_mcp.unkept"
+NOT_KEPT = (
+    "ctx.once({name!r}) was done, but its result, of type {kind}, cannot be kept for later rounds: "
+    "return what JSON has, such as a str, a number, a list or a dict."
+)
 
 
 def take(call: str, key: str) -> bool:
     """Whether this is the first time; of several who ask at once, one is."""
-    if connection.vendor == "unknown":
+    if not database.has_database():
         return True
     try:
-        with transaction.atomic():  # a savepoint, should the site have a transaction open
+        with database.atomic():  # a savepoint, should the site have a transaction open
             Step.objects.create(call=call, key=key, expires=expiry())
     except IntegrityError:
         return False
@@ -34,39 +43,60 @@ def once(call: str, name: str, function: Callable[[], T]) -> T:
     """The function's result, now or as it was kept.
 
     Raises:
-        ToolError: it was begun before and its outcome is not known.
+        ToolError: it was begun before and its outcome is not known, or could not be kept.
+        TypeError: it was done, and what it returned is no JSON.
     """
-    if connection.vendor == "unknown":
+    if not database.has_database():
         return function()
     key = f"once:{name}"
-    if take(call, key):
-        try:
-            with transaction.atomic():
-                value = function()
-                _keep(call, key, value)
-        except Cancelled:
-            raise  # in the middle of the act: what became of it is not known
-        except BaseException:
-            _forget(call, key)  # it failed, and was rolled back: it may be tried again
-            raise
-        return value
-    return cast("T", _kept(call, name, key))
+    if not take(call, key):
+        return cast("T", _kept(call, name, key))
+    is_done = False
+    try:
+        with database.atomic():
+            value = function()
+            is_done = True
+            kept, wrong = _storable(value)
+            _keep(call, key, kept)
+    except Cancelled:
+        raise  # in the middle of the act: what became of it is not known
+    except BaseException:
+        if not is_done:  # it failed, and was rolled back: it may be tried again
+            _forget(call, key)
+        raise
+    if wrong is not None:
+        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+    return value
 
 
 async def aonce(call: str, name: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
     """``once`` for a coroutine function. What it writes is committed by itself."""
+    if not database.has_database():
+        return await function()
     key = f"once:{name}"
-    if await aside(runner, partial(take, call, key)):
-        try:
-            value = await function()
-        except (Cancelled, asyncio.CancelledError):
-            raise
-        except BaseException:
-            await aside(runner, partial(_forget, call, key))
-            raise
-        await aside(runner, partial(_keep, call, key, value))
-        return value
-    return cast("T", await aside(runner, partial(_kept, call, name, key)))
+    if not await aside(runner, partial(take, call, key)):
+        return cast("T", await aside(runner, partial(_kept, call, name, key)))
+    try:
+        value = await function()
+    except (Cancelled, asyncio.CancelledError):
+        raise
+    except BaseException:
+        await aside(runner, partial(_forget, call, key))
+        raise
+    kept, wrong = _storable(value)
+    await aside(runner, partial(_keep, call, key, kept))
+    if wrong is not None:
+        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+    return value
+
+
+def _storable(value: Any) -> tuple[Any, Exception | None]:
+    """Return the value, or what stands for one that is no JSON, and why it is none."""
+    try:
+        json.dumps(sendable(value), allow_nan=False)
+    except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
+        return {UNKEPT: type(value).__name__}, error
+    return sendable(value), None
 
 
 def expiry() -> datetime.datetime:
@@ -86,5 +116,8 @@ def _kept(call: str, name: str, key: str) -> Any:
     step = Step.objects.filter(call=call, key=key).first()
     if step is None or not step.done:
         msg = f"{name!r} was begun before and its outcome is not known. Look what became of it before you call again."
+        raise ToolError(msg)
+    if isinstance(step.value, dict) and UNKEPT in step.value:
+        msg = f"{name!r} was done before, and its result could not be kept. Look what became of it."
         raise ToolError(msg)
     return step.value

@@ -4,10 +4,11 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 
 
-class APIKey(models.Model):
+class APIKey(Stored):
     """A key with which a program acts as a user, without OAuth. Make one with ``auth.keys.create_key``.
 
     The key itself is not stored, so whoever reads this table cannot use one.
@@ -34,7 +35,7 @@ class APIKey(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
 
-class ClientPolicy(models.Model):
+class ClientPolicy(Stored):
     """What the site's owner decided about an OAuth client. A client without one may do what its users agree to.
 
     It names the client instead of pointing to it: applications belong to django-oauth-toolkit, which a site with API

@@ -4,10 +4,11 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 
 
-class ToolCall(models.Model):
+class ToolCall(Stored):
     """One list, read or call, whatever came of it. It names what it is about instead of pointing to it, and stays."""
 
     class Outcome(models.TextChoices):

@@ -5,11 +5,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 from django_mcp.models.tasks import Task
 
 
-class ToolPolicy(models.Model):
+class ToolPolicy(Stored):
     """What is decided about a tool: for everybody, or for the users of a group or for one client.
 
     For a caller the strictest of those counts that are for their groups and client; where there is none, the one for
@@ -67,7 +68,7 @@ class ToolPolicy(models.Model):
         return f"{self.server} {self.tool}: {self.get_decision_display()}"
 
 
-class KnownTool(models.Model):
+class KnownTool(Stored):
     """A tool as somebody accepted it. Where it became another one since, people see the difference."""
 
     server = models.CharField(_("endpoint"), max_length=64)
@@ -88,7 +89,7 @@ class KnownTool(models.Model):
         return f"{self.server} {self.tool}"
 
 
-class StandingApproval(models.Model):
+class StandingApproval(Stored):
     """Lets calls of one caller through that would otherwise ask: so many, or for some time."""
 
     server = models.CharField(_("endpoint"), max_length=64)
@@ -126,7 +127,7 @@ class StandingApproval(models.Model):
         return f"{self.tool}: {self.principal_kind} {self.principal_id}"
 
 
-class Approval(models.Model):
+class Approval(Stored):
     """A ticket: one call that somebody else has to approve, and what became of it.
 
     The ticket is no secret: it opens nothing. A call is let through because it is the same call, by the same caller.
@@ -196,7 +197,7 @@ class Approval(models.Model):
         return f"{self.tool} ({self.get_state_display()})"
 
 
-class ApprovalEvent(models.Model):
+class ApprovalEvent(Stored):
     """Something that happened to a ticket; written with it, or not at all."""
 
     class Kind(models.TextChoices):
@@ -226,7 +227,7 @@ class ApprovalEvent(models.Model):
         return f"{self.get_kind_display()} {self.at:%Y-%m-%d %H:%M:%S}"
 
 
-class Notice(models.Model):
+class Notice(Stored):
     """Word to somebody that a call waits: an e-mail or a webhook, tried until it is delivered or no longer of use."""
 
     approval = models.ForeignKey(Approval, models.CASCADE, related_name="notices", verbose_name=_("approval"))

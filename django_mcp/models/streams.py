@@ -3,10 +3,11 @@
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 
 
-class Session(models.Model):
+class Session(Stored):
     """What a client of the protocol with a handshake said of itself, under a session id.
 
     The id itself is not stored, so whoever reads this table cannot speak in a session.
@@ -32,7 +33,7 @@ class Session(models.Model):
         return f"{self.client.get('name') or '?'} {self.version} #{self.pk}"
 
 
-class Call(models.Model):
+class Call(Stored):
     """A request whose answer is a stream that can be resumed, and which may be waiting for its client."""
 
     class Status(models.TextChoices):
@@ -62,7 +63,7 @@ class Call(models.Model):
         return f"{self.request['method']} ({self.get_status_display()})"
 
 
-class PendingRequest(models.Model):
+class PendingRequest(Stored):
     """A question a client was sent, and its answer."""
 
     call = models.ForeignKey(Call, models.CASCADE, related_name="questions", verbose_name=_("call"))
@@ -79,7 +80,7 @@ class PendingRequest(models.Model):
         return self.key
 
 
-class Event(models.Model):
+class Event(Stored):
     """One entry of the log that streams are read from.
 
     The primary key is the order. Whoever follows a topic may see entries of different writers late, so readers look
@@ -100,7 +101,7 @@ class Event(models.Model):
         return f"{self.topic} {self.pk}"
 
 
-class Step(models.Model):
+class Step(Stored):
     """Something that is done once in a call, however often the call is run: an act, or the use of a state."""
 
     call = models.CharField(_("call"), max_length=64)

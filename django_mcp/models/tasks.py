@@ -4,10 +4,11 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 
 
-class Task(models.Model):
+class Task(Stored):
     """A call whose client asks for the outcome instead of waiting for it (Tasks extension).
 
     Its id is stored as it is: whoever knows it has nothing of it without being its caller.
@@ -72,7 +73,7 @@ class Task(models.Model):
 OVER = frozenset({Task.Status.COMPLETED, Task.Status.FAILED, Task.Status.CANCELLED})
 
 
-class TaskInput(models.Model):
+class TaskInput(Stored):
     """A question of a task, and its answer. It stays as long as its task, so that no key is used twice."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="inputs", verbose_name=_("task"))

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import router, transaction
 from django.db.models import Q
 from oauthlib.oauth2.rfc6749 import errors
 
@@ -43,7 +43,7 @@ class RefreshRules(OAuth2Validator):  # type: ignore[misc]
         """Whether it is this client's and live, or was until a moment ago, and its person still active."""
         if not self.concerns_mcp(request):
             return super().validate_refresh_token(refresh_token, client, request, *args, **kwargs)
-        with transaction.atomic():
+        with transaction.atomic(using=router.db_for_write(get_refresh_token_model())):
             row = self._hold(request)
             if row is not None and grace.was_superseded(row, client):
                 if grace.is_full(row):

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from django_mcp.core import database
 from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer, every_server
 from django_mcp.models import KnownTool, ToolPolicy
@@ -33,7 +33,7 @@ def decide(
         user: who decides.
     """
     which = {"server": server.name, "tool": tool.key, "group": group, "client_id": client_id}
-    with transaction.atomic():
+    with database.atomic():
         if decision is None:
             for row in ToolPolicy.objects.filter(**which):
                 row.delete()
@@ -47,7 +47,7 @@ def _on_changed(instance: ToolPolicy | KnownTool, raw: bool = False, **_: Any) -
     """Look again before the next call, and tell clients that listen that a list is another one now."""
     if raw:
         return
-    transaction.on_commit(book.expire)
+    database.on_commit(book.expire)
     for server in every_server():
         if server.name == instance.server and instance.tool in server.tools:
             announce(server)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from django.conf import settings as django_settings
-from django.db import transaction
 from django.utils import timezone, translation
 
+from django_mcp.core import database
 from django_mcp.core.registry import MCPServer
 from django_mcp.models import KnownTool
 from django_mcp.primitives.tool import Tool
@@ -70,7 +70,7 @@ def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]
 def accept(server: MCPServer, tool: Tool, user: Any) -> None:
     """Say that a tool is right as it is now."""
     is_now = known(tool)
-    with transaction.atomic():
+    with database.atomic():
         KnownTool.objects.update_or_create(
             server=server.name,
             tool=tool.key,

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from django.db import connection
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.policies import Decision, Policies, Rule, book
 from django_mcp.core.registry import MCPServer, every_server
 from django_mcp.models import ToolPolicy
@@ -31,7 +31,7 @@ _looked: datetime | None = None
 
 def renew() -> float:
     """Bring the policies of every endpoint up to date; for how many seconds they are good. Blocks."""
-    if connection.vendor == "unknown":  # without a database, what tools say of themselves is all there is
+    if not database.has_database():  # without a database, what tools say of themselves is all there is
         apply({}, set())
         return FOREVER
     global _looked

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from django.db.models import Model, QuerySet
-from pydantic_core import from_json, to_json
+from django.utils.functional import Promise
+from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from django_mcp.primitives import simple
 from django_mcp.primitives.annotations import leaves
 from django_mcp.primitives.blocks import block_of, is_block, promises_block
 from django_mcp.primitives.functions import EMPTY
 from django_mcp.primitives.sizes import check_size
+from django_mcp.primitives.translated import is_translated, sendable, translated
 from django_mcp.protocol.content import Content, TextContent
 
 T = TypeVar("T")
@@ -95,11 +97,14 @@ class Output:
             return self._fields(value, None, [], most_characters, most_bytes)
         if isinstance(value, LAZY) and not is_block(value):
             value = list(value)
+        if isinstance(value, Promise):
+            value = str(value)
         if isinstance(value, ToolResult):
             content = [_block(block).to_wire() for block in value.content]
-            fields = self._fields(value.structured, value.text, content, most_characters, most_bytes)
+            text = None if value.text is None else str(value.text)
+            fields = self._fields(value.structured, text, content, most_characters, most_bytes)
             if value.meta is not None:
-                fields["_meta"] = dict(value.meta)
+                fields["_meta"] = sendable(dict(value.meta))
             return fields
         return self._fields(value, None, [], most_characters, most_bytes)
 
@@ -123,10 +128,7 @@ class Output:
         structured: dict[str, Any] | None = None
         encoded = ""
         if self.schema is not None:
-            value = self._validate(value)
-            if self._dump is not None:
-                value = self._dump(value, mode="json", by_alias=True)
-            encoded = _json(value)
+            value, encoded = self._checked(value)
             text = encoded if text is None else text
             structured = {"result": value} if self._wrapped else value
         elif _is_blocks(value):
@@ -136,11 +138,13 @@ class Output:
         elif is_block(value):
             content = [block_of(value).to_wire(), *content]
         elif value is not None:
-            encoded = _json(value)
+            value, encoded = _encoded(value)
             text = encoded if text is None else text
             structured = value if isinstance(value, dict) else None
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
+        if text is not encoded or len(content) > 1:
+            content = sendable(content)
         # One text within the limit, as most results are, needs no closer look.
         most = most_characters or 0
         if text is None or len(content) > 1 or len(text) > most or len(encoded) > most:
@@ -150,6 +154,21 @@ class Output:
             fields["structuredContent"] = structured
         return fields
 
+    def _checked(self, value: Any) -> tuple[Any, str]:
+        """A value that fits the schema, and its JSON."""
+        try:
+            return self._dumped(value)
+        except (ValidationError, PydanticSerializationError):
+            if not is_translated(value):
+                raise
+        return self._dumped(translated(value))
+
+    def _dumped(self, value: Any) -> tuple[Any, str]:
+        value = self._validate(value)
+        if self._dump is not None:
+            value = self._dump(value, mode="json", by_alias=True)
+        return value, _json(value)
+
 
 def _is_blocks(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and any(is_block(item) for item in value)
@@ -158,7 +177,18 @@ def _is_blocks(value: Any) -> bool:
 def _block(item: Any) -> Content:
     if is_block(item):
         return block_of(item)
-    return TextContent(item if isinstance(item, str) else _json(item))
+    return TextContent(str(item) if isinstance(item, str | Promise) else _encoded(item)[1])
+
+
+def _encoded(value: Any) -> tuple[Any, str]:
+    """A value of JSON, with lazy translations as text, and its JSON."""
+    try:
+        return value, _json(value)
+    except (TypeError, PydanticSerializationError):
+        if not is_translated(value):
+            raise
+    value = translated(value)
+    return value, _json(value)
 
 
 def _json(value: Any) -> str:

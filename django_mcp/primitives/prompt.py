@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.utils.functional import Promise
+
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import Arguments
+from django_mcp.primitives.translated import sendable
 from django_mcp.protocol.content import Content, PromptMessage
 
 
@@ -52,7 +55,7 @@ class Prompt(Primitive):
     def fields(self, value: Any) -> dict[str, Any]:
         """The ``GetPromptResult`` for what the function returned."""
         items = value if isinstance(value, list | tuple) else [value]
-        fields: dict[str, Any] = {"messages": [_message(item).to_wire() for item in items]}
+        fields: dict[str, Any] = {"messages": sendable([_message(item).to_wire() for item in items])}
         if self.description:
             fields["description"] = str(self.description)  # it may be a lazy translation
         return fields
@@ -61,6 +64,8 @@ class Prompt(Primitive):
 def _message(item: Any) -> PromptMessage:
     if isinstance(item, PromptMessage):
         return item
+    if isinstance(item, Promise):
+        item = str(item)
     if isinstance(item, str | Content):
         return PromptMessage(item)
     msg = f"a prompt returns str, PromptMessage or content blocks, not {type(item).__name__}"

@@ -3,15 +3,17 @@
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.encoding import iri_to_uri
+from django.utils.functional import Promise
 from pydantic_core import to_json
 
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import ArgumentError, Arguments
+from django_mcp.primitives.translated import sendable
 from django_mcp.protocol.content import Annotations, ResourceContents, check_uri
 from django_mcp.protocol.uri_templates import URITemplate
 
@@ -105,7 +107,7 @@ class Resource(Primitive):
     def contents(self, uri: str, value: Any) -> list[dict[str, Any]]:
         """``contents`` of the result for what the function returned, when *uri* was asked for."""
         uri = iri_to_uri(uri)  # some clients do not encode what they ask for; our answer is to be right all the same
-        return [each.to_wire(uri) for each in self.read(value)]
+        return cast("list[dict[str, Any]]", sendable([each.to_wire(uri) for each in self.read(value)]))
 
     def read(self, value: Any) -> list[ResourceContents]:
         """What the function returned as contents, each with its media type."""
@@ -113,6 +115,8 @@ class Resource(Primitive):
         return [self._content(item) for item in items]
 
     def _content(self, value: Any) -> ResourceContents:
+        if isinstance(value, Promise):
+            value = str(value)
         if isinstance(value, ResourceContents):
             return dataclasses.replace(value, mime_type=value.mime_type or self.mime_type)
         if isinstance(value, str):

@@ -139,7 +139,7 @@ def result(returns: Any) -> CheckedResult | None:
     if (found := simple(returns)) is None:
         return None
     validator = SchemaValidator(found.core)
-    dump = None if returns in SCALARS else SchemaSerializer(found.core).to_python
+    dump = None if returns in SCALARS else SchemaSerializer(found.core, {"ser_json_inf_nan": "constants"}).to_python
     is_wrapped = found.shown.get("type") != "object"
     schema = _object({"result": found.shown}, ["result"]) if is_wrapped else found.shown
     return CheckedResult(schema, is_wrapped, validator.validate_python, dump)

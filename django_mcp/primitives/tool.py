@@ -153,7 +153,7 @@ class Tool(Primitive):
             ImproperlyConfigured: the type of an argument or of the result has no JSON Schema.
         """
         self.function = function
-        self.arguments = self._arguments or Arguments(function.parameters, self.label)
+        self.arguments = self._arguments or Arguments(function.parameters, self.label, is_json=True)
         self.output = Output(function.returns, self.label)
         schema = without_null_defaults(self.arguments.schema) if self._schema is None else self._schema
         self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)

@@ -1,9 +1,10 @@
-"""Words that wait for a language: Django's lazy translations, in what is told of a primitive."""
+"""Django's lazy translations: text that waits for a language, in definitions and in what functions give back."""
 
 from typing import Any
 
 from django.utils import translation
 from django.utils.functional import Promise
+from pydantic_core import PydanticSerializationError, to_json
 
 
 def is_translated(value: Any) -> bool:
@@ -19,15 +20,32 @@ def is_translated(value: Any) -> bool:
 def spoken(value: Any, language: str) -> Any:
     """A copy of *value* in a language."""
     with translation.override(language):
-        return _copied(value)
+        return translated(value)
 
 
-def _copied(value: Any) -> Any:
+def sendable(value: Any) -> Any:
+    """Return *value*, JSON but for lazy translations, with these as text of the current language.
+
+    What a function gives back passes here while its transaction is open: if it cannot be sent, nothing of it stays.
+
+    Raises:
+        PydanticSerializationError: it has no form in JSON, for example half of a surrogate pair.
+    """
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        value = translated(value)
+        to_json(value)
+    return value
+
+
+def translated(value: Any) -> Any:
+    """Return a copy of *value* in the current language."""
     match value:
         case dict():
-            return {key: _copied(each) for key, each in value.items()}
+            return {translated(key): translated(each) for key, each in value.items()}
         case list() | tuple():
-            return [_copied(each) for each in value]
+            return [translated(each) for each in value]
         case Promise():
             return str(value)
     return value

@@ -3,16 +3,20 @@
 It takes long to import, so nothing does that which every site needs: see ``simple``.
 """
 
+import datetime
 from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, Required, cast
+from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from pydantic import Field, PydanticUserError, TypeAdapter
+from django.utils import timezone
+from pydantic import AfterValidator, ConfigDict, Field, PydanticUserError, TypeAdapter
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
-from django_mcp.primitives.annotations import is_rows, leaves
+from django_mcp.primitives.annotations import is_rows, leaves, replaced
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.simple import CheckedArguments, CheckedResult
 from django_mcp.primitives.uploads import with_uploads
@@ -81,7 +85,7 @@ def result(returns: Any, label: str) -> CheckedResult:
         ImproperlyConfigured: it has no JSON Schema.
     """
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(returns)
+        adapter = _result_adapter(returns)
         schema = json_schema(adapter, "serialization")
         if "$ref" in schema:  # a class that contains itself: clients want its type at the top
             schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
@@ -94,10 +98,41 @@ def result(returns: Any, label: str) -> CheckedResult:
     return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, adapter.serializer.to_python)
 
 
+def in_zone(value: datetime.datetime) -> datetime.datetime:
+    """Return a moment as the site's own are: in a time zone, that of the site unless it says another; or, without
+    ``USE_TZ``, in that of the site and without saying so.
+    """
+    if timezone.is_naive(value):
+        return timezone.make_aware(value) if settings.USE_TZ else value
+    return value if settings.USE_TZ else timezone.make_naive(value)
+
+
+def _in_zone(annotation: Any) -> Any:
+    if annotation is datetime.datetime:
+        return Annotated[datetime.datetime, AfterValidator(in_zone)]
+    # What says more of a moment, such as that it has to be naive, says it all.
+    is_moment = get_origin(annotation) is Annotated and get_args(annotation)[0] is datetime.datetime
+    is_plain = is_moment and all(isinstance(each, str | FieldInfo) for each in get_args(annotation)[1:])
+    return annotation if is_moment and not is_plain else None
+
+
+def _result_adapter(returns: Any) -> TypeAdapter[Any]:
+    """NaN stays NaN, and is then refused, unless a class has a configuration of its own."""
+    try:
+        return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
+    except PydanticUserError as error:
+        if error.code != "type-adapter-config-unused":
+            raise
+        return TypeAdapter(returns)
+
+
 def _field(parameter: Parameter) -> Any:
-    annotation = with_uploads(parameter.annotation)
+    annotation = replaced(with_uploads(parameter.annotation), _in_zone)
     if parameter.description and not any(field.description for field in parameter.fields):
         annotation = Annotated[annotation, Field(description=parameter.description)]
+    elif datetime.datetime in leaves(parameter.annotation) and not parameter.fields:
+        words = f"Without an offset, in the time zone {timezone.get_default_timezone_name()}."
+        annotation = Annotated[annotation, Field(description=words)]
     if parameter.default is not EMPTY:
         # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
         annotation = Annotated[annotation, Field(default=parameter.default)]

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from django.db import connection
-
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
@@ -51,7 +50,7 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
     task_id = context.channel.dialogue.task
     if task_id is None:
         await run_before(context, tool, keywords)
-        if connection.vendor == "unknown":  # without a database there is nothing that lasts
+        if not database.has_database():  # without a database there is nothing that lasts
             return None
     own = [] if task_id is None else [task_id]
     since = None

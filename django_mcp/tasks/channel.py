@@ -7,8 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.db import connection, transaction
-
+from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.live import log
@@ -102,13 +101,13 @@ class TaskChannel(StepChannel):
         if self._progress is None and not self._messages:
             return
         # In this order: on SQLite the keeper waits here for the tool's transaction, whose end is to save it all itself.
-        with transaction.atomic(), self._saving:
+        with database.atomic(), self._saving:
             self._save()
 
     def _save(self) -> None:
         if self._progress is None and not self._messages:
             return
-        with transaction.atomic():
+        with database.atomic():
             progress, messages = self._progress, list(self._messages)
             if progress is not None:
                 rows.note(self.task, *progress)
@@ -128,7 +127,7 @@ class TaskChannel(StepChannel):
         Raises:
             Cancelled: the task was cancelled, or taken over by another worker that took this one for dead.
         """
-        if not connection.in_atomic_block:
+        if not database.own_connection().in_atomic_block:
             return
         # The last words go first. Not where the keeper is at it: on SQLite it may be waiting for this very transaction.
         if self._saving.acquire(timeout=LAST_WORDS_SECONDS):
@@ -140,7 +139,7 @@ class TaskChannel(StepChannel):
             raise Cancelled
         if self.record is not None:
             self.record(fields)
-        transaction.on_commit(self._settled)  # and not before: a commit can fail
+        database.on_commit(self._settled)  # and not before: a commit can fail
 
     def _settled(self) -> None:
         self.is_settled = self.is_recorded = True

@@ -1,8 +1,8 @@
 """Finding the task a request is about, for its caller alone."""
 
-from django.db import connection
 from django.utils import timezone
 
+from django_mcp.core import database
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import may_use
@@ -18,7 +18,7 @@ def look_up(context: Context, task_id: str) -> Task | None:
 
     One whose worker is gone is seen to first.
     """
-    if connection.vendor == "unknown":  # without a database there are no tasks
+    if not database.has_database():  # without a database there are no tasks
         return None
     task = rows.find(task_id, context.principal, context.server)
     if task is None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.db import transaction
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.repeats import Repeat, repeat_of
 from django_mcp.models import Task
@@ -75,7 +75,7 @@ def check_room(context: Context) -> None:
 
 def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None, *, is_answer: bool) -> Task:
     check_room(context)
-    with transaction.atomic():
+    with database.atomic():
         task = make(context, tool, _seconds(context))
         if repeat is not None and not repeat.note_task(task.task_id, before):
             raise _Slower

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import transaction
-
+from django_mcp.core import database
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 
@@ -22,6 +21,6 @@ def cancel_of_user(user: Any) -> None:
 def _cancel(tasks: Any) -> None:
     """Cancel those that are under way; whatever runs them finds out."""
     unfinished: Iterable[Task] = tasks.filter(status__in=rows.UNFINISHED)
-    with transaction.atomic():
+    with database.atomic():
         for task in unfinished:
             rows.cancel(task)

@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
@@ -171,7 +171,7 @@ def finish(task: Task, **outcome: Any) -> bool:
     status = Task.Status.COMPLETED if "result" in outcome else Task.Status.FAILED
     if "message" in outcome:
         outcome["message"] = clean(outcome["message"])
-    with transaction.atomic():
+    with database.atomic():
         if not _held(task).update(status=status, updated=timezone.now(), lease=None, **outcome):
             return False
         tell(task.task_id, status=status)
@@ -181,7 +181,7 @@ def finish(task: Task, **outcome: Any) -> bool:
 def fail(task: Task, error: Mapping[str, Any]) -> bool:
     """End a task that nobody runs. False where it has ended already, or somebody runs it."""
     found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED, worker=task.worker, attempts=task.attempts)
-    with transaction.atomic():
+    with database.atomic():
         if not found.update(
             status=Task.Status.FAILED, error=error, message=error["message"], updated=timezone.now(), lease=None
         ):
@@ -192,7 +192,7 @@ def fail(task: Task, error: Mapping[str, Any]) -> bool:
 
 def cancel(task: Task) -> bool:
     """Cancel a task, whoever runs it; they find out. False where it was over already."""
-    with transaction.atomic():
+    with database.atomic():
         found = Task.objects.filter(pk=task.pk, status__in=UNFINISHED)
         if not found.update(
             status=Task.Status.CANCELLED, message="The task was cancelled.", updated=timezone.now(), lease=None
@@ -207,7 +207,7 @@ def cancel(task: Task) -> bool:
 
 def ask(task: Task, requests: Mapping[str, Any], dialogue: Dialogue) -> bool:
     """Save questions, and wait for their answers. False where the task is not held any more."""
-    with transaction.atomic():
+    with database.atomic():
         saved = {**dialogue.to_json(), "progress": dialogue.progress}
         if not _held(task).update(
             status=Task.Status.INPUT_REQUIRED, dialogue=saved, updated=timezone.now(), lease=None, worker=""
@@ -244,7 +244,7 @@ def answer(task: Task, responses: Mapping[str, Any]) -> bool:
 
     Of several who bring the last answers at once, one gets True.
     """
-    with transaction.atomic():
+    with database.atomic():
         asking = Task.objects.filter(pk=task.pk, status=Task.Status.INPUT_REQUIRED)
         # First of all, for it locks the row: two who answer at once do not see each other's answers, and each would
         # leave it to the other to let the task go on.

@@ -10,9 +10,10 @@ from functools import partial
 from os import getpid
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
@@ -132,7 +133,7 @@ def _surely(function: Callable[[], T]) -> T:
         except DatabaseAway:
             if time.monotonic() > until:
                 raise
-            connection.close_if_unusable_or_obsolete()
+            database.own_connection().close_if_unusable_or_obsolete()
             time.sleep(settings.POLL_SECONDS)
 
 

@@ -90,7 +90,7 @@ DIFFERENT: list[Case] = [
         {"red": 3, "Colour.RED": 2},
     ),
     ("moments in zones where it is another day", datetime.datetime, DATE, "2030-05-02T04:30:00Z"),
-    ("a moment with a zone and one without", datetime.datetime, "2030-05-01T12:00:00Z", "2030-05-01T12:00:00"),
+    ("moments with a zone and one without", datetime.datetime, "2030-05-01T13:00:00Z", "2030-05-01T12:00:00"),
     ("a second", datetime.time, "12:00:00", "12:00:01"),
     ("times that last", datetime.timedelta, "P3000000DT0.000001S", "P3000000DT0.000002S"),
     ("bytes", bytes, "AAAA", "AAAB"),
@@ -106,13 +106,13 @@ DIFFERENT: list[Case] = [
 ]
 SAME: list[Case] = [
     ("a whole number as a float", int, 5, 5.0),
-    ("a number as a text", int, 5, "5"),
     ("a float as a whole number", float, 5.0, 5),
     ("the same where anything goes", Any, {"a": 5}, {"a": 5.0}),
     ("zeros at the end of a decimal", Decimal, "1.50", "1.5"),
     ("a decimal as a number", Decimal, "15e-1", 1.5),
     ("zeros", Decimal, "0.00", "-0"),
     ("two words for noon in Greenwich", datetime.datetime, "2030-05-01T12:00:00Z", "2030-05-01T12:00:00+00:00"),
+    ("a moment of the site's zone", datetime.datetime, "2030-05-01T12:00:00Z", "2030-05-01T12:00:00"),
     ("the order of keys", dict[str, int], {"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ("the order of a set", set[str], ["a", "b"], ["b", "a", "a"]),
     ("two alphabets of Base64", bytes, "+/+/", "-_-_"),

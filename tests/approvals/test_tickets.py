@@ -36,4 +36,4 @@ def test_an_approval_is_for_this_caller_and_these_arguments_however_they_are_wri
         assert kind(call(client, people["ann"], **other)) == "approval_required", other
     assert kind(call(client, people["ben"], amount=5)) == "approval_required", "it is for nobody else"
     assert pay == []
-    assert "Paid 5" in call(client, people["ann"], note=None, to="the-landlord", amount="5").text
+    assert "Paid 5" in call(client, people["ann"], note=None, to="the-landlord", amount=5.0).text

@@ -59,7 +59,10 @@ def rows(open_database: None) -> Iterator[Callable[..., Any]]:
         found = ContentType.objects.filter(app_label="made_by_a_tool").order_by("pk")
         return [model.partition(" ")[2] for model in found.values_list("model", flat=True)]
 
-    write.written = written  # type: ignore[attr-defined]
+    def forget() -> None:
+        ContentType.objects.filter(app_label="made_by_a_tool").delete()
+
+    write.written, write.forget = written, forget  # type: ignore[attr-defined]
     yield write
     ContentType.objects.filter(app_label="made_by_a_tool").delete()
 

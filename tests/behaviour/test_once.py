@@ -1,13 +1,17 @@
 """What is done once in a call, however often the call is run."""
 
 import asyncio
+import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.models import Step
+from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
 from tests.conversation import DECLINE, Conversation, Person, accept
 
 pytestmark = pytest.mark.postgresql
@@ -175,14 +179,32 @@ def test_tools_without_a_transaction_act_once_too(
     assert rows.written() == ["act"]
 
 
-def test_a_result_no_json_can_hold_undoes_the_act(server: MCPServer, talk: Conversation, rows: Any) -> None:
-    @tool(server=server)
-    def order(ctx: Context) -> str:
-        ctx.once("order", lambda: rows("act") or object())
+def test_an_act_whose_result_is_no_json_stays_done_and_is_not_done_again(
+    server: MCPServer, talk: Conversation, rows: Any
+) -> None:
+    """Were the note forgotten, every repetition of the call would charge the card again."""
+    results = [Decimal("9.90"), datetime.date(2031, 1, 1), object(), "\ud800", float("nan"), {1, 2}]
+
+    @tool(server=server, description="Order.")
+    def order(ctx: Context, number: int) -> str:
+        ctx.once("order", lambda: rows(str(number)) or results[number])
         return "done"
 
-    assert talk.call("order").failed
-    assert rows.written() == []
+    @tool(server=server, description="Order.")
+    async def aorder(ctx: Context, number: int) -> str:
+        async def act() -> Any:
+            await sync_to_async(rows)(f"async {number}")
+            return results[number]
+
+        await ctx.aonce("order", act)
+        return "done"
+
+    for name in ("order", "aorder"):
+        for number in range(len(results)):
+            for _ in range(3):
+                params = {"name": name, "arguments": {"number": number}, "_meta": {IDEMPOTENCY_KEY: f"{name} {number}"}}
+                assert talk.request("tools/call", params).failed
+    assert sorted(rows.written()) == sorted([*map(str, range(6)), *(f"async {number}" for number in range(6))])
 
 
 @pytest.mark.parametrize("edge", ["asgi"])

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import Http404
 from django.utils.functional import lazystr
 
 from django_mcp import Cancelled, Context, MCPServer, Principal, ToolError, tool
+from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, Pool, Runner, run_inline
 from django_mcp.core.dialogue import Dialogue
@@ -73,7 +74,7 @@ class TestRunning:
             return {"number": number, "other": other, "who": ctx.principal.id, "method": ctx.method}
 
         offer(server, preview)
-        assert at_edge(number="3") == {"number": 3, "other": 7, "who": "ann", "method": "tools/call"}
+        assert at_edge(number=3) == {"number": 3, "other": 7, "who": "ann", "method": "tools/call"}
 
     def test_it_may_be_a_coroutine_function(self, server: MCPServer, at_edge: Preview) -> None:
         async def preview(word: str) -> Any:
@@ -125,7 +126,7 @@ class TestRunning:
     def test_a_site_without_a_database_has_previews(
         self, server: MCPServer, db: None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connection, "vendor", "unknown")
+        monkeypatch.setattr(database, "exists", lambda _: False)
         monkeypatch.setattr(transaction, "atomic", None)
         assert rolled_back(lambda: 3) == 3
 

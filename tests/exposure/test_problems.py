@@ -124,7 +124,7 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         Book,
         {"fields": ["price"], "object_permissions": True, "aggregates": {"price": ["sum"]}},
         "E026",
-        "object_permissions",
+        "has_view_permission",
     ),
 }
 

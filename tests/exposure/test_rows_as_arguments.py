@@ -85,7 +85,8 @@ def test_a_row_is_given_by_its_key_where_no_lookup_was_declared(
         "description": "The primary key of the author.",
     }
     assert reader("ann").call("email", author=anna.pk).text == anna.email
-    assert reader("ann").call("email", author=str(anna.pk)).text == anna.email
+    for given in (str(anna.pk), True):
+        assert "Argument 'author' must be " in reader("ann").problem("email", author=given)
     words = reader("ann").problem("email", author="Anna")
     assert (
         words == "Argument 'author' must be the primary key of an author, not 'Anna'. Use search_authors to find one."

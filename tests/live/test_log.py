@@ -3,7 +3,7 @@
 import datetime
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -125,6 +125,6 @@ def test_an_entry_may_go_when_no_client_can_want_it_any_more() -> None:
 
 
 def test_a_database_that_returns_no_keys_is_written_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(log.connection.features), "can_return_rows_from_bulk_insert", False)
+    monkeypatch.setattr(type(connection.features), "can_return_rows_from_bulk_insert", False)
     ids = log.append([("a", "1"), ("a", "2")])
     assert [entry.id for entry in log.after(0, ["a"])] == ids

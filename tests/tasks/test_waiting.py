@@ -12,6 +12,7 @@ from django.db import connections
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.core import database
 from django_mcp.eras.modern.states import SALT
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
@@ -347,6 +348,7 @@ def no_database() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(connections["default"]), "vendor", "unknown")
+        patch.setattr(database, "exists", lambda _: False)
         patch.setattr(Task, "objects", refuse)
         yield
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db import transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_mcp.admin.people import keys_of
+from django_mcp.core import database
 from django_mcp.models import Applications, ClientPolicy
 from django_mcp.oauth.accesses import acts_for_itself, name_of, take_back, take_back_all
 
@@ -39,7 +39,7 @@ class Changing:
         if acts_for_itself(self._application):
             self.take_back_all()
             return
-        with transaction.atomic():
+        with database.atomic():
             take_back(user, self._application.pk)
             self._note(_("Access taken back, of %s.") % user.get_username())
         told = {"application": name_of(self._application), "user": user.get_username()}
@@ -47,7 +47,7 @@ class Changing:
 
     def take_back_all(self) -> None:
         """Take back what it has of everybody, and of its own."""
-        with transaction.atomic():
+        with database.atomic():
             number = take_back_all(self._application.pk)
             words = ngettext("All access taken back, of %d user.", "All access taken back, of %d users.", number)
             self._note(words % number)
@@ -57,7 +57,7 @@ class Changing:
         """Block it, or no longer. It is saved like on the page of policies: its streams hear of it."""
         client_id = self._application.client_id
         done = _("Blocked.") if blocked else _("No longer blocked.")
-        with transaction.atomic():
+        with database.atomic():
             row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
             if blocked is (row is not None and row.blocked):
                 self._tell(_("Nothing was changed: that counts already."), messages.INFO)

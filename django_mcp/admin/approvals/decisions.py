@@ -6,7 +6,6 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -15,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from django_mcp.admin.approvals.cards import seen
 from django_mcp.admin.approvals.values import line
 from django_mcp.approvals import deciding
+from django_mcp.core import database
 from django_mcp.models import OVER, Approval
 
 State = Approval.State
@@ -67,7 +67,7 @@ def decide(request: HttpRequest, row: Approval) -> Said:
     if not form.is_valid():
         problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
         return messages.ERROR, _("Nothing was decided. %s") % " ".join(problems)
-    with transaction.atomic():
+    with database.atomic():
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
             return messages.ERROR, _("This call is not as you saw it any more. Look at it again, and then decide.")

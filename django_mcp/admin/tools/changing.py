@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_mcp.admin.tools.forms import OverrideForm
 from django_mcp.admin.tools.lines import Line
+from django_mcp.core import database
 from django_mcp.models import ToolPolicy, Tools
 from django_mcp.policies import definitions
 from django_mcp.policies.deciding import decide
@@ -32,7 +32,7 @@ class Changing:
 
     def decide(self, lines: Iterable[Line], decision: str) -> None:
         """Decide about tools, for everybody; all of it or nothing."""
-        with transaction.atomic():
+        with database.atomic():
             changed = [each for each in lines if self._decide(each, decision)]
         if not changed:
             self._tell(_("Nothing was changed: that counts already."), messages.INFO)
@@ -55,7 +55,7 @@ class Changing:
         """Decide for a group or a client; the form is valid."""
         given = form.cleaned_data
         who = _whom(given["group"], given["client_id"])
-        with transaction.atomic():
+        with database.atomic():
             decide(
                 line.server,
                 line.tool,
@@ -74,7 +74,7 @@ class Changing:
             self._tell(_("There is no such override any more."), messages.WARNING)
             return
         who = _whom(row.group, row.client_id)
-        with transaction.atomic():
+        with database.atomic():
             decide(line.server, line.tool, None, group=row.group, client_id=row.client_id, user=self._request.user)
             self._note(line, _("%s: no override any more.") % who)
         self._tell(_("%s: no override any more.") % who)
@@ -86,7 +86,7 @@ class Changing:
             self._tell(_("There is no such decision any more."), messages.WARNING)
             return
         key, who = f"{row.server}.{row.tool}", whom(row)
-        with transaction.atomic():
+        with database.atomic():
             row.delete()
             self._note_of(row.server, row.tool, _("%s: no decision any more.") % who)
         self._tell(_("Tool %(tool)s, %(who)s: no decision any more.") % {"tool": key, "who": who})
@@ -96,7 +96,7 @@ class Changing:
         if digest != definitions.known(line.tool).digest:
             self._tell(_("The tool changed again meanwhile. Look at it once more."), messages.WARNING)
             return
-        with transaction.atomic():
+        with database.atomic():
             definitions.accept(line.server, line.tool, self._request.user)
             self._note(line, _("Accepted as it is now."))
         self._tell(_("Tool %s is accepted as it is now.") % line.key)

@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.eras.legacy.shapes import question
 from django_mcp.eras.legacy.task_support import RESULT
@@ -61,7 +61,7 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
     for each in pending:
         asked = question(requests[each.key], each.request_id, version)
         messages.append(encode({"jsonrpc": JSONRPC, "id": each.request_id, **asked}))
-    with transaction.atomic():
+    with database.atomic():
         call.questions.all().delete()
         PendingRequest.objects.bulk_create(pending)
         # The next round speaks under the same progress token, and progress must grow (2025-11-25, Progress).
@@ -72,7 +72,7 @@ def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: st
 
 def end(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add the last messages to its stream; their ids. What was asked and not answered is forgotten."""
-    with transaction.atomic():
+    with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
         return log.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
@@ -91,7 +91,7 @@ def is_lost(call: Call) -> bool:
 def give_up(call: Call) -> None:
     """End a call that is lost, with words to its client; once, whoever finds it."""
     words = "The process that ran this call is gone, and its answer with it. See what it did before you repeat it."
-    with transaction.atomic():
+    with database.atomic():
         if _lost(call).update(status=Call.Status.ENDED):
             message = encode_error(call.request_id, InternalError(words)).decode()
             log.append([(topic(call), message), (topic(call), END)])

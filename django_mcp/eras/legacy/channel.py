@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import connection
-
+from django_mcp.core import database
 from django_mcp.eras.base import Answer, Event, Inbound, notification
 from django_mcp.eras.legacy import calls, leases
 from django_mcp.eras.legacy.task_calls import made, wants_task
@@ -47,7 +46,7 @@ class QuietChannel(StepChannel):
 
     def wants_task(self, support: str) -> bool:
         """The versions before 2025-11-25 know no tasks, so their clients wait."""
-        if support == "required" and connection.vendor != "unknown":
+        if support == "required" and database.has_database():
             raise MethodNotFound("This tool runs as a task only, and this version of the protocol has no tasks.")
         return False
 

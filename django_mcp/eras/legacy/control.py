@@ -7,8 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from django.db import transaction
-
+from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
 from django_mcp.core.concurrency import detached, shared_pool
 from django_mcp.core.context import Context
@@ -75,7 +74,7 @@ def _subscription(context: Context, session: Session | None) -> tuple[str, Sessi
 
 def _change(session: Session, what: str, uri: str) -> None:
     """Note it in the session, and tell the stream that may be open for it."""
-    with transaction.atomic():
+    with database.atomic():
         locked = Session.objects.select_for_update().get(pk=session.pk)
         uris = [each for each in locked.subscriptions if each != uri]
         if what == "subscribed":

@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Collection
 from typing import Any
 
-from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.prepared import Prepared
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
@@ -42,7 +42,7 @@ class SessionNotFound(ProtocolError):
 
 def open_session(server: MCPServer, principal: Principal, version: str, client: Any, capabilities: Any) -> str | None:
     """A new session's id: visible ASCII, 256 random bits. None for a site without a database."""
-    if connection.vendor == "unknown":
+    if not database.has_database():
         return None
     session_id = secrets.token_urlsafe(32)
     session = Session.objects.create(
@@ -102,7 +102,7 @@ def subscriptions_of(pk: int) -> list[str]:
 
 def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
     """Take *uris* out of those that a session is subscribed to."""
-    with transaction.atomic():
+    with database.atomic():
         locked = Session.objects.select_for_update().filter(pk=pk).first()
         if locked is not None:
             locked.subscriptions = [each for each in locked.subscriptions if each not in uris]

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from django.db import transaction
-
+from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.eras.base import Event, Inbound, context_for
 from django_mcp.eras.legacy.shapes import question
@@ -45,7 +44,7 @@ def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
     Returns:
         them, in their order; None where the client does not wait any more.
     """
-    with transaction.atomic():
+    with database.atomic():
         # Two streams of one client, the one it lost and the new one, note a question once.
         if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
             return None

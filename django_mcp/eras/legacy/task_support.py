@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from django.db import connection
-
+from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.later import later
 from django_mcp.core.registry import MCPServer
@@ -24,4 +23,4 @@ HANDLERS: Mapping[str, Callable[[Context, Session | None], Awaitable[dict[str, A
 
 def has_tasks(server: MCPServer, version: str) -> bool:
     """Whether a client of *version* finds tasks here: where tools have them, and there is a database for the rows."""
-    return version == VERSION and NAME in server.extensions and connection.vendor != "unknown"
+    return version == VERSION and NAME in server.extensions and database.has_database()

@@ -1,0 +1,3 @@
+"""As ``startproject`` makes it."""
+
+from tests.sites.base import *  # noqa: F403
