@@ -240,7 +240,7 @@ class FormTool:
     # A call
 
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
-        given = keywords["given"]
+        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
         with translation.override(ctx.language), self._database(), stored(self._label):
             obj = self._row(ctx, given)
             form = self._source.bound(ctx, given, obj)
@@ -254,7 +254,7 @@ class FormTool:
 
     def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
         """What was filled in, for whoever is to approve it: nobody has to look at what the form would refuse."""
-        given = keywords["given"]
+        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
         with translation.override(ctx.language), self._database(), stored(self._label):
             obj = self._row(ctx, given)
             form = self._source.bound(ctx, given, obj)

@@ -10,10 +10,12 @@ import decimal
 import enum
 import hashlib
 import json
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.core.files import File
 from django.db.models import Model
 from django.utils.crypto import salted_hmac
@@ -42,9 +44,24 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> str:
         keywords: the arguments, checked and with defaults in place.
     """
     principal = context.principal
-    # With the account: the next one who is called so is somebody else.
+    # With the account: the next one who is called so is somebody else. With the host, which may be a tenant's.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
-    return _keyed([context.server.name, tool.key, *caller, canonical(context, tool, keywords)])
+    where = [_host(context), "" if _given(tool, keywords) is None else context.language]
+    return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords)])
+
+
+def _host(context: Context) -> str:
+    """The host that was called, as headers that a task keeps say it; "" over standard input and output."""
+    headers = context.request.META
+    forwarded = headers.get("HTTP_X_FORWARDED_HOST") if settings.USE_X_FORWARDED_HOST else None
+    return str(forwarded or headers.get("HTTP_HOST", "")).lower()
+
+
+def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arguments of a form, a view or an API, which reads dates and numbers itself, in the caller's language."""
+    given = keywords.get(GIVEN)
+    is_made = isinstance(given, Mapping) and all(each.name != GIVEN for each in tool.function.parameters)
+    return given if is_made else None
 
 
 def parts(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> dict[str, str]:
@@ -70,9 +87,7 @@ def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> dict
 
     An argument whose checked value has no such form stands for all that was sent.
     """
-    given = keywords.get(GIVEN)
-    if isinstance(given, Mapping) and all(each.name != GIVEN for each in tool.function.parameters):
-        keywords = given
+    keywords = _given(tool, keywords) or keywords
     sent = context.params.get("arguments") or {}
     return {str(name): _argument(value, sent) for name, value in keywords.items()}
 
@@ -84,12 +99,14 @@ def _argument(value: Any, sent: Any) -> Any:
         return ["sent", _form(sent)]
 
 
-def _form(value: Any) -> Any:
+def _form(value: Any) -> Any:  # noqa: PLR0911 - one line for each kind
     match value:
         case enum.Enum():
             return ["enum", _form(value.value)]
         case None | bool() | str():
             return value
+        case float() if value == 0 and math.copysign(1, value) < 0:
+            return ["minus", 0]
         case int() | float():
             return int(value) if value == value // 1 and abs(value) < 2**53 else value
         case File():

@@ -76,7 +76,8 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
 async def _run(function: Function, context: Context, keywords: Mapping[str, Any]) -> Any:
     # Where something else than the signature checks the arguments, as a form does, they are taken as they came.
     known = {**(context.params.get("arguments") or {}), **keywords}
-    given = {each.name: known[each.name] for each in function.parameters if each.name in known}
+    # A copy: what is approved has to be what runs, whatever a preview does with its arguments.
+    given = {each.name: _copied(known[each.name]) for each in function.parameters if each.name in known}
     if function.context is not None:
         given[function.context] = context
     if function.is_async:
@@ -84,6 +85,17 @@ async def _run(function: Function, context: Context, keywords: Mapping[str, Any]
         return await context.runner.sync(partial(rolled_back, partial(as_json, value)))
     # Made JSON in there, so that what is lazy is read as the function left it.
     return await context.runner.sync(partial(rolled_back, lambda: as_json(function.call(**given))))
+
+
+def _copied(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _copied(each) for key, each in value.items()}
+        case list():
+            return [_copied(each) for each in value]
+        case set():
+            return set(value)
+    return value
 
 
 def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
