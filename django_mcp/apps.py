@@ -7,6 +7,8 @@ from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
 from django_mcp.core import checking
+from django_mcp.core.known import renewers
+from django_mcp.core.later import later
 from django_mcp.core.registry import restore_all, snapshots
 
 RELOADED = "RUN_MAIN"
@@ -21,6 +23,13 @@ CHECKS = (
     "django_mcp.tasks.checks",
 )
 """Modules of system checks. Those that come with what only some sites use, like adapters, are imported with that."""
+
+RENEWERS = {
+    "api_key": later("django_mcp.auth.api_keys.renewed"),
+    "client": later("django_mcp.auth.oauth.renewed"),
+    "oauth": later("django_mcp.auth.oauth.renewed"),
+}
+"""By kinds of credentials: what they allow by now. Not asked of what nobody used."""
 
 
 class _Registries:
@@ -62,6 +71,7 @@ class DjangoMCPConfig(AppConfig):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
 
         checking.expect(CHECKS)
+        renewers.update(RENEWERS)
         rights.connect()
         for each in (approvals, exposure, tasks):
             each.connect()

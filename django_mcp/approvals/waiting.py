@@ -34,7 +34,7 @@ def is_still_there(context: Context, since: int) -> bool:
         context: of who waited.
         since: the newest entry of the log when their call came.
     """
-    principal = as_of_now(context.principal)
+    principal = as_of_now(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
     if any(each.data == revocation.REVOKED for each in log.after(since, [revocation.topic_of(principal)])):

@@ -1,5 +1,6 @@
 """``APIKeys``: callers who send an API key. One query, and every few minutes one more."""
 
+import dataclasses
 import logging
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
@@ -80,6 +81,19 @@ class APIKeys(Authenticator):
     def shown(self, head: Head) -> tuple[str, ...]:
         """The keys."""
         return tuple(keys_in(head))
+
+
+def renewed(principal: Principal, server: MCPServer) -> Principal | None:
+    """What the key allows by now; None where it was revoked, has expired, or opens the endpoint no longer."""
+    from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
+
+    good = APIKey.objects.filter(
+        pk=principal.credential, user=principal.user.pk, revoked=None, expires__gt=timezone.now()
+    )
+    row = good.first()
+    if row is None or server.name not in row.endpoints:
+        return None
+    return dataclasses.replace(principal, scopes=frozenset(row.scopes), expires=row.expires)
 
 
 @sensitive_variables()

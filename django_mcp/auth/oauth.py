@@ -4,12 +4,14 @@ django-oauth-toolkit's own check is not used. It takes tokens without an audienc
 clients that nobody approved, and the registration token it hands to anybody (``docs/decisions/0012``).
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import router
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 from django.utils import timezone
@@ -81,6 +83,38 @@ class Policy:
         self.acts_as: int | None = row.get("acts_as")
         self.scopes = _set(row.get("scopes"))
         self.tools = _set(row.get("tools"))
+
+
+def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.known.renewers
+    """What the client may do by now; None where it is blocked, or nothing of what the user granted it is left.
+
+    That its access token has expired meanwhile ends nothing, as long as the grant was not taken back: a token that was
+    revoked, by the user or by the client (RFC 7009), is deleted, and one that was refreshed has a successor.
+    """
+    from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
+
+    row = ClientPolicy.objects.filter(client_id=principal.client_id).values().first()
+    policy = Policy(None if row is None else {**row, "acts_as": row["acts_as_id"]})
+    acts_for_itself = principal.kind == "client"
+    if policy.blocked or (acts_for_itself and policy.acts_as != principal.user.pk) or not _is_granted(principal):
+        return None
+    scopes = principal.scopes
+    if scopes is not None and policy.scopes is not None:
+        scopes = expanded(scopes) & expanded(policy.scopes)
+    return dataclasses.replace(principal, scopes=scopes, tools=policy.tools)
+
+
+def _is_granted(principal: Principal) -> bool:
+    from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415
+
+    access = get_access_token_model()._default_manager  # noqa: SLF001 - swapped models have no types
+    access = access.using(router.db_for_write(access.model))
+    if access.filter(pk=principal.credential).exists():
+        return True
+    theirs = {"user": principal.user.pk, "application__client_id": principal.client_id}
+    refresh = get_refresh_token_model()._default_manager  # noqa: SLF001 - likewise
+    refresh = refresh.using(router.db_for_write(refresh.model)).filter(**theirs, revoked=None)
+    return bool(access.filter(**theirs, expires__gt=timezone.now()).exists() or refresh.exists())
 
 
 def find_token(token: str) -> Any:

@@ -1,7 +1,7 @@
 """Which resources exist for a caller, and which primitive a URI leads to."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,7 @@ def find_known(context: Context, uris: Sequence[str], *, afresh: bool = False) -
         for resource, arguments in matches(context.server, uri):
             found.setdefault(resource, []).append((uri, arguments))
     if afresh and any(each.asks_user or each.exists is not None for each in found):
-        principal = as_of_now(context.principal)
+        principal = as_of_now(context.principal, context.server)
         if principal is None:
             return []
         context.principal = principal
@@ -73,13 +73,28 @@ def _existing(context: Context, resource: Resource, wanted: Sequence[tuple[str, 
         yield from (uri for (uri, _), exists in zip(part, answers, strict=True) if exists)
 
 
-def as_of_now(principal: Principal) -> Principal | None:
-    """The principal with its user as the database has it, whose permissions are looked up anew; None for no user."""
+renewers: dict[str, Callable[[Principal, MCPServer], Principal | None]] = {}
+"""By ``Principal.kind``: what its credential allows by now; None where it opens the endpoint no longer."""
+
+
+def as_of_now(principal: Principal, server: MCPServer | None) -> Principal | None:
+    """Return the principal with the rights of now, or None if they may not call the endpoint any more.
+
+    Everything that acts for a caller after their request was let in asks here first: a parked task, a call that waited,
+    a stream that has something to tell. The user is read anew, and the credential, the client's policy and the
+    endpoint's ``user_passes_test`` are asked again; without a *server* the user alone, for a caller that a test made up.
+    """
     user = principal.user
-    if not isinstance(user, models.Model) or user.pk is None:
+    if isinstance(user, models.Model) and user.pk is not None:
+        manager = user.__class__._default_manager  # noqa: SLF001 - Django's documented API
+        now = manager.using(user._state.db).filter(pk=user.pk).first()  # noqa: SLF001 - likewise
+        if now is None or not getattr(now, "is_active", True):
+            return None
+        principal = dataclasses.replace(principal, user=now)
+    if server is None:
         return principal
-    manager = user.__class__._default_manager  # noqa: SLF001 - Django's documented API
-    now = manager.using(user._state.db).filter(pk=user.pk).first()  # noqa: SLF001 - likewise
-    if now is None or not getattr(now, "is_active", True):
+    renew = renewers.get(principal.kind)
+    renewed = principal if renew is None else renew(principal, server)
+    if renewed is None or (server.user_passes_test is not None and not server.user_passes_test(renewed.user)):
         return None
-    return dataclasses.replace(principal, user=now)
+    return renewed

@@ -164,7 +164,7 @@ class Connection:
         inbound = self._inbound(body, wire)
         try:
             # One connection may outlive many changes of rights, and a user object keeps what it had.
-            principal = await shared_pool().sync(partial(as_of_now, self._principal))
+            principal = await shared_pool().sync(partial(as_of_now, self._principal, self._server))
             if principal is None:
                 raise InvalidRequest(
                     "This user may not sign in any more.", request_id=None if request is None else request.id

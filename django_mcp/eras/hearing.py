@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.known import find_known, takes_queries
+from django_mcp.core.known import as_of_now, find_known, takes_queries
 from django_mcp.eras.base import Inbound
 from django_mcp.live import changes
 from django_mcp.live.log import Entry
@@ -98,6 +98,8 @@ class Hearing:
     async def known(self, uris: Iterable[str]) -> set[str] | None:
         """Those of *uris* that exist for the caller now; None where that cannot be found out."""
         wanted = list(dict.fromkeys(uris))
+        if self._server.user_passes_test is not None and not await self._may_call():
+            return None
         if not wanted:
             return set()
         server, method = self._server, "resources/subscribe"
@@ -109,6 +111,11 @@ class Hearing:
         except Exception:
             logger.exception("nothing is told to %r, for what exists for them cannot be found out", context.principal)
             return None
+
+    async def _may_call(self) -> bool:
+        """Whether the endpoint is still for the caller."""
+        look = partial(as_of_now, self._principal, self._server)
+        return await patiently(shared_pool(), look) is not None
 
 
 def _uris(wanted: Iterable[Mapping[str, Any]]) -> Iterable[str]:

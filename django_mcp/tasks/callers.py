@@ -8,7 +8,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
 from django_mcp.core.context import Context
+from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
+from django_mcp.core.registry import MCPServer
 from django_mcp.models import Task
 
 KEPT = (
@@ -42,17 +44,15 @@ class Gone(Exception):
     """Whoever made the task may not call any more."""
 
 
-def restored(task: Task) -> Principal:
-    """The caller of a task, with the rights of today.
+def restored(task: Task, server: MCPServer) -> Principal:
+    """The caller of a task, with the rights of now.
 
     Raises:
-        Gone: their account was deactivated.
+        Gone: they may not call the endpoint any more.
     """
     user: Any = AnonymousUser() if task.user is None else task.user
-    if task.user is not None and not user.is_active:
-        raise Gone
     kept = task.caller
-    return Principal(
+    then = Principal(
         kind=task.principal_kind,
         id=task.principal_id,
         user=user,
@@ -62,6 +62,10 @@ def restored(task: Task) -> Principal:
         expires=None if kept["expires"] is None else datetime.datetime.fromisoformat(kept["expires"]),
         tools=None if kept["tools"] is None else frozenset(kept["tools"]),
     )
+    now = as_of_now(then, server)
+    if now is None:
+        raise Gone
+    return now
 
 
 def request_of(task: Task) -> HttpRequest:

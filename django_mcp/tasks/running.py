@@ -147,7 +147,7 @@ def _context(task: Task, channel: TaskChannel) -> Context:
     if server is None:
         raise InternalError(f"The endpoint {task.server!r} is not there any more.")
     try:
-        principal = restored(task)
+        principal = restored(task, server)
     except Gone:
         raise InternalError("Whoever asked for this may not call any more.") from None
     return Context(

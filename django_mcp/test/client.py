@@ -302,7 +302,7 @@ class MCPClient:
         schema: Mapping[str, Any] | None = None,
     ) -> Ended:
         if self._principal is not None:
-            now = as_of_now(self._principal)
+            now = as_of_now(self._principal, None)
             if now is None:
                 return Ended(401, {"error": {"message": f"{self.who} may not sign in (is_active)."}}, [])
             speaker.principal = now

@@ -1,0 +1,102 @@
+"""Rights of a caller whose request was let in a while ago: a parked task, a call that waited, a stream."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from django_mcp import APIKeys, MCPServer, OAuth, Principal
+from django_mcp.auth.base import Head
+from django_mcp.auth.keys import create_key
+from django_mcp.core.known import as_of_now
+from django_mcp.models import APIKey, ClientPolicy
+from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
+
+pytestmark = pytest.mark.usefixtures("site")
+Make = Callable[..., Any]
+
+
+def caller(server: MCPServer, credential: str) -> Principal:
+    """Who a request with a credential is from."""
+    head = Head("POST", {"authorization": f"Bearer {credential}"}, "testserver", False, lambda: None, "")
+    kind = APIKeys() if credential.startswith("mcp_key") else OAuth()
+    found = kind.authenticate(head, server)
+    assert found is not None
+    return found
+
+
+def decide(application: Any, **fields: Any) -> None:
+    ClientPolicy.objects.update_or_create(client_id=application.client_id, defaults=fields)
+
+
+def update(user: Any, **fields: Any) -> None:
+    get_user_model().objects.filter(pk=user.pk).update(**fields)
+
+
+ENDINGS: dict[str, Callable[[Any, Any], object]] = {
+    "the client is blocked": lambda user, application: decide(application, blocked=True),
+    "the user is deactivated": lambda user, application: update(user, is_active=False),
+    "the token is revoked": lambda user, application: get_access_token_model().objects.all().delete(),
+    "the endpoint is not for them any more": lambda user, application: update(user, is_staff=False),
+}
+
+
+@pytest.mark.parametrize("what", ENDINGS)
+def test_a_token_gives_nothing_any_more(
+    make_server: Make, make_user: Make, make_application: Make, make_token: Make, server: MCPServer, what: str
+) -> None:
+    server.user_passes_test = lambda user: user.is_staff
+    user, application = make_user(is_staff=True), make_application()
+    principal = caller(server, make_token(user=user, application=application))
+    assert as_of_now(principal, server) == principal
+    ENDINGS[what](user, application)
+    assert as_of_now(principal, server) is None
+
+
+def test_a_token_that_expired_or_was_replaced_is_as_good_as_before(
+    server: MCPServer, user: Any, application: Any, make_token: Make
+) -> None:
+    principal = caller(server, make_token())
+    get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
+    assert as_of_now(principal, server) is not None
+    get_access_token_model().objects.all().delete()
+    refresh = get_refresh_token_model().objects
+    refresh.create(user=user, application=application, token="next")
+    assert as_of_now(principal, server) is not None
+    refresh.update(revoked=timezone.now())
+    assert as_of_now(principal, server) is None
+    refresh.all().delete()
+
+
+def test_what_an_owner_takes_from_a_client_is_gone_for_calls_that_wait(
+    server: MCPServer, application: Any, make_token: Make
+) -> None:
+    principal = caller(server, make_token(scope="travel:read travel:write"))
+    decide(application, scopes=["travel:read"], tools=["look"])
+    now = as_of_now(principal, server)
+    assert now is not None
+    assert now.scopes == {"travel:read"}
+    assert now.tools == {"look"}
+
+
+def test_a_key_gives_what_its_row_says_by_now(make_server: Make, user: Any) -> None:
+    server = make_server("keys", authentication=[APIKeys()])
+    row, key = create_key(user, "test", endpoints=["keys"], scopes=["travel:read"])
+    principal = caller(server, key)
+    assert as_of_now(principal, server) == principal
+    rows = APIKey.objects.filter(pk=row.pk)
+    rows.update(scopes=[])
+    now = as_of_now(principal, server)
+    assert now is not None
+    assert now.scopes == frozenset()
+    gone = {"revoked": timezone.now(), "expires": timezone.now() - timedelta(seconds=1), "endpoints": ["others"]}
+    for field, value in gone.items():
+        before = rows.values(field).get()
+        rows.update(**{field: value})
+        assert as_of_now(principal, server) is None, field
+        rows.update(**before)
+    rows.delete()
+    assert as_of_now(principal, server) is None
