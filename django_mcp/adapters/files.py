@@ -1,6 +1,7 @@
 """Files in the arguments of a call: objects with a name and content in Base64, for what pages send as files."""
 
 import mimetypes
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,6 +48,9 @@ def file_argument(name: str, value: Any) -> SimpleUploadedFile:
         raise ArgumentError([about_argument([name], each) for each in error.messages]) from None
 
 
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
+
+
 def read_file(value: Any, most_bytes: int = MOST_BYTES) -> SimpleUploadedFile:
     """A file, as a form takes it.
 
@@ -64,14 +68,21 @@ def read_file(value: Any, most_bytes: int = MOST_BYTES) -> SimpleUploadedFile:
         raise _wrong(f"It has no {wrong[0][:100]!r}; it takes {', '.join(known)}.")
     name, content = (_required(value, key) for key in FILE_SCHEMA["required"])
     try:
-        file = SimpleUploadedFile(without_nul(name), Upload(most_bytes).read(content))
+        file = SimpleUploadedFile(_last_part(without_nul(name)), Upload(most_bytes).read(content))
     except PydanticCustomError as error:
         raise _wrong(f"Its 'content': {error.message()}.") from None
     except (SuspiciousFileOperation, ValueError):
         raise _wrong("Its 'filename' cannot be the name of a file.") from None
     told = value.get("content_type")
-    file.content_type = told if isinstance(told, str) else mimetypes.guess_type(name)[0] or "application/octet-stream"
+    is_type = isinstance(told, str) and _MEDIA_TYPE.fullmatch(told)
+    file.content_type = told if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
     return file
+
+
+def _last_part(name: str) -> str:
+    """The name without the folders that it had at the caller, as Django's parser of forms leaves it."""
+    last = re.split(r"[/\\]", name)[-1].strip()
+    return "".join(each for each in last if each.isprintable())
 
 
 def _required(value: Mapping[str, Any], key: str) -> str:

@@ -82,7 +82,7 @@ def as_of_now(principal: Principal, server: MCPServer | None) -> Principal | Non
 
     Everything that acts for a caller after their request was let in asks here first: a parked task, a call that waited,
     a stream that has something to tell. The user is read anew, and the credential, the client's policy and the
-    endpoint's ``user_passes_test`` are asked again; without a *server* the user alone, for a caller that a test made up.
+    endpoint's ``user_passes_test`` are asked again; without a *server* the user alone, for callers that tests make up.
     """
     user = principal.user
     if isinstance(user, models.Model) and user.pk is not None:

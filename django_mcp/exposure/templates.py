@@ -95,6 +95,7 @@ def _resource(
         **options,
     )
     resource.speaks = False
+    resource.template.is_lookup = True
     return resource
 
 

@@ -2,7 +2,8 @@
 
 Supported: ``{name}`` (one path segment or part of one), ``{+name}`` (anything, slashes too), and ``{?a,b}`` at
 the end (optional query parameters). That is what servers of the field use, and each can be matched without
-guessing. Values are percent-decoded.
+guessing. Values are percent-decoded, and what would then lead out of a folder (slashes that were quoted, ``..``, NUL, the
+root) is no value: a function may join it to a path.
 """
 
 import re
@@ -20,6 +21,7 @@ class URITemplate:
         source: the template as written.
         variables: names in order of appearance.
         optional: those of them that come from ``{?…}`` and may be absent.
+        is_lookup: values are only looked up, such as keys of rows, and any text will do.
 
     Raises:
         ValueError: no scheme, an operator that is not supported, a name used twice, or a bad name.
@@ -30,8 +32,10 @@ class URITemplate:
         if not _SCHEME.match(source):
             msg = f"{source!r} has no scheme; write something like 'travel://cities/{{city}}'"
             raise ValueError(msg)
+        self.is_lookup = False
         query: list[str] = []
         path: list[str] = []
+        simple: set[str] = set()
         pattern: list[str] = []
         end = 0
         for match in _EXPRESSION.finditer(source):
@@ -42,6 +46,8 @@ class URITemplate:
                 query = [self._name(name) for name in expression[1:].split(",")]
             else:
                 path.append(name := self._name(expression.removeprefix("+")))
+                if not expression.startswith("+"):
+                    simple.add(name)
                 # Neither "/" nor what starts a query or fragment belongs to a simple variable.
                 pattern.append(f"(?P<{name}>{'.+' if expression.startswith('+') else '[^/?#]+'})")
         pattern.append(re.escape(source[end:]))
@@ -50,6 +56,7 @@ class URITemplate:
             raise ValueError(msg)
         self.variables: tuple[str, ...] = (*path, *query)
         self.optional: frozenset[str] = frozenset(query)
+        self._simple = frozenset(simple)
         if len(set(self.variables)) != len(self.variables):
             msg = f"{source!r} uses a variable twice"
             raise ValueError(msg)
@@ -70,8 +77,16 @@ class URITemplate:
         if found is None:
             return None
         values = {name: unquote(value) for name, value in found.groupdict().items()}
+        if not self.is_lookup and any(_is_no_name(value, name in self._simple) for name, value in values.items()):
+            return None
         for name, value in parse_qsl(query, keep_blank_values=True):
             if name not in self.optional or name in values:
                 return None
             values[name] = value
         return values
+
+
+def _is_no_name(value: str, is_simple: bool) -> bool:
+    """Whether a decoded value would lead out of the folder that a function joins it to."""
+    segments = re.split(r"[/\\]", value)
+    return "\0" in value or ".." in segments or (len(segments) > 1 and (is_simple or not segments[0]))

@@ -311,14 +311,14 @@ def guides(server: MCPServer) -> None:
 def test_resources_are_embedded_as_the_caller_reads_them(server: MCPServer, client: Client, files: Files) -> None:
     files({"plan.md": EMBEDDING})
     prompt_template("plan.md", server=server)
-    answer = client.request("prompts/get", {"name": "plan", "arguments": {"city": "a/b ü"}})
+    answer = client.request("prompts/get", {"name": "plan", "arguments": {"city": "a+b ü"}})
     messages = [(each["role"], each["content"]) for each in answer.result["messages"]]
     assert [role for role, _ in messages] == ["user", "user", "user", "assistant", "assistant"]
     blocks = [block for _, block in messages]
     assert blocks[0]["text"] == "Read this:"
     assert blocks[1] == {
         "type": "resource",
-        "resource": {"uri": "test://a%2Fb%20%C3%BC/guide", "text": "All of a/b ü."},
+        "resource": {"uri": "test://a%2Bb%20%C3%BC/guide", "text": "All of a+b ü."},
     }
     assert blocks[2]["resource"] == {"uri": "test://map", "mimeType": "image/png", "blob": "AA=="}
     assert blocks[3]["text"] == "And"

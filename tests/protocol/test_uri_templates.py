@@ -11,20 +11,27 @@ from django_mcp.protocol.uri_templates import URITemplate
 WORDS = st.text(min_size=1, max_size=15)
 
 
+def looked_up(source: str) -> URITemplate:
+    """A template whose values may be any text."""
+    template = URITemplate(source)
+    template.is_lookup = True
+    return template
+
+
 @given(WORDS)
 def test_a_simple_variable_gives_back_what_was_quoted_into_it(value: str) -> None:
-    assert URITemplate("travel://cities/{city}").match(f"travel://cities/{quote(value, safe='')}") == {"city": value}
+    assert looked_up("travel://cities/{city}").match(f"travel://cities/{quote(value, safe='')}") == {"city": value}
 
 
 @given(WORDS, WORDS)
 def test_two_variables_are_told_apart(city: str, category: str) -> None:
     uri = f"travel://activities/{quote(city, safe='')}/{quote(category, safe='')}"
-    assert URITemplate("travel://activities/{city}/{category}").match(uri) == {"city": city, "category": category}
+    assert looked_up("travel://activities/{city}/{category}").match(uri) == {"city": city, "category": category}
 
 
 @given(WORDS)
 def test_a_plus_variable_takes_slashes_too(path: str) -> None:
-    assert URITemplate("file:///{+path}").match("file:///" + quote(path)) == {"path": path}
+    assert looked_up("file:///{+path}").match("file:///" + quote(path)) == {"path": path}
 
 
 def test_a_plus_variable_takes_a_path_of_several_segments() -> None:
@@ -84,8 +91,20 @@ def test_a_simple_variable_never_takes_a_raw_slash(value: str) -> None:
     assert URITemplate("travel://cities/{city}").match(f"travel://cities/{value}") is None
 
 
-def test_a_quoted_slash_belongs_to_a_simple_variable() -> None:
-    assert URITemplate("travel://cities/{city}").match("travel://cities/a%2Fb") == {"city": "a/b"}
+LEAVING = ("..%2F..%2Fetc%2Fpasswd", "a%2Fb", "a%5Cb", "..", "%2e%2e", "%2Fetc%2Fpasswd", "a%00b", "..%5Ca", "a%2F..")
+
+
+def test_what_would_lead_out_of_a_folder_is_no_value() -> None:
+    simple, rest = URITemplate("files://{name}"), URITemplate("files://{+path}")
+    assert [value for value in LEAVING if simple.match(f"files://{value}") is not None] == []
+    leaving = ["../x", "a/../x", "/etc/passwd", "..", "a%00b", "%2Fetc", "a\\..\\x"]
+    assert [value for value in leaving if rest.match(f"files://{value}") is not None] == []
+    assert rest.match("files://a/b..c/%C3%BC.txt") == {"path": "a/b..c/ü.txt"}
+    assert simple.match("files://b..c") == {"name": "b..c"}
+
+
+def test_a_value_that_is_only_looked_up_may_be_any_text() -> None:
+    assert looked_up("travel://cities/{city}").match("travel://cities/a%2Fb") == {"city": "a/b"}
 
 
 def test_what_a_pattern_would_read_as_a_sign_is_plain_in_a_template(subtests: pytest.Subtests) -> None:
