@@ -75,9 +75,10 @@ class ClientPolicyAdmin(_ModelAdmin):
     ordering = ("client_id",)
     raw_id_fields = ("acts_as",)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:  # noqa: ARG002
-        """Which client it is about does not change."""
-        return () if obj is None else ("client_id",)
+    def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
+        """The client does not change; in whose name it acts by itself, only superusers say, as of API keys."""
+        decided = () if getattr(request.user, "is_superuser", False) else ("acts_as",)
+        return decided if obj is None else ("client_id", *decided)
 
     @admin.display(description=gettext_lazy("scopes"))
     def scope_limit(self, row: ClientPolicy) -> str:

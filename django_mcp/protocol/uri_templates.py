@@ -2,7 +2,7 @@
 
 Supported: ``{name}`` (one path segment or part of one), ``{+name}`` (anything, slashes too), and ``{?a,b}`` at
 the end (optional query parameters). That is what servers of the field use, and each can be matched without
-guessing. Values are percent-decoded, and what would then lead out of a folder (slashes that were quoted, ``..``, NUL, the
+guessing. Values are percent-decoded. What would then lead out of a folder (slashes that were quoted, ``..``, NUL, the
 root) is no value: a function may join it to a path.
 """
 

@@ -505,6 +505,19 @@ def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> No
     assert (row.blocked, row.scopes, row.tools, row.acts_as) == (True, ["travel:read"], ["look_up"], site.user)
 
 
+def test_only_a_superuser_says_in_whose_name_a_client_acts_by_itself(site: Site, owner: Browser) -> None:
+    """Whoever may add a policy could have a client act as a superuser."""
+    add = "/admin/django_mcp/clientpolicy/add/"
+    chosen = {"client_id": "service", "acts_as": str(site.user.pk)}
+    helper = staff(site, "add_clientpolicy", "view_clientpolicy")
+    assert 'name="acts_as"' not in content(helper, add)
+    helper.post(add, chosen)
+    assert ClientPolicy.objects.get().acts_as is None
+    ClientPolicy.objects.all().delete()
+    owner.post(add, chosen)
+    assert ClientPolicy.objects.get().acts_as == site.user
+
+
 def test_what_is_not_blocked_is_not_unblocked(site: Site, owner: Browser) -> None:
     for blocked in ("no", "perhaps"):
         press(owner, PAGE, blocked=blocked)
