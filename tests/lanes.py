@@ -45,6 +45,7 @@ WAYS_IN = {"edge": EDGES, "version": (MODERN, LEGACY)}
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lanes")
     group.addoption("--fast", action="store_true", help="leave out what starts processes or needs services")
+    group.addoption("--rest", action="store_true", help="run what --fast leaves out, and nothing else")
     group.addoption(
         "--ways-in",
         choices=["first", "others", "all"],
@@ -63,9 +64,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if not config.getoption("fast"):
-        return None
-    return (collection_path.is_relative_to(ROOT) and collection_path.relative_to(ROOT).as_posix() in LEFT_OUT) or None
+    return True if config.getoption("fast") and is_left_out(collection_path) else None
+
+
+def is_left_out(path: Path) -> bool:
+    """Return True for the folders whose tests start processes, and all that is in them."""
+    return any(path.is_relative_to(ROOT / folder) for folder in LEFT_OUT)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -80,7 +84,10 @@ MARKED = pytest.StashKey[int]()
 
 
 def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
-    if config.getoption("fast") and item.get_closest_marker("slow"):
+    is_slow = item.get_closest_marker("slow") is not None
+    if config.getoption("fast") and is_slow:
+        return False
+    if config.getoption("rest") and not is_slow and not is_left_out(item.path):
         return False
     return config.getoption("ways_in") != "others" or item.get_closest_marker("other_way_in") is not None
 
