@@ -18,6 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.core.files import File
 from django.db.models import Model
+from django.http.request import split_domain_port
 from django.utils.crypto import salted_hmac
 from pydantic import BaseModel, SecretBytes, SecretStr
 
@@ -51,10 +52,10 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> str:
 
 
 def _host(context: Context) -> str:
-    """The host that was called, as headers that a task keeps say it; "" over standard input and output."""
+    """The host that was called, without its port, as a task keeps it too; "" over standard input and output."""
     headers = context.request.META
     forwarded = headers.get("HTTP_X_FORWARDED_HOST") if settings.USE_X_FORWARDED_HOST else None
-    return str(forwarded or headers.get("HTTP_HOST", "")).lower()
+    return str(split_domain_port(str(forwarded or headers.get("HTTP_HOST", "")))[0])
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
