@@ -217,9 +217,13 @@ def test_a_stream_ends_with_the_server_and_says_when_to_come_back(legacy_talk: C
     call = legacy_talk.begin_call("ask")
     call.next()
     stream = opened(legacy_talk)
-    end_streams()
-    stream.done()
-    assert call.exchange.done().events[-1].retry
+
+    def ended() -> bool:  # the call's stream waits for more a moment after its question was sent
+        end_streams()
+        return stream.ended and call.exchange.ended
+
+    eventually(ended, "a stream does not end")
+    assert call.exchange.events[-1].retry
 
 
 def test_an_idle_stream_is_kept_alive(server: MCPServer, legacy_talk: Conversation) -> None:
