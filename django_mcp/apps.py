@@ -29,7 +29,7 @@ RENEWERS = {
     "client": later("django_mcp.auth.oauth.renewed"),
     "oauth": later("django_mcp.auth.oauth.renewed"),
 }
-"""By kinds of credentials: what they allow by now. Not asked of what nobody used."""
+"""Functions that return a caller's current rights, by ``Principal.kind``; imported when first called."""
 
 
 class _Registries:

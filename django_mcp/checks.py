@@ -95,7 +95,7 @@ def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> lis
 
 
 packages_distributions = cache(metadata.packages_distributions)
-"""What is installed, read once: that takes a third of a second, and no process installs anything."""
+"""Read once per process: it takes a third of a second."""
 
 
 @add

@@ -84,7 +84,7 @@ class APIKeys(Authenticator):
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:
-    """What the key allows by now; None where it was revoked, has expired, or opens the endpoint no longer."""
+    """Return the principal with the key's current scopes, or None if it no longer opens the endpoint."""
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
     good = APIKey.objects.filter(

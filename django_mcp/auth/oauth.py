@@ -86,7 +86,7 @@ class Policy:
 
 
 def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noqa: ARG001 - see core.known.renewers
-    """What the client may do by now; None where it is blocked, or nothing of what the user granted it is left.
+    """Return the principal with the client's current policy, or None if it is blocked or the user's grant was revoked.
 
     That its access token has expired meanwhile ends nothing, as long as the grant was not taken back: a token that was
     revoked, by the user or by the client (RFC 7009), is deleted, and one that was refreshed has a successor.

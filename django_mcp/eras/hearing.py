@@ -113,7 +113,7 @@ class Hearing:
             return None
 
     async def _may_call(self) -> bool:
-        """Whether the endpoint is still for the caller."""
+        """Return True if the caller may still call the endpoint."""
         look = partial(as_of_now, self._principal, self._server)
         return await patiently(shared_pool(), look) is not None
 

@@ -82,6 +82,12 @@ def test_what_an_owner_takes_from_a_client_is_gone_for_calls_that_wait(
     assert now.tools == {"look"}
 
 
+def test_a_caller_that_the_test_client_makes_up_needs_no_credential(server: MCPServer, user: Any) -> None:
+    """``MCPClient(user, scopes=...)`` calls as a client would, without a token; tasks of such a call run too."""
+    made_up = Principal("oauth", "1:client", user, scopes=frozenset({"travel:read"}), client_id="client")
+    assert as_of_now(made_up, server) == made_up
+
+
 def test_a_key_gives_what_its_row_says_by_now(make_server: Make, user: Any) -> None:
     server = make_server("keys", authentication=[APIKeys()])
     row, key = create_key(user, "test", endpoints=["keys"], scopes=["travel:read"])
