@@ -43,7 +43,7 @@ fast: environment-dev
 	$(BIN)/python scripts/run_tests.py fast $(ARGS)
 
 everything: environment-dev
-	@test -n "$$FAST_LANE_MEASURED" || rm -f .coverage .coverage.*
+	@rm -f .coverage .coverage.*
 	$(BIN)/python scripts/with_services.py $(BIN)/python scripts/run_tests.py all $(ARGS)
 
 pytest: environment-dev ## Run some tests of any kind (ARGS="tests/tasks -k lease")

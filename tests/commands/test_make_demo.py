@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import Message
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from urllib.error import HTTPError
@@ -253,6 +254,8 @@ def started(folder: Path, port: int, **variables: str) -> Iterator[Demo]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # Where tests run in the background of a script, Ctrl-C is ignored, and children inherit that.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     watchdog = Timer(120, process.kill)
     watchdog.start()
