@@ -211,14 +211,16 @@ class TestManagePyDemo:
         with started(shared_demo, port) as process:
             _, _, rest = "".join(process.printed).partition("an API key, and a call with it\n")
             create, call = rest.partition("\n\n")[0].split("\n", 1)
-            made = run(shared_demo, *shlex.split(create))
+            made = run(shared_demo, "env", *shlex.split(create))
             key = re.search(r"mcp_key_\w+", made.stdout)
             assert key, made.stdout + made.stderr
+            assert f"http://127.0.0.1:{port}/mcp" in made.stdout
+            assert "travel:write" in made.stdout
             called = run(shared_demo, *shlex.split(call.replace("\\\n", "").replace("PASTE-THE-KEY-HERE", key[0])))
             assert_ends_cleanly(process)
 
         found = json.loads(json.loads(called.stdout)["result"]["content"][0]["text"])
-        assert found["total"] == 45  # as many as the sample data have of ben's
+        assert found["total"] == 45  # as many as the sample data have of ben's, for who may write may read
 
     def test_ends_on_ctrl_c_while_a_client_keeps_its_connection(self, shared_demo):
         port = free_port()

@@ -20,7 +20,7 @@ from tests.ports import free_port
 from tests.real_clients.sites import ATTEMPTS, accepts
 
 PAGE = ROOT / "docs" / "tutorial.md"
-ELSEWHERE = ("mkdir ", "cd ", "python -m venv", ". .venv", "pip install", "daphne ")
+ELSEWHERE = ("mkdir ", "cd ", "python -m venv", ". .venv", "pip install", "python manage.py runserver", "daphne ")
 """What the test has done already, or does in its own way."""
 
 HURRIED = """

@@ -18,6 +18,10 @@ from demo_project.travel.sample_users import SAMPLE_USERS
 from scripts.preflight import HOST, port_problem
 
 
+USUAL_SITE = "http://127.0.0.1:8000"
+"""Where the demo's settings say that it is."""
+
+
 class Command(BaseCommand):
     """Prepare the database, serve the site with daphne, and print what a newcomer needs next."""
 
@@ -166,6 +170,7 @@ def client_settings(site: str) -> dict[str, str]:
 
 def key_settings(site: str) -> dict[str, str]:
     """How a program calls that cannot open a browser: make a key, and send it."""
+    address = "" if site == USUAL_SITE else f"BASE_URL={site} "  # other commands do not know where this one serves
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -174,7 +179,7 @@ def key_settings(site: str) -> dict[str, str]:
     }
     return {
         "Scripts and CI: an API key, and a call with it": (
-            f"{python()} manage.py mcp_key create --user ben --name laptop\n"
+            f"{address}{python()} manage.py mcp_key create --user ben --name laptop --scope travel:write\n"
             f"curl {site}/mcp -H 'Authorization: Bearer PASTE-THE-KEY-HERE' -H 'Content-Type: application/json' \\\n"
             f"  -H 'Accept: application/json, text/event-stream' -d '{json.dumps(message)}'"
         ),
