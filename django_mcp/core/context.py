@@ -395,6 +395,23 @@ class Context:
             self.conduct.begin()
         return value
 
+    def on_rollback(self, function: Callable[[], object]) -> None:
+        """Call *function* if the tool's transaction is rolled back: ``transaction.on_commit`` has no such twin.
+
+        For what no database takes back, like a saved file: ``ctx.on_rollback(lambda: photo.delete(save=False))``.
+        What ``once`` has committed stays, and so do functions that were given before it.
+
+        Args:
+            function: takes nothing. It runs when the rollback is done; what it raises is logged.
+
+        Raises:
+            RuntimeError: the tool has no transaction, for it is async or has ``atomic=False``; use ``try`` there.
+        """
+        if self.transaction is None:
+            msg = "ctx.on_rollback needs the tool's transaction; an async tool, or one with atomic=False, has none"
+            raise RuntimeError(msg)
+        self.transaction.on_rollback(function)
+
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """``once`` for coroutine functions, in async tools."""
         self.check_cancelled()

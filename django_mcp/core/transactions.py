@@ -1,11 +1,14 @@
-"""A tool's transaction, committed in between where it acts once."""
+"""A tool's transaction, committed in between where it acts once, and what is to be undone if it is rolled back."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
 from django.db import transaction
 from django.db.transaction import Atomic
+
+logger = logging.getLogger("django_mcp")
 
 
 class Transaction:
@@ -17,6 +20,7 @@ class Transaction:
 
     def __init__(self, atomic: Atomic) -> None:
         self._atomic = atomic
+        self._on_rollback: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
         """Begin."""
@@ -27,7 +31,20 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Commit, or roll back where there was an error."""
-        self._atomic.__exit__(kind, error, traceback)
+        is_kept = error is None and not transaction.get_connection(self._atomic.using).needs_rollback
+        undoing, self._on_rollback = self._on_rollback, []
+        try:
+            self._atomic.__exit__(kind, error, traceback)
+        except BaseException:
+            is_kept = False
+            raise
+        finally:
+            if not is_kept:
+                _run_all(undoing)
+
+    def on_rollback(self, function: Callable[[], object]) -> None:
+        """Call *function* if what was written since the last commit is rolled back, once it is."""
+        self._on_rollback.append(function)
 
     def _savepoints(self) -> int:
         return len(transaction.get_connection(self._atomic.using).savepoint_ids)
@@ -42,8 +59,17 @@ class Transaction:
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
-        self._atomic.__exit__(None, None, None)
+        self.__exit__(None, None, None)
         try:
             yield
         finally:
             self.__enter__()
+
+
+def _run_all(functions: Iterable[Callable[[], object]]) -> None:
+    """Call all of them, the last one first. What one raises is logged, so that it hides no error of the call."""
+    for each in reversed([*functions]):
+        try:
+            each()
+        except Exception:
+            logger.exception("a function for ctx.on_rollback failed")

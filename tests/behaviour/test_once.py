@@ -260,3 +260,55 @@ def test_of_two_that_use_a_state_at_the_same_time_one_is_served(server: MCPServe
     calls = [modern_talk.begin("tools/call", params) for _ in range(6)]
     answers = [call.next() for call in calls]
     assert sorted("result" in answer for answer in answers) == [False] * 5 + [True]
+
+
+def test_what_no_database_takes_back_is_undone_after_a_rollback_last_first(
+    server: MCPServer, talk: Conversation, rows: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    undone: list[str] = []
+
+    def fail_to_undo() -> None:
+        undone.append("second")
+        raise OSError("the disk is away")
+
+    @tool(server=server)
+    def upload(ctx: Context, name: str) -> str:
+        ctx.on_rollback(lambda: undone.append(f"first, of {name}"))
+        rows(name)
+        ctx.on_rollback(fail_to_undo)
+        if name == "bad":
+            raise ToolError("It is no picture.")
+        return "kept"
+
+    assert "It is no picture." in talk.call("upload", name="bad").text
+    assert undone == ["second", "first, of bad"]
+    assert "a function for ctx.on_rollback failed" in caplog.text
+    undone.clear()
+    assert talk.call("upload", name="good").text == "kept"
+    assert undone == []
+    assert rows.written() == ["good"]
+
+
+def test_what_once_has_committed_is_not_undone(server: MCPServer, talk: Conversation) -> None:
+    undone: list[str] = []
+
+    @tool(server=server)
+    def upload(ctx: Context) -> str:
+        ctx.on_rollback(lambda: undone.append("before"))
+        ctx.once("pay", lambda: 1)
+        ctx.on_rollback(lambda: undone.append("after"))
+        transaction.set_rollback(True)
+        return "done"
+
+    talk.call("upload")
+    assert undone == ["after"]
+
+
+def test_an_async_tool_is_told_that_it_has_no_transaction(server: MCPServer, talk: Conversation) -> None:
+    @tool(server=server)
+    async def upload(ctx: Context) -> str:
+        with pytest.raises(RuntimeError, match="has none"):
+            ctx.on_rollback(list)
+        return "told"
+
+    assert talk.call("upload").text == "told"

@@ -17,7 +17,6 @@ from django.db import connections
 from demo_project.travel.sample_users import SAMPLE_USERS
 from scripts.preflight import HOST, port_problem
 
-
 USUAL_SITE = "http://127.0.0.1:8000"
 """Where the demo's settings say that it is."""
 
