@@ -6,11 +6,14 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
+from django.db import router
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
+from django_mcp.core import database
 from django_mcp.core.checking import add
 from django_mcp.core.registry import servers
 from django_mcp.primitives.rates import NO_RATE, parse_rate
@@ -92,6 +95,22 @@ def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> lis
         for tool in server.tools.values()
         if "description" not in tool.definition
     ]
+
+
+@add
+def check_databases(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Tables in another database than the users that their rows point to: no database keeps such a relation."""
+    if not database.has_database():
+        return []
+    own, theirs = database.own_alias(), router.db_for_write(get_user_model())
+    return [
+        Error(
+            _("The tables of django_mcp are written to the database %(own)r, and users to %(theirs)r.")
+            % {"own": own, "theirs": theirs},
+            hint=_("Rows of django_mcp point to users: let the router send both to one database."),
+            id="django_mcp.E056",
+        )
+    ] * (own != theirs)
 
 
 packages_distributions = cache(metadata.packages_distributions)

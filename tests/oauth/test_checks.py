@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import ERROR, run_checks
-from django.db import connection
+from django.db import connection, connections
 from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import include, path, re_path
 from django.views import View
@@ -352,3 +352,44 @@ def test_endpoints_that_are_not_at_the_root_are_found(site: CheckedSite) -> None
 def test_errors_are_errors_and_stop_the_start(site: CheckedSite) -> None:
     site.toolkit(PKCE_REQUIRED=False)
     assert only("E016").level == ERROR
+
+
+# Databases
+
+
+class Lagging:
+    """A router that reads where it does not write."""
+
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        return "replica"
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        return "default"
+
+
+class Apart:
+    """A router that keeps the package's rows apart from users."""
+
+    def db_for_write(self, model: Any, **hints: Any) -> str | None:
+        return "own" if model._meta.app_label == "django_mcp" else None
+
+    db_for_read = db_for_write
+
+
+def test_tokens_that_are_read_from_a_replica_are_found(site: CheckedSite, settings: Any) -> None:
+    settings.DATABASE_ROUTERS = [f"{__name__}.Lagging"]
+    found = only("W036")
+    assert "is written to the database 'default' and read from 'replica'" in found.msg
+    settings.DATABASE_ROUTERS = []
+    assert ids() == set()
+
+
+def test_rows_in_another_database_than_the_users_are_found(
+    site: CheckedSite, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings, "own", connections.settings["default"])
+    settings.DATABASE_ROUTERS = [f"{__name__}.Apart"]
+    found = only("E056")
+    assert found.msg == "The tables of django_mcp are written to the database 'own', and users to 'default'."
+    settings.DATABASE_ROUTERS = []
+    assert ids() == set()

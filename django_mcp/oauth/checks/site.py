@@ -6,6 +6,7 @@ from typing import Any
 from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.db import router
 from django.shortcuts import resolve_url
 from django.urls import ResolverMatch, get_script_prefix, resolve
 from django.utils.module_loading import import_string
@@ -41,6 +42,28 @@ def check_apps() -> Iterator[CheckMessage]:
                 hint=_("Add %(name)r to INSTALLED_APPS, then run manage.py migrate.") % {"name": name},
                 id="django_mcp.E013",
             )
+
+
+@check()
+def check_reads() -> Iterator[CheckMessage]:
+    """Tokens that are looked for where they may not have arrived yet."""
+    if not (uses_oauth() and apps.is_installed("oauth2_provider")):
+        return
+    from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415 - it needs them
+
+    for model in (get_access_token_model(), get_refresh_token_model()):
+        written, read = router.db_for_write(model), router.db_for_read(model)
+        if written != read:
+            yield Warning(
+                _("%(model)s is written to the database %(written)r and read from %(read)r.")
+                % {"model": model.__name__, "written": written, "read": read},
+                hint=_(
+                    "A replica that lags does not know a code or token that was issued a moment ago, and signing in "
+                    "fails: let db_for_read() of the router send 'oauth2_provider' where it is written."
+                ),
+                id="django_mcp.W036",
+            )
+            return
 
 
 @check()
