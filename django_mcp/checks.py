@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
@@ -60,6 +61,27 @@ def check_values(app_configs: Sequence[Any] | None, **options: Any) -> list[Chec
             for origin in conf.settings.ALLOWED_ORIGINS
             if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s*]+", str(origin))
         ]
+    return found
+
+
+@add
+def check_context_managers(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Entries of ``CALL_CONTEXT_MANAGERS`` that are no function: every call would fail."""
+    found: list[CheckMessage] = []
+    for each in () if conf.problems() else conf.settings.CALL_CONTEXT_MANAGERS:
+        try:
+            is_right = callable(import_string(each) if isinstance(each, str) else each)
+        except ImportError:
+            is_right = False
+        if not is_right:
+            found.append(
+                Error(
+                    _("%(entry)r in DJANGO_MCP['CALL_CONTEXT_MANAGERS'] is no function that can be imported.")
+                    % {"entry": each},
+                    hint=_("Name a function that takes a request and returns a context manager: 'shop.mcp.acting'."),
+                    id="django_mcp.E040",
+                )
+            )
     return found
 
 

@@ -51,6 +51,9 @@ class Settings:
     """How many jobs may wait for one of them before requests are refused with 503; None for no limit."""
     RATE_LIMIT: str | None = None
     """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
+    CALL_CONTEXT_MANAGERS: tuple[Any, ...] = ()
+    """Functions, or their dotted paths, that take the Django request of a call, whose ``user`` is the caller, and
+    return a context manager; each call runs within all of them, the first outermost."""
     TOOL_TIMEOUT: float | None = None
     """Seconds after which a call of a tool is stopped, unless the tool says otherwise; None for never."""
     OUTPUT_LIMIT: int | None = 100_000

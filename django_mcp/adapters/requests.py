@@ -29,6 +29,7 @@ from pydantic_core import to_jsonable_python
 
 from django_mcp.adapters.multipart import Files, multipart
 from django_mcp.core.context import Context
+from django_mcp.core.requests import set_user
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -167,12 +168,7 @@ def _caller(ctx: Context) -> str:
 def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
     """What the middleware of a site would put on it."""
     made: Any = request
-    made.user = ctx.user
-
-    async def auser() -> Any:
-        return ctx.user
-
-    made.auser = auser
+    set_user(request, ctx.user)
     made.session = EmptySession()
     made._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
     made._dont_enforce_csrf_checks = True  # noqa: SLF001 - no cookie of a browser brought it here

@@ -40,9 +40,9 @@ async def complete(context: Context) -> Result:
 
 async def _run(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
     if completer.is_async:
-        found = await context.runner.coroutine(completer.call, **keywords)
-        return await context.runner.sync(partial(completion, found))  # it may be a lazy queryset all the same
-    return await context.runner.sync(lambda: completion(completer.call(**keywords)))
+        found = await context.site_runner.coroutine(completer.call, **keywords)
+        return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset all the same
+    return await context.site_runner.sync(lambda: completion(completer.call(**keywords)))
 
 
 def _referenced(server: MCPServer, ref: Any) -> tuple[str, str, Prompt | Resource | None]:

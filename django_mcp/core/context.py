@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from django.utils.translation import get_language_from_request
 
+from django_mcp.conf import settings
 from django_mcp.core.channel import LEVELS, Cancelled, Channel, is_wanted
 from django_mcp.core.concurrency import INLINE, Runner, aside, on_event_loop
 from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.later import later
 from django_mcp.core.principal import Principal
-from django_mcp.core.requests import without_credentials
+from django_mcp.core.requests import set_user, without_credentials
+from django_mcp.core.site_runner import SiteRunner
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import is_translated, translated
@@ -154,14 +156,20 @@ class Context:
         edge.
         """
         if self._request is None:
-            self._request = without_credentials(self._edge())
-            self._request.user = self.user  # never the one of a session cookie
+            request = without_credentials(self._edge())
+            set_user(request, self.user)  # never the one of a session cookie
+            self._request = request
         return self._request
 
     @property
     def language(self) -> str:
         """The language to speak to the caller in: what ``Accept-Language`` prefers of the site's, or the site's own."""
         return get_language_from_request(self.request)
+
+    @property
+    def site_runner(self) -> Runner:
+        """What runs the site's own code: ``runner``, within the site's ``CALL_CONTEXT_MANAGERS``."""
+        return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
 
     # Reading resources
 
@@ -194,7 +202,7 @@ class Context:
 
     async def aread(self, uri: str) -> list[ResourceContents]:
         """``read`` in async functions."""
-        return await aside(self.runner, partial(self.read, uri))
+        return await aside(self.site_runner, partial(self.read, uri))
 
     # Telling the client
 

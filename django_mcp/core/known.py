@@ -29,7 +29,7 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
 async def known_resources(context: Context, uris: Sequence[str]) -> list[str]:
     """Those of *uris* that the caller may read."""
     job = partial(find_known, context, uris)
-    return await context.runner.sync(job) if takes_queries(context.server) else job()
+    return await context.site_runner.sync(job) if takes_queries(context.server) else job()
 
 
 def takes_queries(server: MCPServer) -> bool:

@@ -25,7 +25,7 @@ from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import conducted, surely
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.prompt import strings_only
+from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sizes import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError
@@ -68,7 +68,10 @@ async def _serve(context: Context, tool: Tool) -> Result:
     arguments = _arguments(context.params)
     if tool.mirrors and not context.is_relayed:
         context.channel.check_mirrors(tool.mirrors, arguments)
-    keywords = tool.arguments.validate(arguments)
+    if settings.CALL_CONTEXT_MANAGERS:
+        keywords = await _validated(context, tool, arguments)
+    else:
+        keywords = tool.arguments.validate(arguments)
     if (tool.key in context.server.policies.asking or context.channel.needs_approval) and (
         answer := await _approved(context, tool, keywords)
     ) is not None:
@@ -82,6 +85,11 @@ async def _serve(context: Context, tool: Tool) -> Result:
     if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
         return Result(await _run_tool(context, tool, keywords))
     return Result(await conducted(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
+
+
+async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as the function takes them, read within the site's context managers."""
+    return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
 
 
 async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
@@ -136,11 +144,12 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
     function, conduct, admission = tool.function, context.conduct, context.admission
     most = settings.OUTPUT_LIMIT if tool.output_limit is None else tool.output_limit or None
     most_bytes = settings.BINARY_OUTPUT_LIMIT
+    runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
     if function.is_async:
         call = function.call if conduct is None else conduct.in_time(function.call)
         if admission is not None:
             return await _admitted(context, admission, partial(call, **keywords), tool, most, most_bytes)
-        return tool.output.fields(await context.runner.coroutine(call, **keywords), most, most_bytes)
+        return tool.output.fields(await runner.coroutine(call, **keywords), most, most_bytes)
 
     def job() -> dict[str, Any]:
         if context.channel.cancelled:  # while it waited for a thread
@@ -160,7 +169,7 @@ async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> d
     work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job
     if admission is not None:
         work = partial(admission.around, work)
-    return await context.runner.sync(work if conduct is None else partial(conduct.watch, work))
+    return await runner.sync(work if conduct is None else partial(conduct.watch, work))
 
 
 async def _admitted(
@@ -175,7 +184,7 @@ async def _admitted(
     await context.runner.sync(admission.use)
     outcome = "error"
     try:
-        fields = tool.output.fields(await context.runner.coroutine(call), most, most_bytes)
+        fields = tool.output.fields(await context.site_runner.coroutine(call), most, most_bytes)
         outcome = "error" if fields.get("isError") else "ok"
     except (InputRequired, BaseExceptionGroup) as ended:
         outcome = "" if isinstance(ended, InputRequired) or merged(ended) is not None else "error"
@@ -194,7 +203,7 @@ def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
 async def read_resource(context: Context) -> Result:
     """``resources/read``."""
     uri = _string(context.params, "uri")
-    contents = await read(context, uri, lambda resource, value: resource.contents(uri, value), context.runner)
+    contents = await read(context, uri, lambda resource, value: resource.contents(uri, value), context.site_runner)
     return Result({"contents": contents}, ttl_ms=0)
 
 
@@ -214,8 +223,11 @@ async def get_prompt(context: Context) -> Result:
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
         raise InvalidParams(f"Arguments of a prompt are strings; {', '.join(map(repr, wrong))} is not.")
-    checked = prompt.arguments.validate(arguments)
-    return Result(await run(context, prompt, checked, prompt.fields, context.runner, context.language))
+    if settings.CALL_CONTEXT_MANAGERS:
+        checked = await _validated(context, prompt, arguments)
+    else:
+        checked = prompt.arguments.validate(arguments)
+    return Result(await run(context, prompt, checked, prompt.fields, context.site_runner, context.language))
 
 
 class Method(NamedTuple):
@@ -365,5 +377,5 @@ async def _unknown_tool(context: Context, name: str) -> Unknown:
     is_query = any(
         each.asks_user or each.key in context.server.policies.blocking for each in context.server.tools.values()
     )
-    meant = await context.runner.sync(nearest) if is_query else nearest()
+    meant = await context.site_runner.sync(nearest) if is_query else nearest()
     return error if meant is None else Unknown(f"{error.message} Did you mean {meant!r}?")

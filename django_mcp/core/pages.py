@@ -47,7 +47,7 @@ async def page_of(
     entries: Sequence[Primitive] = [primitive for primitive in primitives if is_searched or primitive.position > after]
     if not public:
         # One hop for all of them: each permission may be a query.
-        entries = await context.runner.sync(partial(known_of, context, entries))
+        entries = await context.site_runner.sync(partial(known_of, context, entries))
     first, entries = discovery.offered(server, entries, after) if is_searched else ((), entries)
     shown = entries[: max(server.page_size - len(first), 1)]
     definitions = [*first, *map(show, shown)]
@@ -68,12 +68,12 @@ async def list_resources(context: Context) -> Result:
     if rows is None:
         return await page_of(context, "resources", context.server.resources.values())
     if not is_cursor(cursor):
-        return await context.runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
+        return await context.site_runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
     page = await page_of(context, "resources", context.server.resources.values())
     if "nextCursor" in page.fields:
         return page
     own = page.fields["resources"]
-    return await context.runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
+    return await context.site_runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
 
 
 def _rows(context: Context, rows: Rows, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:

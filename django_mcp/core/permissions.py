@@ -131,7 +131,7 @@ async def find_right(context: Context, primitive: Primitive, runner: Runner | No
     """``right``, on another thread where it may be a query."""
     granted = right_of_credential(context.principal, primitive)
     if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
-        return await (runner or context.runner).sync(partial(right, context, primitive))
+        return await (runner or context.site_runner).sync(partial(right, context, primitive))
     return granted
 
 

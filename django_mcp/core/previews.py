@@ -81,10 +81,10 @@ async def _run(function: Function, context: Context, keywords: Mapping[str, Any]
     if function.context is not None:
         given[function.context] = context
     if function.is_async:
-        value = await context.runner.coroutine(function.call, **given)
-        return await context.runner.sync(partial(rolled_back, partial(as_json, value)))
+        value = await context.site_runner.coroutine(function.call, **given)
+        return await context.site_runner.sync(partial(rolled_back, partial(as_json, value)))
     # Made JSON in there, so that what is lazy is read as the function left it.
-    return await context.runner.sync(partial(rolled_back, lambda: as_json(function.call(**given))))
+    return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given))))
 
 
 def _copied(value: Any) -> Any:

@@ -34,6 +34,15 @@ def without_credentials(request: Any) -> Any:
     return found
 
 
+def set_user(request: Any, user: Any) -> None:
+    """Have a Django request be that of *user*, as ``AuthenticationMiddleware`` does."""
+
+    async def auser() -> Any:
+        return user
+
+    request.user, request.auser = user, auser
+
+
 def _cleaned(query: str) -> str:
     pairs = parse_qsl(query, keep_blank_values=True)
     kept = [pair for pair in pairs if pair[0] not in PARAMETERS]

@@ -17,6 +17,7 @@ from django.http.response import HttpResponseBase
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.registry import MCPServer
+from django_mcp.core.requests import set_user
 from django_mcp.endpoint.gate import Endpoint
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.streams import BufferedWire
@@ -66,6 +67,8 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     admitted = await endpoint.admit(head, runner)
     if isinstance(admitted, Reply):
         return _response(admitted)
+    # Before anything runs: middleware of the site may have kept this request to see whose it is.
+    set_user(request, admitted.principal.user)
     body = request.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())

@@ -51,13 +51,13 @@ class Hearing:
         lost: those it heard of for the last time.
     """
 
-    __slots__ = ("_edge", "_methods", "_principal", "_runner", "_server", "lost", "uris")
+    __slots__ = ("_edge", "_methods", "_principal", "_server", "lost", "uris")
 
     def __init__(self, inbound: Inbound, methods: Collection[str], uris: Iterable[str] = ()) -> None:
         self.uris: AbstractSet[str] = frozenset(uris) or NONE
         self.lost: AbstractSet[str] = NONE
         self._server, self._principal = inbound.server, inbound.principal
-        self._runner, self._edge = inbound.runner, inbound.edge
+        self._edge = inbound.edge
         self._methods = methods
 
     def wants(self, entry: Entry) -> bool:
@@ -103,11 +103,11 @@ class Hearing:
         if not wanted:
             return set()
         server, method = self._server, "resources/subscribe"
-        context = Context(server, self._principal, self._runner, self._edge, 0, method, {}, None, {}, Channel())
+        context = Context(server, self._principal, shared_pool(), self._edge, 0, method, {}, None, {}, Channel())
         if not takes_queries(server):
             return set(find_known(context, wanted))
         try:
-            return set(await patiently(shared_pool(), partial(find_known, context, wanted, afresh=True)))
+            return set(await patiently(context.site_runner, partial(find_known, context, wanted, afresh=True)))
         except Exception:
             logger.exception("nothing is told to %r, for what exists for them cannot be found out", context.principal)
             return None

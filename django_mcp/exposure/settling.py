@@ -162,9 +162,10 @@ def _around(
 
     async def arun(**keywords: Any) -> Any:
         context = keywords[name]
-        own = await aside(context.runner, partial(take, keywords)) if arguments else take(keywords)
+        runner = context.site_runner
+        own = await aside(runner, partial(take, keywords)) if arguments else take(keywords)
         value = await call(**own)
-        return await aside(context.runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
+        return await aside(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
 
     made = functools.wraps(call)(arun if function.is_async else run)
     return replace(function, call=made, context=name)

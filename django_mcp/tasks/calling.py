@@ -81,9 +81,9 @@ async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) 
     if function.context is not None:
         given[function.context] = context
     if function.is_async:
-        await context.runner.coroutine(function.call, **given)
+        await context.site_runner.coroutine(function.call, **given)
     else:
-        await context.runner.sync(partial(function.call, **given))
+        await context.site_runner.sync(partial(function.call, **given))
 
 
 def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:

@@ -2,7 +2,8 @@
 
 import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -95,6 +96,28 @@ def test_the_work_is_done_in_the_name_of_the_caller(server: MCPServer, as_of: Ma
         "test", user.username, user, frozenset("ab"), "a-client", "17", EXPIRES, frozenset({"work"}), steps_up=False
     )
     assert principal == expected
+
+
+def test_the_work_is_done_within_the_sites_context_managers(
+    server: MCPServer, as_of: Make, make_user: Make, settings: Any
+) -> None:
+    acting: list[str] = []
+
+    @contextmanager
+    def acting_user(request: Any) -> Iterator[None]:
+        acting.append(request.user.username)
+        yield
+        acting.pop()
+
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CALL_CONTEXT_MANAGERS": [acting_user]}
+
+    def work() -> str:
+        return ", ".join(acting)
+
+    add(server, work)
+    user = make_user()
+    assert as_of(user).run("work") == user.username
+    assert acting == []
 
 
 def test_it_knows_the_request_as_far_as_it_is_no_secret(server: MCPServer, as_of: Make, make_user: Make) -> None:
