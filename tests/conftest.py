@@ -17,7 +17,7 @@ from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
 from django_mcp.audit import queries
-from django_mcp.audit.writing import log_pool
+from django_mcp.audit.writing import log_pool, writer
 from django_mcp.core import registry, seldom
 from django_mcp.core.concurrency import free_pool, shared_pool
 from django_mcp.core.observing import watching
@@ -242,5 +242,6 @@ def call_log(open_database: None) -> Iterator[Callable[[], list[ToolCall]]]:
     free_pool().close()
     shared_pool().close()  # connections of threads that began in a test without it count no queries
     queries.install()
+    writer.is_failing = False  # as the last call of another test may have left it
     yield lambda: list(ToolCall.objects.order_by("pk"))
     ToolCall.objects.all().delete()

@@ -40,9 +40,9 @@ class Recorder:
 
     async def watch(self, context: Context, serve: Callable[[], Awaitable[Result]]) -> Result:
         """Serve a call, and write down what came of it."""
-        if context.server.log_calls and not context.channel.is_task:
-            await writer.check(context.runner)
         call = _Call(context)
+        if writer.is_failing and context.server.log_calls and not context.channel.is_task and rows.is_there():
+            await writer.check(context.runner, call.known(Ended(outcomes.Outcome.OK), 0.0))
         if context.method == "tools/call":
             context.channel.record = call.save_with_result
         try:
@@ -110,7 +110,7 @@ class _Call:
         code = error.code if isinstance(error, ProtocolError) else None
         self.span.end(self.context, ended, seconds, code)
         if self.context.server.log_calls:
-            self._facts = self._known(ended, seconds)
+            self._facts = self.known(ended, seconds)
 
     async def save(self) -> None:
         """Have it written down, unless it was together with what the tool wrote.
@@ -144,9 +144,9 @@ class _Call:
         if not self.context.server.log_calls:
             return
         ended = outcomes.of_result(self.context, Result(fields))
-        self._saved_with_result = self._known(ended, time.perf_counter() - self._began)
+        self._saved_with_result = self.known(ended, time.perf_counter() - self._began)
         rows.save([self._saved_with_result])
 
-    def _known(self, ended: Ended, seconds: float) -> Facts:
+    def known(self, ended: Ended, seconds: float) -> Facts:
         milliseconds = round(seconds * 1000, 3)
         return facts.of_call(self.context, ended, self._called, milliseconds, self.queries.value, self.span.trace_id)

@@ -62,16 +62,17 @@ def is_there() -> bool:
     return _vendor(router.db_for_write(ToolCall)) != "unknown"
 
 
-def reach() -> None:
-    """Ask the database for a sign of life.
+def check_writable(call: Facts) -> None:
+    """Write a row and take it back.
 
     Raises:
-        OperationalError, InterfaceError: it gives none.
+        DatabaseError, InterfaceError: it cannot be written.
     """
-    connection = connections[router.db_for_write(ToolCall)]
-    connection.close_if_unusable_or_obsolete()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    alias = router.db_for_write(ToolCall)
+    connections[alias].close_if_unusable_or_obsolete()
+    with transaction.atomic(using=alias):
+        save([call])
+        transaction.set_rollback(True, using=alias)
 
 
 def _insert_alone(call: Facts, alias: str) -> None:

@@ -17,6 +17,7 @@ from django_mcp.audit import rows
 from django_mcp.audit.rows import Facts
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Pool, Runner
+from django_mcp.core.database import NOT_MIGRATED, is_temporary, is_unmigrated
 from django_mcp.live.patience import again_and_again
 from django_mcp.models import ToolCall
 from django_mcp.protocol.errors import InternalError
@@ -33,18 +34,23 @@ REACH_SECONDS = 1.0
 class NotRecorded(InternalError):
     """A call was made, and nothing of it could be written down."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
         super().__init__(
             "The call was made, but it could not be recorded, so its result is withheld. "
-            "Look at what it did before you make it again."
+            f"Look at what it did before you make it again.{_advice(error)}"
         )
 
 
 class NotRecordable(InternalError):
     """Nothing can be written down at the moment, so the call is not made."""
 
-    def __init__(self) -> None:
-        super().__init__("Calls cannot be recorded at the moment, so this one was not made. Try again.")
+    def __init__(self, error: Exception) -> None:
+        words = "Calls cannot be recorded at the moment, so this one was not made."
+        super().__init__(words + (_advice(error) or " Try again."))
+
+
+def _advice(error: Exception) -> str:
+    return f" {NOT_MIGRATED}" if is_unmigrated(error) else ""
 
 
 class _Entry:
@@ -73,29 +79,38 @@ class _Entry:
 
 
 class Writer:
-    """Writes rows of several calls at once."""
+    """Writes rows of several calls at once.
+
+    Attributes:
+        is_failing: the last one could not be written.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[_Entry] = deque()
         self._is_called = False  # the thread, which takes all that waits when it comes
-        self._is_away = False
+        self.is_failing = False
         self._loop: asyncio.AbstractEventLoop | None = None  # one that calls it at the end of its turn
 
-    async def check(self, runner: Runner) -> None:
-        """See that rows can be written, after they could not be: better no call than one whose result is withheld.
+    async def check(self, runner: Runner, facts: Facts) -> None:
+        """See that a row like the one that will be written can be, after one could not be.
+
+        Better no call than one whose result is withheld.
+
+        Args:
+            runner: of the call.
+            facts: what is known of the call before it is made.
 
         Raises:
-            NotRecordable: they cannot be.
+            NotRecordable: it cannot be.
         """
-        if not self._is_away:
-            return
+        check = partial(rows.check_writable, facts)
         try:
             if runner.is_inline:
-                rows.reach()
+                check()
             else:
-                await asyncio.wait_for(log_pool().sync(rows.reach), REACH_SECONDS)
-        except (OperationalError, InterfaceError, TimeoutError):
-            raise NotRecordable from None
+                await asyncio.wait_for(log_pool().sync(check), REACH_SECONDS)
+        except (DatabaseError, InterfaceError, TimeoutError) as error:
+            raise NotRecordable(error) from None
 
     async def write(self, facts: Facts) -> None:
         """Write a row; when this returns it is committed.
@@ -140,14 +155,14 @@ class Writer:
 
     def failed(self, error: Exception) -> None:
         """The database did not take rows."""
-        if not self._is_away:
-            self._is_away = True
+        if not self.is_failing:
+            self.is_failing = True
             logger.error("calls cannot be recorded: %s", error)
 
     def wrote(self) -> None:
         """It took them."""
-        if self._is_away:
-            self._is_away = False
+        if self.is_failing:
+            self.is_failing = False
             logger.warning("calls are recorded again")
 
     def _write_some(self) -> None:
@@ -158,14 +173,17 @@ class Writer:
             return
         try:
             rows.save([each.facts for each in entries])
-        except (OperationalError, InterfaceError) as error:  # the database is away
-            self.failed(error)
-            for each in entries:
-                each.error = error
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            _each_alone(entries, error)
-        else:
+            if isinstance(error, OperationalError | InterfaceError):  # the database is away
+                for each in entries:
+                    each.error = error
+            else:
+                _each_alone(entries, error)
+        failed = next((each.error for each in entries if each.error is not None), None)
+        if failed is None:
             self.wrote()
+        else:  # one of them for itself, maybe: the next call is asked about before it is made
+            self.failed(failed)
         _tell(entries)
 
 
@@ -230,7 +248,7 @@ async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
             _write_here(facts, PATIENCE_SECONDS if is_task else 0.0)
     except (DatabaseError, InterfaceError) as error:
         lost(facts, error)
-        raise NotRecorded from error
+        raise NotRecorded(error) from error
 
 
 def _write_here(facts: Facts, patience: float) -> None:
@@ -238,10 +256,10 @@ def _write_here(facts: Facts, patience: float) -> None:
     while True:
         try:
             rows.save([facts])
-        except (OperationalError, InterfaceError) as error:
+        except (DatabaseError, InterfaceError) as error:
             writer.failed(error)
             connection = connections[router.db_for_write(ToolCall)]
-            if connection.in_atomic_block or time.monotonic() > until:
+            if connection.in_atomic_block or time.monotonic() > until or not is_temporary(error):
                 raise
             connection.close_if_unusable_or_obsolete()
             time.sleep(settings.POLL_SECONDS)

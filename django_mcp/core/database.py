@@ -9,9 +9,20 @@ from functools import cache
 from typing import Any
 
 from django.apps import apps
-from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, router, transaction
 from django.db.models import Model
 from django.db.transaction import Atomic
+
+NOT_MIGRATED = "The site's database lacks a table or a column. Run `manage.py migrate`."
+
+_MISSING = frozenset({"42P01", "42703", 1146, 1054})
+"""SQLSTATEs and MySQL's numbers for a table or column that is not there."""
+_LASTING_STATES = ("0A", "22", "23", "25", "42", "53100")
+"""How SQLSTATEs begin of what is answered alike when it is asked again: among them read-only, missing, disk full."""
+_LASTING_NUMBERS = frozenset({3, 1021, 1026, 1114, 1290, 1792, 1836, 1146, 1054})
+"""The same as MySQL numbers it."""
+_LASTING_CODES = frozenset({1, 3, 8, 11, 13, 20, 23, 26})
+"""The same of SQLite: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
 
 
 @cache
@@ -52,3 +63,33 @@ def on_commit(function: Callable[[], object]) -> None:
 def tools_alias() -> str:
     """Return the alias of the database in whose transaction tools run: ``default``, where a site has it."""
     return DEFAULT_DB_ALIAS if exists(DEFAULT_DB_ALIAS) else own_alias()
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Return True if the same statement may succeed a moment later: the database is away, or somebody holds a lock.
+
+    A full disk, a read-only database and a missing table answer at once, and are not waited for.
+    """
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    code, sqlite = _codes(error)
+    if sqlite is not None:
+        return sqlite & 0xFF not in _LASTING_CODES
+    return not (code.startswith(_LASTING_STATES) if isinstance(code, str) else code in _LASTING_NUMBERS)
+
+
+def is_unmigrated(error: BaseException) -> bool:
+    """Return True if a statement failed for want of a table or a column, so that ``migrate`` has to be run."""
+    code, sqlite = _codes(error)
+    if sqlite is not None:
+        words = str(error)
+        return words.startswith(("no such table", "no such column")) or "has no column named" in words
+    return code in _MISSING
+
+
+def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
+    """Return the database's own code of an error, and SQLite's, which has neither SQLSTATEs nor one number for each."""
+    cause = error.__cause__ or error
+    state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+    first = cause.args[0] if cause.args else None
+    return state or (first if isinstance(first, int) else None), getattr(cause, "sqlite_errorcode", None)

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_mcp.core.concurrency import free_pool
+from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
@@ -159,6 +160,7 @@ class Book:
         self.is_read = False
         self._expired = 0
         self._retry = self._say_again = 0.0
+        self._is_missing = False
         self._lock = threading.Lock()
 
     @property
@@ -186,7 +188,7 @@ class Book:
         with self._lock:
             if self.renew is not None and self.due <= monotonic():
                 if self._retry > monotonic():  # nobody is let through meanwhile, but not everybody has to try
-                    raise unknown()
+                    raise unknown(is_missing=self._is_missing)
                 self._look(self.renew)
 
     def _look(self, renew: Callable[[], float]) -> None:
@@ -198,8 +200,8 @@ class Book:
                 if self._say_again <= monotonic():
                     self._say_again = monotonic() + SAY_SECONDS
                     logger.exception("the policies of tools cannot be read; were all migrations run?")
-                self._retry = monotonic() + RETRY_SECONDS
-                raise unknown() from None
+                self._retry, self._is_missing = monotonic() + RETRY_SECONDS, is_unmigrated(error)
+                raise unknown(is_missing=self._is_missing) from None
             logger.warning("the policies of tools cannot be read, so those known before count: %s", error)
             self.due = monotonic() + RETRY_SECONDS
         else:
@@ -207,9 +209,9 @@ class Book:
             self.due = due if self._expired == expired else 0.0
 
 
-def unknown() -> InternalError:
+def unknown(*, is_missing: bool = False) -> InternalError:
     """Nobody knows what was decided, so nothing is run."""
-    return InternalError("Something went wrong on the server.")
+    return InternalError(NOT_MIGRATED if is_missing else "Something went wrong on the server.")
 
 
 NEVER = float("inf")

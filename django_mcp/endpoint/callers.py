@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 
 from django_mcp.auth import challenges
 from django_mcp.auth.api_keys import keys_in_query
@@ -18,6 +18,7 @@ from django_mcp.conf import settings
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Pool, Runner
 from django_mcp.core.context import Context
+from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.methods import named
 from django_mcp.core.permissions import Right, find_right
 from django_mcp.core.policies import book
@@ -58,7 +59,7 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
             raise InvalidToken  # of no kind that is known here; whoever sends one does not mean to be nobody
     except InvalidToken:
         raise _refusal(server, 401, "invalid_token", challenges.INVALID_TOKEN) from None
-    except (AuthorizationServerAway, OperationalError, InterfaceError) as error:
+    except (AuthorizationServerAway, DatabaseError, InterfaceError) as error:
         raise _away(error) from error
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
         raise too_little(server, principal, server.scopes)
@@ -70,7 +71,8 @@ def _away(error: Exception) -> Refusal:
     log_seldom(logging.ERROR, "Nobody can be recognised: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
-    return Refusal(503, "It cannot be told just now who is calling. Try again later.", headers)
+    words = "It cannot be told just now who is calling. Try again later."
+    return Refusal(503, NOT_MIGRATED if is_unmigrated(error) else words, headers)
 
 
 class _Asked(NamedTuple):

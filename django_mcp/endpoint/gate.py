@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError
 from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
+from django_mcp.core.database import is_unmigrated
 from django_mcp.core.observing import watching
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
@@ -154,7 +155,9 @@ class Admission:
         except ProtocolError as error:
             answer = Answer(error.http_status, encode_error(error.request_id, error))
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
-            away = isinstance(error, OperationalError | InterfaceError)  # the database; it may be back soon
+            away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(
+                error
+            )  # the database; it may be back soon
             answer = Answer(503 if away else 500, failure(id_of(value), error))
         return self._reply(answer)
 

@@ -9,6 +9,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
+from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.protocol import envelope, headers
@@ -214,6 +215,8 @@ def failure(request_id: RequestId | None, error: Exception) -> bytes:
     reference = secrets.token_hex(4)
     logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
     message = f"Something went wrong on the server. Its log has the details under {reference}."
+    if is_unmigrated(error):
+        message = NOT_MIGRATED
     return encode_error(request_id, InternalError(message))
 
 

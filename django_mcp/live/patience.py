@@ -10,6 +10,7 @@ from django.db import InterfaceError, OperationalError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
+from django_mcp.core.database import is_temporary
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
     Where nothing can wait, there is one attempt.
 
     Raises:
-        OperationalError, InterfaceError: the database did not come back in time.
+        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
     """
     if runner.is_inline:
         return await runner.sync(function)
@@ -34,13 +35,13 @@ async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
     """What an attempt gives, made again while the database does not answer.
 
     Raises:
-        OperationalError, InterfaceError: the database did not come back in time.
+        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
     """
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return await attempt()
-        except (OperationalError, InterfaceError):
-            if time.monotonic() > until:
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until or not is_temporary(error):
                 raise
         await asyncio.sleep(settings.POLL_SECONDS)

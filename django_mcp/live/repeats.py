@@ -84,8 +84,8 @@ class StepRepeat:
     def _forget(self, until: float) -> None:
         try:
             self._own().delete()
-        except (OperationalError, InterfaceError):
-            if time.monotonic() < until:
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() < until and database.is_temporary(error):
                 # Nobody waits for it, and no thread is held meanwhile. The pool sees to its connections.
                 again = threading.Timer(settings.POLL_SECONDS, shared_pool().begin, [lambda: self._forget(until)])
                 again.daemon = True

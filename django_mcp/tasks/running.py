@@ -130,8 +130,8 @@ def _surely(function: Callable[[], T]) -> T:
     while True:
         try:
             return function()
-        except DatabaseAway:
-            if time.monotonic() > until:
+        except DatabaseAway as error:
+            if time.monotonic() > until or not database.is_temporary(error):
                 raise
             database.own_connection().close_if_unusable_or_obsolete()
             time.sleep(settings.POLL_SECONDS)

@@ -4,12 +4,15 @@ import asyncio
 import gc
 import json
 import logging
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp import MCPServer, tool
@@ -181,6 +184,105 @@ def test_a_caller_is_told_when_the_call_could_not_be_recorded(
     assert call_log() == []
     client.call("add", a=1)
     assert len(call_log()) == 1
+
+
+@contextmanager
+def renamed_table() -> Iterator[None]:
+    _execute("ALTER TABLE django_mcp_toolcall RENAME TO elsewhere")
+    try:
+        yield
+    finally:
+        _execute("ALTER TABLE elsewhere RENAME TO django_mcp_toolcall")
+
+
+@contextmanager
+def refusing_constraint() -> Iterator[None]:
+    if connection.vendor == "postgresql":
+        refuse = "ALTER TABLE django_mcp_toolcall ADD CONSTRAINT refuse CHECK (false) NOT VALID"
+        allow = "ALTER TABLE django_mcp_toolcall DROP CONSTRAINT refuse"
+    else:
+        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON django_mcp_toolcall BEGIN SELECT RAISE(ABORT, 'no'); END"
+        allow = "DROP TRIGGER refuse"
+    _execute(refuse)
+    try:
+        yield
+    finally:
+        _execute(allow)
+
+
+@contextmanager
+def refused_by_sqlite(code: int, words: str) -> Iterator[None]:
+    """As SQLite refuses, whichever database the test has."""
+    cause = sqlite3.OperationalError(words)
+    cause.sqlite_errorcode = code
+
+    def refusing(calls: Any) -> None:
+        raise OperationalError(words) from cause
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_insert", lambda calls, alias: refusing(calls))
+        yield
+
+
+def read_only_database() -> AbstractContextManager[None]:
+    return refused_by_sqlite(sqlite3.SQLITE_READONLY, "attempt to write a readonly database")
+
+
+def full_disk() -> AbstractContextManager[None]:
+    return refused_by_sqlite(sqlite3.SQLITE_FULL, "database or disk is full")
+
+
+def _execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+@pytest.mark.every_way_in
+@pytest.mark.parametrize("broken", [renamed_table, refusing_constraint, read_only_database, full_disk])
+def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
+    call_log: Log,
+    site: MCPServer,
+    client: Client,
+    broken: Callable[[], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And nobody waits for a database that answers: each attempt is the only one."""
+    monkeypatch.setattr("django_mcp.live.patience.PATIENCE_SECONDS", 3.0)
+    made: list[int] = []
+
+    @tool(server=site, read_only=False, destructive=False)
+    def act() -> str:
+        """Act elsewhere."""
+        made.append(1)
+        return "done"
+
+    assert client.call("act").text == "done"
+    began = time.monotonic()
+    with broken():
+        errors = [client.call("act").error["message"] for _ in range(6)]
+    assert time.monotonic() - began < 3.0
+    assert len(made) == 2, "the call that found it, and none after it"
+    assert "could not be recorded" in errors[0]
+    assert all("this one was not made" in each for each in errors[1:]), errors
+    assert client.call("act").text == "done"
+    assert client.call("act").text == "done"
+
+
+def test_a_row_that_is_refused_for_itself_stops_no_other_call(
+    call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = rows._insert
+
+    def choosy(calls: Any, alias: str) -> None:
+        if any(each["name"] == "fail" for each in calls):
+            raise DataError("of this one")
+        insert(calls, alias)
+
+    monkeypatch.setattr(rows, "_insert", choosy)
+    assert "could not be recorded" in client.call("fail", why="x").error["message"]
+    assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
+    assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
+    assert len(call_log()) == 2
 
 
 def test_one_row_that_cannot_be_written_keeps_no_other_from_it(call_log: Log, site: MCPServer) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 
+from django_mcp.core.database import is_unmigrated
 from django_mcp.core.policies import book
 from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, adopt_key, capabilities
@@ -93,6 +94,8 @@ async def initialize(request: Request, inbound: Inbound) -> Answer:
     try:
         session_id = await inbound.runner.sync(opening)
     except DatabaseError as error:
+        if is_unmigrated(error):
+            raise
         # All that needs no session works without; and what needs one says so.
         log_seldom(logging.ERROR, "no session could be opened: %s", error)
         session_id = None
