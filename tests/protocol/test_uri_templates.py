@@ -1,5 +1,7 @@
 """URI templates read backwards."""
 
+import re
+import time
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -186,3 +188,30 @@ def test_any_text_at_all_is_a_template_or_refused(source: str) -> None:
     except ValueError:
         return
     assert "{" in source or template.variables == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "uri"),
+    [
+        ("shop://two/{a}-{b}-{c}", f"shop://two/{'-' * 1500}/"),
+        ("x://{+a}/{+b}/{+c}/end", f"x://{'/' * 1500}"),
+        ("x:{a}{b}{c}!", f"x:{'a' * 1500}"),
+    ],
+)
+def test_a_uri_that_almost_matches_is_refused_in_linear_time(source: str, uri: str) -> None:
+    template = URITemplate(source)
+    began = time.process_time()
+    assert template.match(uri) is None
+    assert time.process_time() - began < 1
+
+
+LETTERS = st.text("ab-/?\n", max_size=12)
+
+
+@given(st.lists(st.sampled_from(["{%}", "{+%}", "a", "-", "/", "b-"]), min_size=1, max_size=6), LETTERS)
+def test_linear_matching_gives_what_a_greedy_regular_expression_gives(parts: list[str], rest: str) -> None:
+    source = "x:" + "".join(part.replace("%", f"v{number}") for number, part in enumerate(parts))
+    groups = {"{%}": "([^/?#]+)", "{+%}": "(.+)"}
+    found = re.fullmatch("x:" + "".join(groups.get(part, re.escape(part)) for part in parts), f"x:{rest}")
+    matched = looked_up(source).match(f"x:{rest}")
+    assert (None if matched is None else list(matched.values())) == (None if found is None else list(found.groups()))
