@@ -69,6 +69,7 @@ class Context:
         method: the JSON-RPC method.
         params: the request's parameters.
         admission: leave to run the call, where it had to be approved.
+        is_large: its parameters are so large that they are not checked on the event loop.
         is_relayed: it came through ``call_tool``; method and params are those of the tool it named.
     """
 
@@ -81,6 +82,7 @@ class Context:
         "capabilities",
         "channel",
         "conduct",
+        "is_large",
         "is_relayed",
         "method",
         "params",
@@ -119,6 +121,7 @@ class Context:
         self.conduct: Conduct | None = None
         self.admission: Admission | None = None
         self.is_relayed = False
+        self.is_large = False
         self._seen: Counter[str] | None = None
 
     # Who and what

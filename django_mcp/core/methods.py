@@ -68,10 +68,7 @@ async def _serve(context: Context, tool: Tool) -> Result:
     arguments = _arguments(context.params)
     if tool.mirrors and not context.is_relayed:
         context.channel.check_mirrors(tool.mirrors, arguments)
-    if settings.CALL_CONTEXT_MANAGERS:
-        keywords = await _validated(context, tool, arguments)
-    else:
-        keywords = tool.arguments.validate(arguments)
+    keywords = await _validated(context, tool, arguments)
     if (tool.key in context.server.policies.asking or context.channel.needs_approval) and (
         answer := await _approved(context, tool, keywords)
     ) is not None:
@@ -88,8 +85,14 @@ async def _serve(context: Context, tool: Tool) -> Result:
 
 
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as the function takes them, read within the site's context managers."""
-    return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
+    """Return the arguments as the function takes them, read within the site's context managers.
+
+    Many are read off the event loop, which would serve nobody meanwhile.
+    """
+    validate = primitive.arguments.validate
+    if settings.CALL_CONTEXT_MANAGERS or context.is_large:
+        return await context.site_runner.sync(partial(validate, arguments))
+    return validate(arguments)
 
 
 async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
@@ -223,10 +226,7 @@ async def get_prompt(context: Context) -> Result:
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
         raise InvalidParams(f"Arguments of a prompt are strings; {', '.join(map(repr, wrong))} is not.")
-    if settings.CALL_CONTEXT_MANAGERS:
-        checked = await _validated(context, prompt, arguments)
-    else:
-        checked = prompt.arguments.validate(arguments)
+    checked = await _validated(context, prompt, arguments)
     return Result(await run(context, prompt, checked, prompt.fields, context.site_runner, context.language))
 
 

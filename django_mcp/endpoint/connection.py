@@ -22,7 +22,16 @@ from django_mcp.eras import Answer, Event, Inbound, choose, end_session, failure
 from django_mcp.live.follower import end_streams
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
-from django_mcp.protocol.jsonrpc import JSONRPC, Message, Notification, Request, decode, encode_error, parse
+from django_mcp.protocol.jsonrpc import (
+    JSONRPC,
+    Message,
+    Notification,
+    Request,
+    decode,
+    decode_messages,
+    encode_error,
+    parse,
+)
 
 GRACE_SECONDS = 1.0
 """How long calls may still run when the client has closed its end; it kills us after some two seconds."""
@@ -119,7 +128,7 @@ class Connection:
 
     async def _take(self, line: bytes) -> None:
         try:
-            body = decode(line)
+            body = decode_messages(line)
             message = None if type(body) is list else parse(body)
         except ProtocolError as error:
             self._refuse(error)

@@ -5,7 +5,7 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -24,8 +24,9 @@ from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
 from django_mcp.endpoint.streams import EVENT_HEADERS, frame
 from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, failure, open_stream
+from django_mcp.eras.base import LARGE_BYTES
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.protocol.jsonrpc import decode, encode_error, id_of
+from django_mcp.protocol.jsonrpc import decode_messages, encode_error, id_of
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -143,11 +144,13 @@ class Admission:
         """The reply to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
         head, value = self.head, None
         try:
-            value = decode(body) if head.method == "POST" else None
+            is_large = len(body) > LARGE_BYTES
+            if head.method == "POST":
+                value = await self.runner.sync(partial(decode_messages, body)) if is_large else decode_messages(body)
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
                 await require_scopes(server, self.principal, self.runner, edge, value)
-            inbound = Inbound(server, self.principal, self.runner, edge, head.headers, value, wire)
+            inbound = Inbound(server, self.principal, self.runner, edge, head.headers, value, wire, is_large=is_large)
             serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
             answer = await serve(inbound)
         except Refusal as refusal:

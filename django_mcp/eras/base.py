@@ -21,6 +21,10 @@ from django_mcp.protocol.results import Result
 logger = logging.getLogger("django_mcp")
 
 
+LARGE_BYTES = 64 * 1024
+"""Bytes of a body from which on it is not read and checked on the event loop, where all other calls would wait."""
+
+
 class Event(NamedTuple):
     """One event of a stream (HTML Living Standard, Server-sent events).
 
@@ -79,6 +83,7 @@ class Inbound(NamedTuple):
         edge: gives a Django request for it.
         wire: the connection, while the call runs.
         over_http: headers repeat the body, and a stream that was let go can be taken up again.
+        is_large: the body is larger than LARGE_BYTES, so it is read and checked outside of the event loop.
     """
 
     server: MCPServer
@@ -89,6 +94,7 @@ class Inbound(NamedTuple):
     body: Any
     wire: Wire
     over_http: bool = True
+    is_large: bool = False
 
 
 class EventStream(Protocol):
@@ -155,7 +161,7 @@ def context_for(
         capabilities: what the client declared.
         channel: leads back to it.
     """
-    return Context(
+    context = Context(
         inbound.server,
         inbound.principal,
         inbound.runner,
@@ -167,6 +173,8 @@ def context_for(
         capabilities,
         channel,
     )
+    context.is_large = inbound.is_large
+    return context
 
 
 def response(

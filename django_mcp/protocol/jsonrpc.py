@@ -6,13 +6,28 @@ object, and a batch is not a message.
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InvalidRequest, ParseError, ProtocolError, RequestId
 
 JSONRPC = "2.0"
+
+MAX_ID_LENGTH = 1024
+"""Characters of a request's id and of a progress token, which are repeated in every message about the request."""
+MAX_STRING_LENGTH = 8192
+"""Characters of any other string by which a client names something: a URI, a tool, a cursor. RFC 9110 section 4.1
+recommends that URIs of at least 8,000 octets are supported."""
+MAX_MEMBER_BYTES = 64 * 1024
+"""Bytes of any other member of ``params``, such as ``clientInfo``, ``capabilities`` and ``_meta``."""
+MAX_FILTER_BYTES = 256 * 1024
+"""Bytes of the filter of ``subscriptions/listen``, and of all URIs that one session is subscribed to."""
+
+_UNLIMITED = frozenset({"arguments", "inputResponses", "requestState"})
+"""Members of ``params`` that only the size of the body limits: what tools work with, and what the server sealed."""
 
 
 class Request(NamedTuple):
@@ -58,6 +73,53 @@ def decode(body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise ParseError(f"The body is not valid JSON: {error}") from None
     return value
+
+
+def decode_messages(body: bytes) -> Any:
+    """Read a message, or a batch of them, and check the length of what a client names and describes itself with.
+
+    Such strings are kept, logged, compared and repeated, so the limit of the body is none for them.
+
+    Raises:
+        ParseError: see ``decode``.
+        InvalidRequest: a string or an object is larger than it may be.
+    """
+    value = decode(body)
+    if len(body) > MAX_ID_LENGTH:  # in what is shorter nothing can be too long
+        for message in value if type(value) is list else [value]:
+            if type(message) is dict:
+                _check_sizes(message)
+    return value
+
+
+def _check_sizes(message: Mapping[str, Any]) -> None:
+    request_id = id_of(message)
+    is_repeatable = not _is_longer(request_id, MAX_ID_LENGTH)
+    if (wrong := next(_too_large(message), None)) is not None:
+        raise InvalidRequest(f'"{wrong}.', request_id=request_id if is_repeatable else None)
+
+
+def _too_large(message: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("id", "method"):
+        if _is_longer(message.get(name), MAX_ID_LENGTH):
+            yield f'{name}" must not be longer than {MAX_ID_LENGTH} characters'
+    params = message.get("params")
+    if type(params) is not dict:
+        return
+    if _is_longer(meta_of(params).get("progressToken"), MAX_ID_LENGTH):
+        yield f'params._meta.progressToken" must not be longer than {MAX_ID_LENGTH} characters'
+    for name, value in params.items():
+        if name in _UNLIMITED:
+            continue
+        if _is_longer(value, MAX_STRING_LENGTH):
+            yield f'params.{name[:100]}" must not be longer than {MAX_STRING_LENGTH} characters'
+        most = MAX_FILTER_BYTES if name == "notifications" else MAX_MEMBER_BYTES
+        if type(value) in {dict, list} and len(to_json(value)) > most:
+            yield f'params.{name[:100]}" must not be larger than {most} bytes'
+
+
+def _is_longer(value: Any, most: int) -> bool:
+    return type(value) is str and len(value) > most
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ root) is no value: a function may join it to a path.
 """
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from urllib.parse import parse_qsl, unquote
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
@@ -37,8 +38,8 @@ class URITemplate:
         query: list[str] = []
         path: list[str] = []
         simple: set[str] = set()
-        # Literals, and between them the variables with the characters that end them: neither "/" nor what starts a query
-        # or fragment belongs to a simple one.
+        # Literals, and between them the variables with the characters that end them: neither "/" nor what starts a
+        # query or fragment belongs to a simple one.
         parts: list[str] = []
         stops: list[str] = []
         end, literal = 0, ""
@@ -118,7 +119,7 @@ class URITemplate:
         return found
 
 
-def _starts(text: str, stops: str, ends: Set[int]) -> Iterable[int]:
+def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
     """Return where a variable may start, of at least one character and none of *stops*, to end at one of *ends*."""
     is_inside = False
     for at in range(len(text) - 1, -1, -1):

@@ -152,3 +152,39 @@ def test_a_header_sent_twice_is_not_taken_for_one(server: MCPServer, version: st
     client = Client(server, MODERN, "asgi")
     answer = client.request("tools/list", headers={"mcp-method": "tools/list, tools/list"})
     assert (answer.status, answer.code) == (400, -32020)
+
+
+def test_strings_that_a_client_chooses_have_a_limit(client: Client, subtests: pytest.Subtests) -> None:
+    """They are kept, logged and repeated in each message."""
+    cases: list[tuple[str, dict[str, object]]] = [
+        ("id", {"id": "i" * 1025}),
+        ("method", {"method": "m" * 1025}),
+        ("params.name", {"method": "tools/call", "params": {"name": "n" * 8193}}),
+        ("params.uri", {"method": "resources/read", "params": {"uri": "test://" + "u" * 8186}}),
+        ("params.uri", {"method": "resources/subscribe", "params": {"uri": "test://" + "u" * 8186}}),
+        ("params.cursor", {"method": "tools/list", "params": {"cursor": "c" * 8193}}),
+        ("params.clientInfo", {"method": "initialize", "params": {"clientInfo": {"name": "c" * 65_536}}}),
+        ("params.capabilities", {"method": "initialize", "params": {"capabilities": {"c" * 65_536: {}}}}),
+        ("params._meta", {"params": {"_meta": {"name": "c" * 65_536}}}),
+        ("params._meta.progressToken", {"params": {"_meta": {"progressToken": "t" * 1025}}}),
+        ("params.ref", {"method": "completion/complete", "params": {"ref": {"uri": "u" * 65_536}}}),
+        ("params.notifications", {"params": {"notifications": {"resourceSubscriptions": ["u" * 5000] * 60}}}),
+    ]
+    for named, members in cases:
+        with subtests.test(named=named, method=members.get("method")):
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", **members}).encode()
+            message = refused(client, body, 400, -32600)
+            assert message.startswith(f'"{named}" must not be ')
+            assert len(message) < 200
+
+
+def test_what_a_tool_works_with_has_no_limit_but_that_of_the_body(client: Client) -> None:
+    assert client.call("count", number=1, word="w" * 1_000_000).result["structuredContent"] == {"result": 1}
+
+
+def test_the_limits_hold_in_each_message_of_a_batch(server: MCPServer, open_database: None) -> None:
+    batch = [{"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"jsonrpc": "2.0", "id": "i" * 1025, "method": "ping"}]
+    answer = Client(server, "2025-03-26", "asgi").post(
+        json.dumps(batch).encode(), {"mcp-protocol-version": "2025-03-26"}
+    )
+    assert (answer.status, answer.code) == (400, -32600)

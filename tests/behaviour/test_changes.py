@@ -123,6 +123,16 @@ def test_only_what_was_subscribed_to_is_told(server: MCPServer, legacy_talk: Con
     assert [next(heard)["params"] for _ in range(2)] == [{"uri": "test://here"}, {"uri": "test://page/2"}]
 
 
+def test_the_uris_a_session_subscribes_to_have_a_limit_together(legacy_talk: Conversation) -> None:
+    """Each request reads the session's row."""
+    answers = [legacy_talk.request("resources/subscribe", {"uri": f"test://page/{n:08000}"}) for n in range(34)]
+    assert answers[0].result == {}
+    assert answers[-1].error["code"] == -32602
+    assert "at most 262144 characters" in answers[-1].error["message"]
+    subscribe(legacy_talk, f"test://page/{0:08000}", "resources/unsubscribe")
+    subscribe(legacy_talk, "test://page/1")
+
+
 def test_what_is_unsubscribed_is_told_no_more(server: MCPServer, legacy_talk: Conversation) -> None:
     subscribe(legacy_talk, "test://here")
     subscribe(legacy_talk, "test://page/1")

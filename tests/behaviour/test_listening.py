@@ -223,6 +223,7 @@ def test_a_filter_that_is_none_is_refused(talk: Conversation, subtests: pytest.S
         {"resourceSubscriptions": [7]},
         {"resourceSubscriptions": {}},
         {"resourceSubscriptions": ["test://here"] * (listening.MOST_URIS + 1)},
+        {"resourceSubscriptions": ["test://" + "u" * 8186]},
     ]
     for wanted in cases:
         with subtests.test(wanted=wanted):

@@ -105,6 +105,15 @@ def test_a_session_may_know_nothing_of_its_client(room: Room) -> None:
     assert talk.call("who").text == "ada  []"
 
 
+def test_a_session_keeps_of_its_client_only_what_is_shown(room: Room) -> None:
+    talk = Conversation(room, LEGACY)
+    icons = [{"src": "data:image/png;base64," + "A" * 20_000}]
+    client = {"name": "tests", "version": "1", "title": "Tests", "icons": icons, "websiteUrl": 7}
+    body, _ = talk.client.compose("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client})
+    assert talk.post(body, {"mcp-protocol-version": None}).done().status == 200
+    assert Session.objects.get().client == {"name": "tests", "version": "1", "title": "Tests"}
+
+
 def test_capabilities_and_client_are_those_of_the_session_and_not_of_the_last_that_was_opened(room: Room) -> None:
     first = Conversation(room, LEGACY, {"roots": {}}).open()
     Conversation(room, LEGACY, {"sampling": {}}).open()

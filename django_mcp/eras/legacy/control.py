@@ -19,6 +19,7 @@ from django_mcp.live.follower import follow
 from django_mcp.live.patience import patiently
 from django_mcp.models import Session
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId, ResourceNotFound
+from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES
 
 PATIENCE_SECONDS = 0.05
 """How long a call runs before it listens for its cancellation; most are done by then."""
@@ -81,6 +82,8 @@ def _change(session: Session, what: str, uri: str) -> None:
             uris.append(uri)
         if len(uris) > MOST_SUBSCRIPTIONS:
             raise InvalidParams(f"A session holds at most {MOST_SUBSCRIPTIONS} subscriptions.")
+        if what == "subscribed" and sum(map(len, uris)) > MAX_FILTER_BYTES:
+            raise InvalidParams(f"The URIs that a session subscribes to have at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
         log.append([(sessions.topic(session), json.dumps({what: uri}))])

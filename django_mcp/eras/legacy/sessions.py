@@ -20,6 +20,7 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.live import log
 from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Session
+from django_mcp.protocol.envelope import ClientInfo
 from django_mcp.protocol.errors import ProtocolError, RequestId
 
 UNUSED_SECONDS = 600
@@ -51,7 +52,8 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
         principal_kind=principal.kind,
         principal_id=principal.id,
         version=version,
-        client=client if isinstance(client, dict) else {},
+        # Icons, descriptions and the like are not read, and may be large.
+        client={name: text for name, text in ClientInfo.read(client)._asdict().items() if text},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
         expires=_in(min(UNUSED_SECONDS, settings.SESSION_SECONDS)),
     )

@@ -15,7 +15,7 @@ from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
 from django_mcp.protocol import envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
-from django_mcp.protocol.jsonrpc import Request, encode_result
+from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
 from django_mcp.tasks.extension import NAME
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
     uris = asked.get("resourceSubscriptions", [])
     if not isinstance(uris, list) or len(uris) > MOST_URIS or not all(isinstance(uri, str) for uri in uris):
         raise InvalidParams(f'"params.notifications.resourceSubscriptions" must be at most {MOST_URIS} URIs.')
+    if any(len(uri) > MAX_STRING_LENGTH for uri in uris):
+        text = f'"params.notifications.resourceSubscriptions" has a URI of more than {MAX_STRING_LENGTH} characters.'
+        raise InvalidParams(text)
     declared = capabilities(inbound.server, inbound.wire)
     context = context_for(inbound, request, None, client, Channel())
     honoured: dict[str, Any] = {
