@@ -195,3 +195,16 @@ def test_words_wait_for_the_language_of_the_reader() -> None:
 def test_a_relation_through_a_key_that_is_a_relation_has_the_type_at_its_end() -> None:
     field = serializers.PrimaryKeyRelatedField(queryset=Author.objects.all())
     assert schema_of(field)["type"] == "integer"
+
+
+def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
+    for field, more in [
+        (serializers.DecimalField(8, 6, help_text=gettext_lazy("Grade")), "At most 6 decimal places."),
+        (serializers.TimeField(help_text=gettext_lazy("Grade")), "hh:mm[:ss[.uuuuuu]]."),
+        (serializers.FileField(help_text=gettext_lazy("Grade")), "The file itself"),
+        (
+            serializers.PrimaryKeyRelatedField(queryset=Author.objects.all(), help_text=gettext_lazy("Grade")),
+            "Key of an author.",
+        ),
+    ]:
+        assert str(schema_of(field)["description"]).startswith(f"Grade {more}")

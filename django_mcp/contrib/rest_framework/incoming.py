@@ -46,7 +46,7 @@ def _tells_more(field: Field) -> bool:
 
 @keep_lazy_text
 def _joined(*words: str) -> str:
-    return " ".join(words)
+    return " ".join(map(str, words))
 
 
 def is_taken(field: Field) -> bool:
