@@ -13,6 +13,7 @@ from django_mcp.core.context import Context
 from django_mcp.exposure.exposed import address_in
 from django_mcp.exposure.field_types import json_type
 from django_mcp.exposure.instances import finding_hint
+from django_mcp.exposure.paths import is_composite
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_forms import written_by
 from django_mcp.exposure.write_rows import linked, locked, on_writer
@@ -42,6 +43,9 @@ class Lookup:
         except FieldDoesNotExist:
             msg = f"{label}: lookup {name!r} is no field of {options.label}."
             raise ImproperlyConfigured(msg) from None
+        if is_composite(self.field):
+            msg = f"{label}: {options.label} has a composite primary key, so no single value says which row."
+            raise ImproperlyConfigured(msg)
         if not getattr(self.field, "unique", False):
             msg = f"{label}: lookup {name!r} is not unique, so it does not say which row; use 'pk'."
             raise ImproperlyConfigured(msg)

@@ -1,11 +1,14 @@
 """Reading rows with all that is shown of them, in a number of queries that does not depend on how many there are."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet, Window
 from django.db.models.constants import LOOKUP_SEP
+from django.db.models.fields import related_descriptors
+from django.db.models.functions import RowNumber
 
 from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
 from django_mcp.exposure.paths import Path
@@ -24,6 +27,8 @@ def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     apart: dict[str, Any] = {}
     ours: set[str] = set()
     for prefix, relation, path in _relations(columns):
+        if not _is_own((*path.hops, path.field)[0]):  # see load_sets
+            continue
         where = _accessor(prefix, path)
         if _is_set(relation):
             apart[where] = _set(prefix, relation, exposed, viewer)
@@ -118,12 +123,68 @@ def _accessor(prefix: str, path: Path) -> str:
     return LOOKUP_SEP.join(names)
 
 
-def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer) -> "Prefetch[Any]":
-    target, most = exposed.rules_of(relation.related_model), exposed.resource.max_related
-    if target is not None and target.resource.checks_each_row:
-        most = MORE_OF_A_SET
+def _is_own(relation: Any) -> bool:
+    """Return True unless *relation* is a set with a manager that is not Django's, which may take no sliced queryset."""
+    if not _is_set(relation):
+        return True
+    accessor = relation.get_accessor_name() if relation.auto_created else relation.name
+    descriptor = inspect.getattr_static(relation.model, accessor, None)
+    return type(descriptor).__module__ == related_descriptors.__name__
+
+
+def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: "Exposed", viewer: Viewer) -> None:
+    """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
+
+    Their managers are not asked; the sets are what the database joins, in two queries for each.
+    """
+    relations = [each for each in _relations(columns) if not _is_own((*each[2].hops, each[2].field)[0])]
+    for prefix, relation, _path in relations:
+        if not _is_set(relation) or not objects:
+            continue
+        behind: list[Any] = []
+        for further, hop, path in relations:
+            if further.startswith(f"{prefix}{LOOKUP_SEP}"):
+                rows = viewer.behind(hop, exposed)
+                rows = hop.related_model._base_manager.all() if rows is None else rows  # noqa: SLF001 - documented API
+                where = _accessor(further, path).partition(LOOKUP_SEP)[2]
+                behind.append(Prefetch(where, queryset=_alone(rows)))
+        _put_set(objects, relation, _rows_of(relation, exposed, viewer).prefetch_related(*behind), exposed)
+
+
+def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: "Exposed") -> None:
+    database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
+    rows, keys, own = rows.using(database), [obj.pk for obj in objects], exposed.options.pk
+    if (owner := getattr(relation, "object_id_field_name", None)) is not None:
+        # A generic relation; its rows may hold keys as text, which PostgreSQL does not join to numbers.
+        given = {relation.content_type_field_name: relation.get_content_type(), f"{owner}__in": keys}
+        base, key = rows.order_by().filter(**given), "pk"
+    else:
+        owner, key = "pk", f"{relation.name}{LOOKUP_SEP}pk"
+        given = {"pk__in": keys, f"{key}__in": rows.order_by().values("pk")}
+        base = exposed.model._base_manager.using(database).filter(**given)  # noqa: SLF001 - Django's documented API
+    ranked = base.annotate(mcp_rank=Window(RowNumber(), partition_by=F(owner), order_by=F(key).asc()))
+    ranked = ranked.filter(mcp_rank__lte=_most_of(relation, exposed)).order_by("mcp_rank")
+    pairs = [(own.to_python(owner), row) for owner, row in ranked.values_list(owner, key)]
+    found = {row.pk: row for row in rows.filter(pk__in={row for _, row in pairs})}
+    for obj in objects:
+        its = [found[row] for owner, row in pairs if owner == obj.pk and row in found]
+        setattr(obj, rows_attribute(relation.name), its)
+
+
+def _rows_of(relation: Any, exposed: "Exposed", viewer: Viewer) -> QuerySet[Any]:
     rows = viewer.behind(relation, exposed)
     if rows is None:
         rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
+    return _alone(rows)
+
+
+def _most_of(relation: Any, exposed: "Exposed") -> int:
+    target = exposed.rules_of(relation.related_model)
+    each_is_asked_about = target is not None and target.resource.checks_each_row
+    return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
+
+
+def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer) -> "Prefetch[Any]":
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
-    return Prefetch(accessor, queryset=_alone(rows).order_by("pk")[:most], to_attr=rows_attribute(name))
+    rows = _rows_of(relation, exposed, viewer).order_by("pk")[: _most_of(relation, exposed)]
+    return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))

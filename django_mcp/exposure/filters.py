@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError, ValidatorFunctionWrapH
 from django_mcp.core.generated import list_of, optional
 from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.guards import matching
-from django_mcp.exposure.paths import Path, PathError, read_path
+from django_mcp.exposure.paths import Path, PathError, is_composite, read_path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import Parameter
 from django_mcp.primitives.typed import json_schema
@@ -169,6 +169,12 @@ def _filter(exposed: "Exposed", source: str, lookup: str) -> Filter:
 
 def _require_comparable(path: Path, lookup: str) -> None:
     field = path.field
+    if lookup != "isnull" and is_composite(path.end):
+        raise PathError(
+            _("%(source)r leads to %(model)s, which has a composite primary key: filter by one of its columns"),
+            source=path.source,
+            model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
+        )
     fits = {
         _TEXT: not isinstance(field, models.IntegerField | models.BooleanField | models.JSONField | models.DateField),
         _PARTS: isinstance(field, models.DateField) and (lookup != "date" or isinstance(field, models.DateTimeField)),

@@ -15,6 +15,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
 from django_mcp.exposure.exposed import Exposed, address_in
 from django_mcp.exposure.field_types import input_type
+from django_mcp.exposure.paths import is_composite
 from django_mcp.exposure.viewing import Viewer, each_once
 from django_mcp.exposure.write_rows import on_writer
 from django_mcp.primitives.annotations import leaves, replaced
@@ -111,6 +112,11 @@ class Argument:
         if self._exposed is not None:
             return self._exposed.lookup
         assert self._rows is not None  # noqa: S101 - one of the two says which rows
+        if is_composite(self._options.pk):
+            msg = (
+                f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
+            )
+            raise ImproperlyConfigured(msg)
         if self._rows.lookup == "pk":
             return self._options.pk
         try:

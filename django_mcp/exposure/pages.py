@@ -9,7 +9,7 @@ from django.db.models import QuerySet, prefetch_related_objects
 from pydantic_core import to_json
 
 from django_mcp.exposure.columns import Column, Showing
-from django_mcp.exposure.fetching import with_relations, without_weight
+from django_mcp.exposure.fetching import load_sets, with_relations, without_weight
 from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.viewing import Viewer
 
@@ -59,6 +59,7 @@ def read_page(
     """
     showing = Showing(viewer, exposed, TEXT_IN_LISTS)
     found = objects(exposed, viewer, with_columns(exposed, viewer, rows, columns), sorting, limit, place)
+    load_sets(found.objects, columns, exposed, viewer)
     shown: list[dict[str, Any]] = []
     room = exposed.resource.max_characters
     for at, obj in enumerate(found.objects):
@@ -95,7 +96,7 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
 
 
 def with_columns(exposed: "Exposed", viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:
-    """*rows* with all that *columns* show."""
+    """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
     return without_weight(with_relations(rows, columns, exposed, viewer), columns, exposed)
 
 

@@ -68,6 +68,11 @@ class Path:
         return any(getattr(each, "null", True) for each in (*self.hops, self.field))
 
 
+def is_composite(field: Any) -> bool:
+    """Return True for a composite primary key, which has no column and no value of its own."""
+    return isinstance(field, models.CompositePrimaryKey)
+
+
 def read_path(model: type[models.Model], source: str) -> Path:
     """Read *source* from *model* on.
 
@@ -98,7 +103,7 @@ def read_path(model: type[models.Model], source: str) -> Path:
 def _field(model: type[models.Model], name: str, source: str) -> Any:
     options = model._meta  # noqa: SLF001 - Django's documented API
     if name == "pk":
-        return options.pk
+        name = options.pk.name
     try:
         field = options.get_field(name)
     except FieldDoesNotExist:
@@ -110,6 +115,12 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
             name=name,
             names=names,
         ) from None
+    if is_composite(field):
+        raise PathError(
+            _("%(source)r: %(model)s has a composite primary key, which is no single value; name one of its columns"),
+            source=source,
+            model=options.label,
+        )
     if field.is_relation and field.related_model is None:
         raise PathError(
             _("%(source)r: %(name)r is a generic relation, which has no model; name a function instead"),

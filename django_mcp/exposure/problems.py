@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_mcp.exposure.declaration import READ_TOOLS, VERBS
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.misspelt import misspelt
-from django_mcp.exposure.paths import Path, PathError
+from django_mcp.exposure.paths import Path, PathError, is_composite
 from django_mcp.exposure.reading import compile_declaration
 from django_mcp.exposure.tools import RESERVED
 from django_mcp.exposure.writing import writing_problems
@@ -46,6 +46,8 @@ class Problem:
 def problems(exposed: Exposed) -> list[Problem]:
     """What is wrong with a declaration; it is compiled on the way."""
     resource = exposed.resource
+    if is_composite(exposed.options.pk):
+        return [_composite(exposed)]
     if unread := list(_unread(exposed)):
         return unread
     try:
@@ -66,6 +68,18 @@ def problems(exposed: Exposed) -> list[Problem]:
             for text, hint in writing_problems(exposed)
         ),
     ]
+
+
+def _composite(exposed: Exposed) -> Problem:
+    text = _(
+        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
+    ) % {
+        "resource": exposed.resource,
+        "model": exposed.options.label,
+        "columns": ", ".join(exposed.options.pk.field_names),  # type: ignore[attr-defined]
+    }
+    hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
+    return Problem("django_mcp.E050", text, hint)
 
 
 def _unread(exposed: Exposed) -> Iterator[Problem]:

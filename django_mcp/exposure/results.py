@@ -12,6 +12,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
 from django_mcp.exposure.columns import Showing
 from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.instances import search_tool
 from django_mcp.exposure.pages import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.exposure.tools import show_row
@@ -111,6 +112,7 @@ class Results:
         rows = self._viewer.door(exposed).filter(pk__in=keys)
         found = on_writer(with_columns(exposed, self._viewer, rows, exposed.list_columns)).order_by()
         seen = {row.pk: row for row in found if self._viewer.sees(exposed, row)}
+        load_sets([*seen.values()], exposed.list_columns, exposed, self._viewer)
         shown = list(islice(self._rows(exposed, [seen[key] for key in keys if key in seen]), most))
         if len(shown) < len(seen):
             search = search_tool(exposed, self._viewer)

@@ -15,6 +15,7 @@ from django_mcp.exposure import cursors
 from django_mcp.exposure.aggregates import COUNT, MOST_DIMENSIONS, aggregated
 from django_mcp.exposure.columns import Showing
 from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.filters import filtered
 from django_mcp.exposure.ordering import Sorting
@@ -201,6 +202,7 @@ def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str,
     """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
     for obj in with_columns(exposed, viewer, rows, exposed.columns)[:1]:
         if viewer.sees(exposed, obj):
+            load_sets([obj], exposed.columns, exposed, viewer)
             return whole_row(exposed, obj, exposed.columns, Showing(viewer, exposed, TEXT_ALONE, in_full=True))
     return None
 

@@ -19,6 +19,7 @@ from django_mcp.core.database import tools_alias
 from django_mcp.core.previews import rolled_back
 from django_mcp.exposure.columns import Column, Showing
 from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.pages import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_changes import Fields, Row, unless_secret
@@ -107,8 +108,10 @@ def _row(exposed: "Exposed", viewer: Viewer, value: Any, columns: Iterable[Colum
     Raises:
         ToolError: there is none, for this caller.
     """
-    for row in with_columns(exposed, viewer, on_writer(exposed.find(viewer, str(value))), [*columns])[:1]:
+    shown = [*columns]
+    for row in with_columns(exposed, viewer, on_writer(exposed.find(viewer, str(value))), shown)[:1]:
         if viewer.sees(exposed, row):
+            load_sets([row], shown, exposed, viewer)
             return row
     raise exposed.missing(value)
 

@@ -4,8 +4,12 @@ import uuid
 from typing import Any
 
 from django.conf import settings
+from django.contrib.contenttypes.fields import GenericForeignKey, GenericRelation
+from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models.fields.related_descriptors import ManyToManyDescriptor
+from django.utils.functional import cached_property
 
 
 class Publisher(models.Model):
@@ -175,3 +179,64 @@ class RareCopy(Copy):
     """A copy that is worth more than others; its columns are in two tables."""
 
     worth = models.DecimalField(max_digits=8, decimal_places=2)
+
+
+class Note(models.Model):
+    """A note about a row of any model."""
+
+    content_type = models.ForeignKey(ContentType, on_delete=models.CASCADE, db_constraint=False)
+    object_id = models.CharField(max_length=40)
+    about = GenericForeignKey()
+    text = models.CharField(max_length=100)
+    writer = models.ForeignKey(Author, on_delete=models.CASCADE, null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Labels(ManyToManyDescriptor):
+    """Gives a manager that prefetches no queryset but its own, as that of django-taggit does."""
+
+    @cached_property
+    def related_manager_cls(self) -> Any:
+        kind: Any = super().related_manager_cls
+
+        class Manager(kind):  # type: ignore[misc]
+            def get_prefetch_querysets(self, instances: Any, querysets: Any = None) -> Any:
+                if querysets is not None:
+                    raise ValueError("Custom querysets can't be used for this lookup.")
+                return super().get_prefetch_querysets(instances, querysets)
+
+        return Manager
+
+
+class LabelsField(models.ManyToManyField):  # type: ignore[type-arg]
+    """A relation whose manager is not Django's own."""
+
+    def contribute_to_class(self, cls: Any, name: str, **options: Any) -> None:
+        super().contribute_to_class(cls, name, **options)
+        setattr(cls, name, Labels(self.remote_field, reverse=False))
+
+
+class Plant(models.Model):
+    """A plant in the reading room, with relations that are not plain."""
+
+    name = models.CharField(max_length=100)
+    code = models.SlugField(unique=True, null=True, blank=True)
+    notes = GenericRelation(Note)
+    labels = LabelsField(Tag, blank=True, related_name="plants")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Watering(models.Model):
+    """When a plant was watered; its key has two columns."""
+
+    pk = models.CompositePrimaryKey("plant_id", "day")
+    plant = models.ForeignKey(Plant, on_delete=models.CASCADE, related_name="waterings")
+    day = models.DateField()
+    litres = models.PositiveSmallIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return str(self.day)

@@ -1,0 +1,142 @@
+"""Models unlike the usual ones: one of them neither fails nor takes the others of its endpoint down."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_mcp import Context, MCPServer, ModelResource, register
+from tests.exposure.conftest import Reader, registering
+from tests.exposure.library.models import Author, Book, Note, Plant, Tag, Watering
+
+MakeReader = Callable[..., Reader]
+
+
+def expose(server: MCPServer, model: Any, **attributes: Any) -> None:
+    resource = type("Declared", (ModelResource,), {"view_permission": None, "__doc__": "Rows.", **attributes})
+    register(model, resource, server=server)
+
+
+def test_a_composite_primary_key_is_refused_at_start_and_other_models_are_served(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    expose(server, Watering, fields=["day", "litres"])
+    expose(server, Book, fields=["title"])
+
+    told = [(each.id, str(each.msg)) for each in run_checks(tags=["django_mcp"]) if "Watering" in str(each.msg)]
+
+    assert [number for number, _ in told] == ["django_mcp.E050"]
+    assert "library.Watering" in told[0][1]
+    assert "plant_id, day" in told[0][1]
+    assert reader().tool_names() == {"search_books", "get_book"}
+    assert len(reader().list("resources/list")) > len(books)
+
+
+@pytest.mark.postgresql
+def test_a_set_of_rows_with_a_composite_primary_key_can_be_shown_by_its_values(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    fern = Plant.objects.create(name="Fern")
+    Watering.objects.create(plant=fern, day="2026-01-02", litres=2)
+    Watering.objects.create(plant=fern, day="2026-01-01", litres=3)
+    expose(
+        server,
+        Plant,
+        fields=["name", "waterings__litres"],
+        filters=["waterings__litres__gte", "waterings__isnull"],
+        findable=["waterings"],
+    )
+
+    assert reader().data("get_plant", pk=fern.pk)["waterings__litres"] == [3, 2]
+    assert reader().data("search_plants", waterings__litres__gte=3)["total"] == 1
+    assert reader().data("search_plants", waterings__isnull=True)["total"] == 0
+    assert reader().data("search_plants", waterings__isnull=False)["total"] == 1
+
+
+def test_the_key_of_a_row_with_a_composite_primary_key_is_no_field(server: MCPServer, subtests: Any) -> None:
+    for attributes in (
+        {"fields": ["name", "waterings__pk"]},
+        {"fields": ["name"], "filters": ["waterings"], "findable": ["waterings"]},
+    ):
+        with subtests.test(attributes), registering(server):
+            expose(server, Plant, **attributes)
+            (told,) = [each for each in run_checks(tags=["django_mcp"]) if "Plant" in str(each.msg)]
+            assert "composite primary key" in str(told.msg)
+
+
+@pytest.fixture
+def plants(books: list[Book]) -> list[Plant]:
+    """Two plants, with notes and labels."""
+    anna, carl = Author.objects.order_by("name")
+    made = [Plant.objects.create(name=name) for name in ("Fern", "Moss")]
+    for plant in made:
+        for number, writer in enumerate((anna, carl, None)):
+            Note.objects.create(about=plant, text=f"{plant.name} {number}", writer=writer)
+        plant.labels.set(Tag.objects.all())
+    return made
+
+
+@pytest.mark.postgresql
+def test_a_generic_relation_and_a_relation_through_a_manager_of_its_own_are_shown(
+    server: MCPServer, reader: MakeReader, plants: list[Plant]
+) -> None:
+    expose(server, Tag, fields=["word"], title_field="word")
+    expose(
+        server,
+        Plant,
+        fields=["name", "notes__text", "notes__writer__name", "labels", "labels__word"],
+        filters=["labels__word"],
+    )
+
+    row = reader().data("get_plant", pk=plants[0].pk)
+
+    assert row["notes__text"] == ["Fern 0", "Fern 1", "Fern 2"]
+    assert row["notes__writer__name"] == ["Anna Berg", "Carl Dahl"]
+    assert row["labels__word"] == ["sea", "night"]
+    assert [each["title"] for each in row["labels"]] == ["sea", "night"]
+    assert reader().data("search_plants", labels__word="sea")["total"] == 2
+    assert reader().read(f"library://plant/{plants[1].pk}")["notes__text"] == ["Moss 0", "Moss 1", "Moss 2"]
+
+
+@pytest.mark.postgresql
+def test_such_sets_show_no_more_rows_than_exist_for_the_caller_and_than_max_related(
+    server: MCPServer, reader: MakeReader, plants: list[Plant]
+) -> None:
+    def rows(self: Any, ctx: Context) -> Any:
+        return Note.objects.exclude(text__endswith="0")
+
+    def words(self: Any, ctx: Context) -> Any:
+        return Tag.objects.exclude(word="sea")
+
+    def others(self: Any, ctx: Context) -> Any:
+        return Author.objects.exclude(name="Carl Dahl")
+
+    expose(server, Note, fields=["text"], get_queryset=rows)
+    expose(server, Tag, fields=["word"], get_queryset=words)
+    expose(server, Author, fields=["name"], get_queryset=others)
+    shown = ["notes__text", "notes__writer__name", "labels__word"]
+    expose(server, Plant, fields=["name", *shown], list_fields=shown, max_related=1, filters=["labels__word"])
+
+    found = reader().data("search_plants")["rows"]
+
+    assert [[row[name] for name in shown] for row in found] == [
+        [["Fern 1"], [], ["night"]],
+        [["Moss 1"], [], ["night"]],
+    ]
+    assert reader().data("search_plants", labels__word="sea")["total"] == 0
+
+
+def test_such_sets_take_as_many_queries_for_many_rows_as_for_one(
+    server: MCPServer, reader: MakeReader, plants: list[Plant]
+) -> None:
+    shown = ["name", "notes__text", "labels__word"]
+    expose(server, Plant, fields=shown, list_fields=shown)
+    taken = []
+    for limit in (1, 2):
+        with CaptureQueriesContext(connection) as queries:
+            assert len(reader().data("search_plants", limit=limit)["rows"]) == limit
+        taken.append(len([each for each in queries if "library_" in each["sql"]]))
+    assert taken[0] - taken[1] in (0, 1)  # the first one is counted besides
