@@ -45,7 +45,7 @@ class Channel:
         task_id: the task that does the work, where the client waits for it without knowing of tasks.
         is_recorded: that transaction is committed.
         log_level: the least severe level the client wants to read; None for no log at all.
-        acts: under what acts that are done once are noted, where several calls are tries of one; else None.
+        acts: under what acts that are done once are noted besides, where several calls are tries of one; else None.
         is_task: the call is the work of a task, and nobody holds a connection open for it.
         needs_approval: the call waited for somebody to approve it, and does not run without.
         takes_ttl: a client may say how long its task is to be kept.

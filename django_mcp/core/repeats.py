@@ -23,7 +23,7 @@ class Repeat(Protocol):
     """One try of a call that has a key. All of it blocks.
 
     Attributes:
-        acts: under what ``ctx.once`` notes its acts, the same for all tries.
+        acts: under what ``ctx.once`` notes its acts besides the call, the same for all tries.
     """
 
     acts: str

@@ -16,12 +16,16 @@ class StepChannel(Channel):
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """See ``live.steps``."""
-        return steps.once(self.acts or self.dialogue.id, key, function)
+        return steps.once(self._acts_of(), key, function)
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
         """See ``live.steps``."""
-        return await steps.aonce(self.acts or self.dialogue.id, key, function, runner)
+        return await steps.aonce(self._acts_of(), key, function, runner)
 
     def repeat(self, call: str, arguments: str) -> StepRepeat:
         """See ``live.repeats``."""
         return StepRepeat(call, arguments)
+
+    def _acts_of(self) -> list[str]:
+        """To the call, whose rounds may come with different idempotency keys, and to the key of this round."""
+        return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]

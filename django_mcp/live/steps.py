@@ -3,7 +3,7 @@
 import asyncio
 import datetime
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -39,8 +39,14 @@ def take(call: str, key: str) -> bool:
     return True
 
 
-def once(call: str, name: str, function: Callable[[], T]) -> T:
+def once(calls: Sequence[str], name: str, function: Callable[[], T]) -> T:
     """The function's result, now or as it was kept.
+
+    Args:
+        calls: what the act belongs to: the call and, where it has one, its idempotency key. Noted in one of them, it
+            is done.
+        name: of the act.
+        function: does it.
 
     Raises:
         ToolError: it was begun before and its outcome is not known, or could not be kept.
@@ -49,42 +55,42 @@ def once(call: str, name: str, function: Callable[[], T]) -> T:
     if not database.has_database():
         return function()
     key = f"once:{name}"
-    if not take(call, key):
-        return cast("T", _kept(call, name, key))
+    if not _take_all(calls, key):
+        return cast("T", _kept(calls, name, key))
     is_done = False
     try:
         with database.atomic():
             value = function()
             is_done = True
             kept, wrong = _storable(value)
-            _keep(call, key, kept)
+            _keep(calls, key, kept)
     except Cancelled:
         raise  # in the middle of the act: what became of it is not known
     except BaseException:
         if not is_done:  # it failed, and was rolled back: it may be tried again
-            _forget(call, key)
+            _forget(calls, key)
         raise
     if wrong is not None:
         raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
     return value
 
 
-async def aonce(call: str, name: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+async def aonce(calls: Sequence[str], name: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
     """``once`` for a coroutine function. What it writes is committed by itself."""
     if not database.has_database():
         return await function()
     key = f"once:{name}"
-    if not await aside(runner, partial(take, call, key)):
-        return cast("T", await aside(runner, partial(_kept, call, name, key)))
+    if not await aside(runner, partial(_take_all, calls, key)):
+        return cast("T", await aside(runner, partial(_kept, calls, name, key)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
         raise
     except BaseException:
-        await aside(runner, partial(_forget, call, key))
+        await aside(runner, partial(_forget, calls, key))
         raise
     kept, wrong = _storable(value)
-    await aside(runner, partial(_keep, call, key, kept))
+    await aside(runner, partial(_keep, calls, key, kept))
     if wrong is not None:
         raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
     return value
@@ -104,19 +110,37 @@ def expiry() -> datetime.datetime:
     return timezone.now() + datetime.timedelta(seconds=max(2 * settings.INPUT_SECONDS, settings.TASK_SECONDS))
 
 
-def _keep(call: str, key: str, value: Any) -> None:
-    Step.objects.filter(call=call, key=key).update(done=True, value=value)
+def _take_all(calls: Sequence[str], key: str) -> bool:
+    """Note the act in all of *calls*; False, and no new note, where one of them has it already."""
+    taken: list[str] = []
+    for call in calls:
+        if not take(call, key):
+            _forget(taken, key)
+            return False
+        taken.append(call)
+    return True
 
 
-def _forget(call: str, key: str) -> None:
-    Step.objects.filter(call=call, key=key, done=False).delete()
+def _keep(calls: Sequence[str], key: str, value: Any) -> None:
+    Step.objects.filter(call__in=calls, key=key).update(done=True, value=value)
 
 
-def _kept(call: str, name: str, key: str) -> Any:
-    step = Step.objects.filter(call=call, key=key).first()
-    if step is None or not step.done:
+def _forget(calls: Sequence[str], key: str) -> None:
+    if calls:
+        Step.objects.filter(call__in=calls, key=key, done=False).delete()
+
+
+def _kept(calls: Sequence[str], name: str, key: str) -> Any:
+    """The result that one of *calls* has; from now on all of them have it."""
+    steps = list(Step.objects.filter(call__in=calls, key=key))
+    step = next((each for each in steps if each.done), None)
+    if step is None:
         msg = f"{name!r} was begun before and its outcome is not known. Look what became of it before you call again."
         raise ToolError(msg)
+    for call in set(calls).difference(each.call for each in steps):
+        fields = {"done": True, "value": step.value, "expires": step.expires}
+        with database.atomic():
+            Step.objects.get_or_create(call=call, key=key, defaults=fields)
     if isinstance(step.value, dict) and UNKEPT in step.value:
         msg = f"{name!r} was done before, and its result could not be kept. Look what became of it."
         raise ToolError(msg)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.models import Step
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
-from tests.conversation import DECLINE, Conversation, Person, accept
+from tests.conversation import DECLINE, NOBODY, Conversation, Person, accept
 
 pytestmark = pytest.mark.postgresql
 
@@ -147,6 +147,59 @@ def test_an_act_whose_outcome_was_lost_is_not_done_again(server: MCPServer, talk
     assert outcome.failed
     assert "'order' was begun before and its outcome is not known" in outcome.text
     assert acts == [1]
+
+
+def test_an_act_belongs_to_its_call_whatever_the_idempotency_keys_of_its_rounds_are(
+    server: MCPServer, modern_talk: Conversation, rows: Any, subtests: pytest.Subtests
+) -> None:
+    """Libraries that send such a key make a fresh one for each request, and so for each round."""
+
+    @tool(server=server, description="Order.")
+    def order(ctx: Context, number: int) -> str:
+        return f"{ctx.once('order', lambda: rows(str(number)) or number)} {ctx.confirm('Really?')}"
+
+    @tool(server=server, description="Order.")
+    async def aorder(ctx: Context, number: int) -> str:
+        async def act() -> int:
+            await sync_to_async(rows)(str(number))
+            return number
+
+        return f"{await ctx.aonce('order', act)} {ctx.confirm('Really?')}"
+
+    keys = [("a", "b"), ("a", None), (None, "a"), ("a", "a"), (None, None)]
+    for name in ("order", "aorder"):
+        for number, (first, second) in enumerate(keys):
+            with subtests.test(name=name, first=first, second=second):
+                rows.forget()
+
+                def with_key(params: dict[str, Any], key: str | None, round_name: str) -> dict[str, Any]:
+                    return params if key is None else {**params, "_meta": {IDEMPOTENCY_KEY: f"{round_name} {key}"}}
+
+                params = {"name": name, "arguments": {"number": number}}
+                begun = modern_talk.begin("tools/call", with_key(params, first, f"{name} {number}"))
+                (message,) = begun
+                params |= modern_talk.input(message["result"], Person([YES]))
+                ended = modern_talk.request("tools/call", with_key(params, second, f"{name} {number}"))
+                assert ended.text == f"{number} True"
+                assert rows.written() == [str(number)]
+
+
+def test_an_act_of_a_call_without_a_key_is_known_to_the_key_that_a_later_round_brings(
+    server: MCPServer, modern_talk: Conversation, rows: Any
+) -> None:
+    @tool(server=server)
+    def order(ctx: Context) -> str:
+        return f"{ctx.once('order', lambda: rows('order') or 1)} {ctx.confirm('Really?')}"
+
+    keyed = {"_meta": {IDEMPOTENCY_KEY: "a"}}
+    params: dict[str, Any] = {"name": "order", "arguments": {}}
+    (message,) = modern_talk.begin("tools/call", params)
+    (again,) = modern_talk.begin(
+        "tools/call", {**params, **keyed, **modern_talk.input(message["result"], Person([NOBODY]))}
+    )
+    assert again["result"]["resultType"] == "input_required"
+    assert modern_talk.request("tools/call", {**params, **keyed}, answers=[YES]).text == "1 True"
+    assert rows.written() == ["order"]
 
 
 def test_an_act_within_a_transaction_of_the_tool_is_refused(server: MCPServer, talk: Conversation, rows: Any) -> None:
