@@ -15,13 +15,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from django.conf import settings
 from django.core.files import File
 from django.db.models import Model
-from django.http.request import split_domain_port
 from django.utils.crypto import salted_hmac
 from pydantic import BaseModel, SecretBytes, SecretStr
 
+from django_mcp.core.addresses import host_of
 from django_mcp.core.context import Context
 from django_mcp.core.policies import Rule
 from django_mcp.policies.definitions import known
@@ -47,15 +46,8 @@ def digest(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> str:
     principal = context.principal
     # With the account: the next one who is called so is somebody else. With the host, which may be a tenant's.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
-    where = [_host(context), "" if _given(tool, keywords) is None else context.language]
+    where = [host_of(context.request.META), "" if _given(tool, keywords) is None else context.language]
     return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords)])
-
-
-def _host(context: Context) -> str:
-    """The host that was called, without its port, as a task keeps it too; "" over standard input and output."""
-    headers = context.request.META
-    forwarded = headers.get("HTTP_X_FORWARDED_HOST") if settings.USE_X_FORWARDED_HOST else None
-    return str(split_domain_port(str(forwarded or headers.get("HTTP_HOST", "")))[0])
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -1,12 +1,16 @@
-"""Which address a request came from."""
+"""Which address a request came from, and which host it was sent to."""
 
 import ipaddress
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
+from django.conf import settings as django_settings
+
 from django_mcp.conf import settings
 
+_PORT = re.compile(r":\d*\Z")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -38,6 +42,16 @@ def address_of(meta: Meta) -> Address | None:
         if value and (address := _address(str(value))) is not None:
             return address
     return None
+
+
+def host_of(meta: Meta) -> str:
+    """The host a request was sent to, without its port: a tenant may be one. "" over standard input and output.
+
+    Args:
+        meta: ``request.META``, of which a task keeps what is read here.
+    """
+    forwarded = meta.get("HTTP_X_FORWARDED_HOST") if django_settings.USE_X_FORWARDED_HOST else None
+    return _PORT.sub("", str(forwarded or meta.get("HTTP_HOST") or "").lower()).removesuffix(".")
 
 
 @lru_cache(1024)

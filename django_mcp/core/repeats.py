@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from django_mcp.core.addresses import host_of
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY, meta_of
 from django_mcp.protocol.errors import InvalidParams
@@ -67,7 +68,7 @@ class Repeat(Protocol):
 def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
     """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
 
-    A key belongs to a caller, an endpoint and a tool.
+    A key belongs to a caller, an endpoint, the host that was called and a tool.
 
     Raises:
         ToolError, InvalidParams: the key is none.
@@ -78,7 +79,8 @@ def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> R
     if key is None:
         return None
     principal = context.principal
-    call = _digest([context.server.name, principal.kind, principal.id, tool.name, key])
+    host = host_of(context.request.META)
+    call = _digest([context.server.name, host, principal.kind, principal.id, tool.name, key])
     return context.channel.repeat(call, _digest(arguments))
 
 

@@ -32,7 +32,7 @@ class StepRepeat:
     """One try of a call, noted in ``Step``.
 
     Args:
-        call: stands for caller, endpoint, tool and key: 64 characters.
+        call: stands for caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
         own: names the try, where it may be begun anew after its process died; else it is no other.
     """

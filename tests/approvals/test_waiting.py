@@ -1,6 +1,8 @@
 """Calls whose clients wait for the decision: what they are told, what they hold, and what may happen meanwhile."""
 
+import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +20,7 @@ from django_mcp.models import Approval, Event
 from django_mcp.policies.deciding import decide
 from tests.approvals.asking import PAID, Calls, People, kind_of, serve, texts, the_ticket
 from tests.behaviour.users import as_user
-from tests.clients import LEGACY, MODERN
+from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation
 from tests.exchange import Room, eventually
 
@@ -169,3 +171,21 @@ def test_who_goes_away_while_they_wait_runs_nothing(people: People, pay: Calls, 
     assert pay == []
     assert talk.call("pay", amount=5).text == PAID
     assert len(pay) == 1
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_calls_of_a_batch_do_not_wait_one_after_the_other(
+    server: MCPServer, people: People, pay: Calls, client: Client, patiently: None
+) -> None:
+    """Fifty that wait 25 seconds each would be 21 minutes, and a worker is killed long before."""
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "pay", "arguments": {"amount": n}}}
+        for n in range(1, 4)
+    ]
+    headers = {**as_user(people["ann"]), "mcp-protocol-version": "2025-03-26"}
+    before = time.monotonic()
+    answers = client.post(json.dumps(calls).encode(), headers).json
+    assert time.monotonic() - before < LONG
+    assert [kind_of(answer["result"]) for answer in answers] == ["approval_required"] * 3
+    assert Approval.objects.filter(state="pending").count() == 3
+    assert pay == []

@@ -184,6 +184,19 @@ def test_a_call_without_a_key_costs_no_query(
     assert not Step.objects.exists()
 
 
+def test_a_key_is_good_for_one_host_which_may_be_a_tenant_s(server: MCPServer, client: Client, runs: list[Any]) -> None:
+    @tool(server=server)
+    def order() -> int:
+        runs.append(1)
+        return len(runs)
+
+    def call(host: str) -> str:
+        params = {"name": "order", "arguments": {}, "_meta": OURS}
+        return client.request("tools/call", params, headers={"host": host}).text
+
+    assert [call(host) for host in ("testserver", "localhost", "testserver:8000", "LOCALHOST")] == ["1", "2", "1", "2"]
+
+
 # While the first is under way
 
 

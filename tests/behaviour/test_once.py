@@ -365,3 +365,12 @@ def test_an_async_tool_is_told_that_it_has_no_transaction(server: MCPServer, tal
         return "told"
 
     assert talk.call("upload").text == "told"
+
+
+def test_a_state_is_good_at_the_host_that_was_asked_which_may_be_a_tenant_s(
+    server: MCPServer, modern_talk: Conversation
+) -> None:
+    params = state_of_a_call(server, modern_talk)
+    elsewhere = modern_talk.request("tools/call", params, headers={"host": "localhost"})
+    assert "belongs to another call" in elsewhere.error["message"]
+    assert modern_talk.request("tools/call", params).text == "paid True"

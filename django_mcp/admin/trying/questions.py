@@ -17,7 +17,6 @@ from django_mcp.core.dialogue import Dialogue
 from django_mcp.eras.modern.states import seal, unseal
 from django_mcp.live import steps
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.protocol.jsonrpc import Request
 
 SALT = "django_mcp.trying.questions"
 ACTIONS = ("accept", "decline", "cancel")
@@ -71,7 +70,7 @@ def questions_of(requests: Mapping[str, Any]) -> list[Question]:
 
 def sealed(context: Context, requests: Mapping[str, Any]) -> dict[str, str]:
     """Hidden fields, with which the answers continue the call."""
-    state = seal(context.channel.dialogue, _request(context), context.server, context.principal)
+    state = seal(context)
     return {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
 
 
@@ -82,7 +81,7 @@ def resumed(context: Context, data: QueryDict) -> Dialogue:
         TooLate: there is none that they continue.
     """
     try:
-        dialogue = unseal(data.get("state"), _request(context), context.server, context.principal)
+        dialogue = unseal(data.get("state"), context)
         requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.INPUT_SECONDS)
     except (InvalidParams, signing.BadSignature):
         raise TooLate from None
@@ -90,7 +89,3 @@ def resumed(context: Context, data: QueryDict) -> Dialogue:
         raise TooLate
     dialogue.answer({each.key: each.answer(data) for each in questions_of(requests)})
     return dialogue
-
-
-def _request(context: Context) -> Request:
-    return Request(context.request_id, context.method, context.params)

@@ -35,7 +35,12 @@ PRIMING_SINCE = "2025-11-25"
 
 
 class QuietChannel(StepChannel):
-    """For a call that shares its answer with others, and so has no stream to speak on."""
+    """For a call that shares its answer with others, and so has no stream to speak on.
+
+    Nobody is kept waiting for a decision in a batch: its calls would wait one after the other.
+    """
+
+    waits = False
 
     def __init__(self, version: str = "") -> None:
         self.protocol = version
@@ -61,6 +66,8 @@ class LegacyChannel(QuietChannel):
         version: of the protocol.
         call: where its stream is open already: a later round. Nothing goes to *inbound*'s connection then.
     """
+
+    waits = True
 
     def __init__(
         self, inbound: Inbound, session: Session | None, request: Request, version: str, call: Call | None = None

@@ -73,7 +73,7 @@ class ModernEra:
                 can_stop = may_speak(inbound.server, request.method, request.params)
                 result = await (channel.followed(serving) if can_stop else serving)
             except InputRequired as needed:
-                state = seal(channel.dialogue, request, inbound.server, inbound.principal)
+                state = seal(context)
                 fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
                 result = Result(fields)
             return Answer(200, response(request.id, result, asked.version, complete, inbound.server))
@@ -123,8 +123,7 @@ async def resume(context: Context, inbound: Inbound) -> None:
     """
     params = context.params
     if "requestState" in params:
-        request = Request(context.request_id, context.method, params)
-        dialogue = unseal(params["requestState"], request, inbound.server, inbound.principal)
+        dialogue = unseal(params["requestState"], context)
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
             use = partial(steps.take, dialogue.id, f"round:{dialogue.round}")

@@ -1,8 +1,8 @@
 """``requestState``: what a call remembers between its rounds, in the hands of the client.
 
 The client can read it and cannot change it: it is signed with ``SECRET_KEY`` (and read with its fallbacks, so keys
-can be rotated while questions are open), and good only for the same caller, endpoint, method and arguments, for
-``INPUT_SECONDS`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the client
+can be rotated while questions are open), and good only for the same caller, endpoint, host, method and arguments,
+for ``INPUT_SECONDS`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the client
 did not say itself.
 """
 
@@ -14,23 +14,26 @@ from typing import Any
 from django.core import signing
 
 from django_mcp.conf import settings
+from django_mcp.core.addresses import host_of
+from django_mcp.core.context import Context
 from django_mcp.core.dialogue import Dialogue
-from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.protocol.jsonrpc import Request
 
 SALT = "django_mcp.request_state"
 
 
-def seal(dialogue: Dialogue, request: Request, server: MCPServer, principal: Principal) -> str:
-    """The state for the next round."""
-    value = {"for": _binding(request, server, principal), **dialogue.to_json()}
+def seal(context: Context) -> str:
+    """The state for the next round of a call."""
+    value = {"for": _binding(context), **context.channel.dialogue.to_json()}
     return signing.dumps(value, salt=SALT, compress=True)
 
 
-def unseal(state: Any, request: Request, server: MCPServer, principal: Principal) -> Dialogue:
+def unseal(state: Any, context: Context) -> Dialogue:
     """The dialogue a state holds.
+
+    Args:
+        state: as the client sent it.
+        context: of the call that it came with.
 
     Raises:
         InvalidParams: it is not ours, not for this call, or too old.
@@ -43,14 +46,16 @@ def unseal(state: Any, request: Request, server: MCPServer, principal: Principal
         raise InvalidParams("This requestState has expired. Make the call again without it.") from None
     except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way
         raise InvalidParams("This requestState was not issued here, or was altered.") from None
-    if value.pop("for", None) != _binding(request, server, principal):
+    if value.pop("for", None) != _binding(context):
         raise InvalidParams("This requestState belongs to another call: repeat the call with the same arguments.")
     return Dialogue(**value)
 
 
-def _binding(request: Request, server: MCPServer, principal: Principal) -> str:
+def _binding(context: Context) -> str:
+    principal = context.principal
     params: Mapping[str, Any] = {
-        key: value for key, value in request.params.items() if key not in {"_meta", "inputResponses", "requestState"}
+        key: value for key, value in context.params.items() if key not in {"_meta", "inputResponses", "requestState"}
     }
-    parts = [server.name, principal.kind, principal.id, request.method, params]
+    caller = [host_of(context.request.META), principal.kind, principal.id]
+    parts = [context.server.name, *caller, context.method, params]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
