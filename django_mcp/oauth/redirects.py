@@ -19,6 +19,7 @@ _ANYWHERE = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 """Hosts as there are; browsers also take commas and quotation marks, which only serve to deceive."""
 
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+_LOOPBACK_URI = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?([/?].*|)")
 _FORBIDDEN = re.compile(r"[^!-~]|[\\#]")
 """Everything but printable ASCII, of which URIs are made (RFC 3986), and two characters that readers of URLs disagree
 about or that the redirect could not be put behind."""
@@ -40,6 +41,20 @@ def redirect_ok(uri: object) -> bool:
         hosts = _ANYWHERE if parts.scheme == "https" else _LOOPBACK
         return hosts.fullmatch(parts.netloc) is not None  # so there is no user information
     return "@" not in parts.netloc and uri in settings.EXTRA_REDIRECT_URIS
+
+
+def is_registered(uri: str, registered: Iterable[str]) -> bool:
+    """Return True if *uri* is one of *registered*, character by character (OAuth 2.1, section 2.3.1).
+
+    Only the port of a loopback address may differ (RFC 8252, section 7.3). Wildcards do not match.
+    """
+    return any(uri == each or _without_loopback_port(uri) == _without_loopback_port(each, each) for each in registered)
+
+
+def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
+    """Return a URI on this very computer without its port, *otherwise* for any other URI."""
+    found = _LOOPBACK_URI.fullmatch(uri)
+    return otherwise if found is None else found[1] + found[2]
 
 
 def usable_redirects(uris: Iterable[object]) -> list[str]:

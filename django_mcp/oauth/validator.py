@@ -10,6 +10,7 @@ from oauthlib.oauth2.rfc6749 import errors
 
 from django_mcp.oauth import reading, rules
 from django_mcp.oauth.codes import CodeRules
+from django_mcp.oauth.redirects import is_registered
 from django_mcp.oauth.refresh import RefreshRules
 from django_mcp.oauth.toolkit import GRANT_TYPE_MAPPING, AbstractApplication
 
@@ -47,6 +48,12 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
             return rules.is_service(request)
         of_codes = request.client.allows_grant_type(AbstractApplication.GRANT_AUTHORIZATION_CODE)
         return of_codes and grant_type in {"authorization_code", "refresh_token"}
+
+    def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Whether it is one of the client's, character by character; the toolkit ignores case in hosts."""
+        allowed = super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
+        is_ours = self.concerns_mcp(request)
+        return allowed and (not is_ours or is_registered(redirect_uri, request.client.redirect_uris.split()))
 
     def validate_response_type(
         self, client_id: str, response_type: str, client: Any, request: Any, *args: Any, **kwargs: Any

@@ -116,6 +116,26 @@ def test_a_document_that_names_another_client_makes_none(site: Site, published: 
     assert not clients().exists()
 
 
+def test_a_document_whose_client_id_is_not_just_its_url_makes_no_client(
+    site: Site, published: Any, subtests: pytest.Subtests
+) -> None:
+    url = f"https://{HOST}{PATH}"
+    wrong = [CLAUDE["client_id"], ..., None, "", [url], {"0": url}, True, url.upper(), url + "/", url + "#", f" {url}"]
+    for client_id in wrong:
+        with subtests.test(client_id=client_id), site.afresh():
+            cache.clear()  # where a URL that failed is left alone
+            published[url] = good(client_id=client_id)
+            StubFetcher.asked = []
+            answer = site.ask(client_id=url, redirect_uri="https://app.example/cb")
+            assert answer.status_code == 400
+            assert StubFetcher.asked == [url]
+            assert not clients().exists()
+    with site.afresh():
+        cache.clear()
+        published[url] = good()
+        assert site.ask(client_id=url, redirect_uri="https://app.example/cb").status_code == 200
+
+
 def test_a_document_that_failed_is_left_alone_for_a_while(site: Site, published: Any) -> None:
     for _ in range(3):
         assert site.ask(client_id=f"https://{HOST}{PATH}").status_code == 400

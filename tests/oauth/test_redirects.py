@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from django_mcp.oauth.redirects import redirect_ok, usable_redirects
+from tests.oauth.site import Site
 
 CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"
 
@@ -119,3 +120,33 @@ def test_one_that_the_toolkit_would_not_take_does_not_cost_the_client_the_others
     given = ["https://-bad.example.com/cb", "https://good.example.com/cb"]
     assert redirect_ok(given[0])
     assert usable_redirects(given) == given[1:]
+
+
+def test_a_redirect_uri_is_compared_character_by_character(site: Site, subtests: pytest.Subtests) -> None:
+    """OAuth 2.1, section 2.3.1. Only the port of a loopback address may be another one (RFC 8252, section 7.3)."""
+    registered = "https://app.example/cb?a=1 http://127.0.0.1/cb http://[::1]:9/cb http://localhost/cb"
+    site.make_client("compared", redirect_uris=registered)
+    same = ["https://app.example/cb?a=1", "http://127.0.0.1:54321/cb", "http://[::1]:9/cb", "http://[::1]/cb"]
+    others = [
+        "https://APP.example/cb?a=1",
+        "HTTPS://app.example/cb?a=1",
+        "https://app.example:443/cb?a=1",
+        "https://app.example:/cb?a=1",
+        "https://app.example/cb?a=%31",
+        "https://app.example/cb?a=1#",
+        "https://app.example./cb?a=1",
+        "HTTP://127.0.0.1/cb",
+        "http://127.0.0.1:/cb",
+        "http://127.0.0.1:0x50/cb",
+        "http://[0:0::1]:9/cb",
+        "http://LOCALHOST:5/cb",
+        "http://localhost.:5/cb",
+    ]
+    for uri in same:
+        with subtests.test(uri=uri):
+            assert site.ask(client_id="compared", redirect_uri=uri).status_code == 200
+    for uri in others:
+        with subtests.test(uri=uri):
+            answer = site.ask(client_id="compared", redirect_uri=uri)
+            assert answer.status_code == 400, answer.headers
+            assert "Location" not in answer
