@@ -1,14 +1,16 @@
 """System checks of what was declared before there was a URLconf."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
+from django_mcp.adapters.forms import OpenFormTool
 from django_mcp.adapters.view_tools import ViewTool
+from django_mcp.auth.checks.base import check, lets_everybody_in
 from django_mcp.core.checking import add
-from django_mcp.core.registry import every_server
+from django_mcp.core.registry import every_server, servers
 
 
 @add
@@ -20,3 +22,21 @@ def check_view_tools(app_configs: Sequence[Any] | None, **options: Any) -> list[
         Error(_("Tool %(name)r: %(problem)s") % {"name": name, "problem": problem}, id="django_mcp.E029")
         for name, problem in found
     ]
+
+
+@check(deploy=True)
+def check_open_forms() -> Iterator[CheckMessage]:
+    """Forms of models through which anybody on the internet may write rows."""
+    for server in servers():
+        tools = server.tools.values() if lets_everybody_in(server) else ()
+        if names := [tool.name for tool in tools if isinstance(tool, OpenFormTool) and not tool.is_guarded]:
+            yield Warning(
+                _("%(server)r lets everybody in, and anybody may write rows through forms of models: %(tools)s.")
+                % {"server": server, "tools": ", ".join(names)},
+                hint=_(
+                    "Remove permission=None, so that they take the model's permission. If really everybody may, say so "
+                    "with SILENCED_SYSTEM_CHECKS."
+                ),
+                obj=server,
+                id="django_mcp.W019",
+            )

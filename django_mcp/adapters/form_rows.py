@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from django_mcp.adapters.form_schema import key_column
 from django_mcp.core.context import Context
-from django_mcp.exposure.exposed import address_in
+from django_mcp.exposure.exposed import address_in, rules_at
 from django_mcp.exposure.field_types import json_type
 from django_mcp.exposure.instances import finding_hint
 from django_mcp.exposure.paths import is_composite
@@ -79,12 +79,12 @@ class Lookup:
 def narrow(form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer) -> None:
     """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
 
-    Where a row's model is not at the endpoint, it is the form alone that says which there are.
+    Where a row's model has no declaration, it is the form alone that says which there are.
     """
     for name, field in form.fields.items():
         if name not in given or field.disabled or not isinstance(field, forms.ModelChoiceField):
             continue
-        if field.queryset is not None and (exposed := viewer.ctx.server.exposed.get(field.queryset.model)):
+        if field.queryset is not None and (exposed := rules_at(viewer.ctx.server, field.queryset.model)):
             column = key_column(field)
             keys = [address_in(column, each) for each in _each(given[name])[:MOST_VALUES]]
             rows = on_writer(viewer.door(exposed)).order_by().filter(**{f"{column.attname}__in": keys})
@@ -99,7 +99,7 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: Viewer) -
     """Have rows stay in a set that was given anew, where the caller cannot see them."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
-        exposed = viewer.ctx.server.exposed.get(field.related_model) if field.many_to_many else None
+        exposed = rules_at(viewer.ctx.server, field.related_model) if field.many_to_many else None
         if exposed is None or name not in given:
             continue
         there = list(linked(obj, field))

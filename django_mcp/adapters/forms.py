@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, overload
 
@@ -13,6 +13,7 @@ from django.http import Http404
 from django.utils import translation
 
 from django_mcp.adapters.form_results import accepted, filled_in
+from django_mcp.adapters.form_rights import WritePermission, is_predicate
 from django_mcp.adapters.form_rows import Lookup
 from django_mcp.adapters.form_sources import FormSource, words_of
 from django_mcp.adapters.formsets import FormSetSource
@@ -20,6 +21,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
 from django_mcp.core.selection import Where
+from django_mcp.exposure.declaration import DEFAULT
 from django_mcp.exposure.write_saving import check_at_once, in_database
 from django_mcp.exposure.write_words import stored
 from django_mcp.primitives.base import Primitive
@@ -52,6 +54,7 @@ def form_tool(
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MOST_BYTES,
+    permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
 ) -> F: ...
@@ -68,6 +71,7 @@ def form_tool(
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
     max_file_bytes: int = MOST_BYTES,
+    permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
 ) -> Callable[[F], F]: ...
@@ -75,8 +79,8 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
     """Offer a form as a tool: ``form_tool(BookingForm)``, or ``@form_tool`` on the class, bare and called.
 
     The class is left as it is, and given back. Its fields are the arguments; a set of forms is one argument, an array.
-    Nobody needs a permission for it unless you say so, for a form does not know who may use it: say ``permission=``,
-    ``groups=``, ``scopes=`` or ``visible=``, as the view of the form does.
+    A form of a model takes the rights and the approval that the same write through ``ModelResource`` takes. Any other
+    form does not know who may use it: say ``permission=``, ``groups=``, ``scopes=`` or ``visible=``, as its view does.
 
     Args:
         form_class: a ``Form``, a ``ModelForm``, or a set of them as ``formset_factory`` and its kin make it.
@@ -94,9 +98,13 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
         queryset: takes the context, gives the rows among which ``lookup`` looks; by default those that the model's
             declaration at the endpoint lets the caller see.
         argument: what the array of a set is called; by default after the model or the form.
-        max_file_bytes: how large a file may be.
+        max_file_bytes: how large a file may be, in bytes.
+        permission: like ``"library.add_book"``; several in a list; None for none. By default a ``ModelForm`` takes what
+            the model's declaration at the endpoint says of adding or changing rows, its scopes included, or else
+            Django's permission to add or change the model; an inline set takes the permission to change the parent row
+            and the one to add rows. Any other form takes none by default.
         server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
-        **options: those of ``tool``: ``title``, ``permission``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
+        **options: those of ``tool``: ``title``, ``groups``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
             ``preview``, whoever is to approve a call sees what was filled in, once the form has found it valid.
 
     Raises:
@@ -143,6 +151,7 @@ class FormTool:
         queryset: Callable[[Context], Any] | None = None,
         argument: str | None = None,
         max_file_bytes: int = MOST_BYTES,
+        permission: str | Sequence[str] | None = DEFAULT,
         **options: Any,
     ) -> None:
         named = form_class.__name__ if isinstance(form_class, type) else f"a {type(form_class).__name__}"
@@ -164,16 +173,39 @@ class FormTool:
         self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
         call = function(self._run, self._name(form_class), "", [], self, _returns(result, handle))
         call.__module__ = form_class.__module__
-        if self._written is not None and not changes and handle is None:
-            options = {"read_only": False, "destructive": False, "idempotent": False, **options}
+        if self._written is not None:
+            options = {**self._hints(options, handle), **options}
+        self._permission = self._permitted(permission)
+        if self._permission is not None:
+            self._permission.also = options.get("visible")
+            if self._permission.also is None or is_predicate(self._permission.also):  # or else the tool refuses it
+                options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
-        self.tool = Tool(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
+        made = OpenFormTool if self._written is not None and permission is None else Tool
+        options["permission"] = None if permission == DEFAULT else permission
+        self.tool = made(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
     def _wrong(self, words: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(f"{self._label}: {words}.")
+
+    def _hints(self, options: Mapping[str, Any], handle: Any) -> dict[str, Any]:
+        """Return the hints of the same write through ``ModelResource``, by which a call is approved or not."""
+        if options.get("read_only"):
+            return {}
+        if self._changes:
+            return {"read_only": False, "destructive": True, **({"idempotent": True} if handle is None else {})}
+        return {"read_only": False, "destructive": False, "idempotent": False} if handle is None else {}
+
+    def _permitted(self, permission: Any) -> "WritePermission | None":
+        if permission != DEFAULT or self._written is None:
+            return None
+        if self._changes:
+            return WritePermission((self._written, "update"))
+        parent = self._source.model if self._is_set else None
+        return WritePermission((self._written, "create"), *([] if parent is None else [(parent, "update")]))
 
     def _handling(self, form_class: Any, handle: Handle | str | None) -> Handle:
         if callable(handle):
@@ -242,8 +274,7 @@ class FormTool:
     def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
         given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
         with translation.override(ctx.language), self._database(), stored(self._label):
-            obj = self._row(ctx, given)
-            form = self._source.bound(ctx, given, obj)
+            obj, form = self._filled(ctx, given)
             is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
             done = self._handle(ctx, form)
             if self._written is not None:
@@ -256,8 +287,7 @@ class FormTool:
         """What was filled in, for whoever is to approve it: nobody has to look at what the form would refuse."""
         given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
         with translation.override(ctx.language), self._database(), stored(self._label):
-            obj = self._row(ctx, given)
-            form = self._source.bound(ctx, given, obj)
+            obj, form = self._filled(ctx, given)
             is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
             filled = self._source.filled(form, given)
         if self._written is None:
@@ -266,6 +296,21 @@ class FormTool:
         if is_change:
             return filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
         return filled_in("create", str(options.verbose_name_plural if self._is_set else options.verbose_name), filled)
+
+    def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the row that the form is about, or None, and the form: filled in, valid, and for the caller to save.
+
+        Raises:
+            ToolError: the caller may not write this row.
+            ArgumentError: the arguments do not fit, or the form says no.
+        """
+        obj = self._row(ctx, given)
+        if self._permission is not None and obj is not None:
+            self._permission.require(ctx, obj)
+        form = self._source.bound(ctx, given, obj)
+        if self._permission is not None and obj is None and not self._is_set:
+            self._permission.require(ctx, form.instance)  # form_kwargs may have given it
+        return obj, form
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)
@@ -287,6 +332,10 @@ class FormTool:
         if obj is None and self._instance is not None:
             raise ToolError("There is nothing here that you could change.")
         return obj
+
+
+class OpenFormTool(Tool):
+    """A tool of a model's form for which no permission is asked, because the site said so."""
 
 
 def _returns(*calls: Any) -> Any:

@@ -104,12 +104,7 @@ class Exposed:
         """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
         endpoint selects from another one and left it out, at that one.
         """
-        server: MCPServer | None = self.server
-        while server is not None:
-            if (found := server.exposed.get(model)) is not None:
-                return cast("Exposed", found)
-            server = server.source
-        return None
+        return rules_at(self.server, model)
 
     @property
     def lookup(self) -> Any:
@@ -181,6 +176,17 @@ class Exposed:
     def address(self, value: str) -> Any:
         """What the lookup field of the row that *value* addresses holds; None where it can address none."""
         return address_in(self.lookup, value)
+
+
+def rules_at(server: MCPServer | None, model: Any) -> Exposed | None:
+    """Return what says which rows of a model exist for whom, and who may write them: its declaration at *server* or,
+    where *server* selects from another endpoint and left it out, at that one. None where there is none.
+    """
+    while server is not None:
+        if (found := server.exposed.get(model)) is not None:
+            return cast("Exposed", found)
+        server = server.source
+    return None
 
 
 def address_in(field: Any, value: object) -> Any:

@@ -66,7 +66,7 @@ def test_nobody_is_asked_about_what_the_form_refuses(server: MCPServer, db: None
 
 def test_that_of_a_form_hides_secrets_and_what_was_there_before(server: MCPServer, db: None) -> None:
     ada = User.objects.create_user("ada", email="ada@before.example", first_name="Ada")
-    form_tool(Profile, server=server, lookup="pk", queryset=lambda ctx: User.objects.all())
+    form_tool(Profile, server=server, lookup="pk", queryset=lambda ctx: User.objects.all(), permission=None)
     shown = look(server, NOBODY, "update_profile", pk=ada.pk, email="ada@after.example", api_token="hush")
     assert shown == {
         "verb": "update",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.checks import ERROR, WARNING
 from django.core.exceptions import ImproperlyConfigured
+from django.forms import modelform_factory
 from django.test import override_settings
 from django.utils.translation import gettext_lazy
 
@@ -25,6 +26,7 @@ from django_mcp import (
     Public,
     SiteSession,
     conf,
+    form_tool,
     prompt,
     register,
     resource,
@@ -361,6 +363,23 @@ def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_serv
     server = make_server("closed", authentication=["django_mcp.APIKeys"])
     tool(server=server, name="wipe", description="Wipe it.", destructive=True, policy="allow")(lambda: "")
     assert "django_mcp.E035" not in {each.id for each in findings(deploy=True)}
+
+
+def test_a_form_through_which_anybody_may_write_rows_is_warned_of_before_deployment(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
+) -> None:
+    form = modelform_factory(Tag, fields=("word",))
+    for options, is_warned_of in [
+        ({}, False),
+        ({"permission": None}, True),
+        ({"permission": None, "groups": ["editors"]}, False),
+        ({"permission": "library.add_tag"}, False),
+    ]:
+        with subtests.test(options=options), site.afresh():
+            form_tool(form, server=make_server("open"), **options)
+            assert findings() == []
+            found = [each for each in findings(deploy=True) if each.id == "django_mcp.W019"]
+            assert [(each.level, "create_tag" in each.msg) for each in found] == [(WARNING, True)] * is_warned_of
 
 
 def test_a_site_that_asks_about_nothing_is_told_what_that_means_before_deployment(

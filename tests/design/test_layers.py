@@ -156,6 +156,7 @@ MAY: dict[str, set[str]] = {
         "django_mcp.core",
         "django_mcp.exposure",
         "django_mcp.adapters",
+        "django_mcp.auth.checks.base",
     },
     "test": {
         "django",

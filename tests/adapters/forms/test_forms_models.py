@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
-from tests.exposure.conftest import Reader
+from django_mcp.core.policies import Decision
+from django_mcp.policies.defaults import default_decision
+from tests.exposure.conftest import ByName, Reader
 from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Tag
 
 pytestmark = [pytest.mark.usefixtures("books"), pytest.mark.postgresql]
@@ -45,7 +47,7 @@ def new(**more: Any) -> dict[str, Any]:
 class TestMakingARow:
     @pytest.fixture
     def ann(self, server: MCPServer, reader: Made) -> Reader:
-        form_tool(BookForm, server=server)
+        form_tool(BookForm, permission=None, server=server)
         return reader("ann")
 
     def test_takes_the_form_s_fields(self, ann: Reader) -> None:
@@ -110,7 +112,7 @@ class TestMakingARow:
         def twice(ctx: Context, form: Any) -> None:
             Tag.objects.create(word="sea")
 
-        form_tool(BookForm, name="twice", handle=twice, server=server)
+        form_tool(BookForm, name="twice", handle=twice, permission=None, server=server)
         assert reader("ann").problem("twice", **new()).startswith("The values do not fit together")
 
     def test_is_all_or_nothing(self, server: MCPServer, reader: Made) -> None:
@@ -118,13 +120,15 @@ class TestMakingARow:
             form.save()
             raise RuntimeError
 
-        form_tool(BookForm, name="half", handle=half, server=server)
+        form_tool(BookForm, name="half", handle=half, permission=None, server=server)
         assert "Something went wrong" in reader("ann").problem("half", **new())
         assert not Book.objects.filter(slug="reef").exists()
 
 
 def test_a_new_object_may_have_values_already(server: MCPServer, reader: Made, people: Mapping[str, User]) -> None:
-    form_tool(BookForm, form_kwargs=lambda ctx: {"instance": Book(owner=ctx.user, pages=7)}, server=server)
+    form_tool(
+        BookForm, form_kwargs=lambda ctx: {"instance": Book(owner=ctx.user, pages=7)}, permission=None, server=server
+    )
     assert reader("bob").data("create_book", **new())["pages"] == 7
     assert Book.objects.get(slug="reef").owner == people["bob"]
 
@@ -141,7 +145,7 @@ def test_the_original_saves_the_same(server: MCPServer, reader: Made) -> None:
 
     before = saved("before")
     page = BookForm().as_p()
-    form_tool(BookForm, server=server)
+    form_tool(BookForm, permission=None, server=server)
     reader("ann").data("create_book", **new(slug="tool", price="3.50", pages=7, binding="cloth", extra={"a": 1}))
     assert without_keys(saved("after")) == without_keys(before)
     assert without_keys(Book.objects.filter(slug="tool").values().get()) == without_keys(before)
@@ -177,8 +181,8 @@ class TestRegisteredModels:
         assert Authors
         assert Tags
         assert Books
-        form_tool(BookForm, server=server)
-        form_tool(BookForm, lookup="pk", server=server)
+        form_tool(BookForm, permission=None, server=server)
+        form_tool(BookForm, lookup="pk", permission=None, policy="allow", server=server)
         return reader("ann")
 
     def test_are_shown_as_their_declaration_shows_them(self, ann: Reader) -> None:
@@ -231,7 +235,14 @@ class TestRegisteredModels:
 class TestChangingARow:
     @pytest.fixture
     def ann(self, server: MCPServer, reader: Made) -> Reader:
-        form_tool(BookForm, lookup="pk", queryset=lambda ctx: Book.objects.filter(owner=ctx.user), server=server)
+        form_tool(
+            BookForm,
+            lookup="pk",
+            queryset=lambda ctx: Book.objects.filter(owner=ctx.user),
+            permission=None,
+            policy="allow",
+            server=server,
+        )
         return reader("ann")
 
     @pytest.fixture
@@ -275,7 +286,15 @@ class TestChangingARow:
 
 def test_a_form_of_all_fields_leaves_alone_what_is_not_given(server: MCPServer, reader: Made) -> None:
     made = forms.modelform_factory(Author, fields="__all__")
-    form_tool(made, name="update", lookup="pk", queryset=lambda _: Author.objects.all(), server=server)
+    form_tool(
+        made,
+        name="update",
+        lookup="pk",
+        queryset=lambda _: Author.objects.all(),
+        permission=None,
+        policy="allow",
+        server=server,
+    )
     reader("ann").data("update", pk=anna(), email="b@example.com")
     author = Author.objects.get(pk=anna())
     assert (author.name, author.email, author.publisher.name) == ("Anna Berg", "b@example.com", "Harbour House")
@@ -283,7 +302,14 @@ def test_a_form_of_all_fields_leaves_alone_what_is_not_given(server: MCPServer, 
 
 def test_the_row_may_be_the_caller_s_own(server: MCPServer, reader: Made) -> None:
     made = forms.modelform_factory(User, fields=("first_name", "last_name"))
-    form_tool(made, name="update_me", instance=lambda ctx: User.objects.get(pk=ctx.user.pk), server=server)
+    form_tool(
+        made,
+        name="update_me",
+        instance=lambda ctx: User.objects.get(pk=ctx.user.pk),
+        permission=None,
+        policy="allow",
+        server=server,
+    )
     reader("ann").data("update_me", first_name="Ann")
     assert User.objects.get(username="ann").first_name == "Ann"
     assert reader("").problem("update_me", first_name="x") == "There is nothing here that you could change."
@@ -297,7 +323,7 @@ def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Ma
             model = Draft
             fields = ("title",)
 
-    form_tool(Tagged, name="draft", server=server)
+    form_tool(Tagged, name="draft", permission=None, server=server)
     ann = reader("ann")
     (tool,) = ann.list("tools/list")
     assert tool["inputSchema"]["properties"]["tag"] == {"type": "string", "description": "Which tag, by word."}
@@ -324,7 +350,7 @@ def test_which_rows_can_be_chosen_may_depend_on_who_asks(server: MCPServer, read
 
 
 def test_passwords_are_not_shown_again(server: MCPServer, reader: Made) -> None:
-    form_tool(UserCreationForm, server=server)
+    form_tool(UserCreationForm, permission=None, server=server)
     ann = reader("ann")
     (tool,) = ann.list("tools/list")
     assert tool["inputSchema"]["properties"]["password1"]["format"] == "password"
@@ -341,7 +367,15 @@ class TestFiles:
     @pytest.fixture
     def ann(self, server: MCPServer, reader: Made) -> Reader:
         made = forms.modelform_factory(Book, fields=("title", "cover"))
-        form_tool(made, name="update", lookup="slug", queryset=lambda _: Book.objects.all(), server=server)
+        form_tool(
+            made,
+            name="update",
+            lookup="slug",
+            queryset=lambda _: Book.objects.all(),
+            permission=None,
+            policy="allow",
+            server=server,
+        )
         return reader("ann")
 
     def test_are_stored_kept_and_taken_away(self, ann: Reader) -> None:
@@ -358,7 +392,7 @@ class TestFiles:
 
 def test_errors_about_several_fields_are_told_without_a_field(server: MCPServer, reader: Made) -> None:
     made = forms.modelform_factory(Copy, fields=("book", "number", "note"))
-    form_tool(made, name="copy", server=server)
+    form_tool(made, name="copy", permission=None, server=server)
     salt = Book.objects.get(slug="salt")
     Copy.objects.create(book=salt, number=1, note="x")
     assert reader("ann").problem("copy", book=salt.pk, number=1, note="y") == (
@@ -374,9 +408,121 @@ def test_what_cannot_work_is_said_at_the_start(server: MCPServer, subtests: pyte
         ({"lookup": "name", "queryset": print}, "not unique"),
     ]:
         with subtests.test(options=options, words=words), pytest.raises(ImproperlyConfigured, match=words):
-            form_tool(made, server=server, **options)
+            form_tool(made, permission=None, server=server, **options)
 
 
 def test_a_lookup_that_is_a_field_of_the_form_too_is_refused(server: MCPServer) -> None:
     with pytest.raises(ImproperlyConfigured, match="use lookup='pk'"):
-        form_tool(BookForm, lookup="slug", queryset=print, server=server)
+        form_tool(BookForm, lookup="slug", queryset=print, permission=None, policy="allow", server=server)
+
+
+class AuthorForm(forms.ModelForm):
+    class Meta:
+        model = Author
+        fields = ("name",)
+
+
+def grant(user: User, *codenames: str) -> None:
+    user.user_permissions.add(*Permission.objects.filter(content_type__app_label="library", codename__in=codenames))
+
+
+class TestRightsToWriteRows:
+    """What a ``ModelForm`` writes takes the permission that the same write through ``ModelResource`` takes."""
+
+    @staticmethod
+    def publish(server: MCPServer, **options: Any) -> None:
+        form_tool(AuthorForm, server=server, **options)
+        form_tool(AuthorForm, lookup="pk", queryset=lambda _: Author.objects.all(), server=server, **options)
+
+    def test_anonymous_callers_and_users_without_the_permission_have_no_such_tool(
+        self, server: MCPServer, reader: Made
+    ) -> None:
+        self.publish(server)
+        for name in ("", "ann", "bob"):
+            assert reader(name).tool_names() == set()
+            assert "create_author" in str(reader(name).call("create_author", name="New").error)
+        assert not Author.objects.filter(name="New").exists()
+
+    def test_creating_takes_the_add_permission_and_changing_the_change_permission(
+        self, server: MCPServer, reader: Made, people: Mapping[str, User]
+    ) -> None:
+        self.publish(server)
+        grant(people["ann"], "add_author")
+        grant(people["bob"], "change_author")
+        assert reader("ann").tool_names() == {"create_author"}
+        assert reader("bob").tool_names() == {"update_author"}
+        assert reader("ann").data("create_author", name="New")["name"] == "New"
+
+    def test_changing_asks_for_an_approval_and_creating_does_not(self, server: MCPServer) -> None:
+        self.publish(server)
+        decided = {name: default_decision(tool) for name, tool in server.tools.items()}
+        assert decided == {"create_author": Decision.ALLOW, "update_author": Decision.ASK}
+
+    def test_permission_none_opens_it(self, server: MCPServer, reader: Made) -> None:
+        self.publish(server, permission=None, policy="allow")
+        assert reader("").tool_names() == {"create_author", "update_author"}
+        assert reader("").data("update_author", pk=anna(), name="Anna")["name"] == "Anna"
+
+    def test_groups_and_predicates_come_on_top_of_it(self, server: MCPServer, reader: Made) -> None:
+        self.publish(server, visible=lambda ctx: ctx.user.username != "root")
+        assert reader("root").tool_names() == set()
+        assert reader("ann").tool_names() == set()
+
+    def test_the_declaration_of_the_model_decides_where_there_is_one(
+        self, server: MCPServer, reader: Made, people: Mapping[str, User]
+    ) -> None:
+        self.publish(server)  # before the model is registered
+
+        @register(Author, server=server)
+        class Authors(ModelResource):
+            fields = ("name",)
+            tools = ()
+            add_permission = None
+
+            def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+                return obj is None or obj.name == "Anna Berg"
+
+        assert Authors
+        assert reader("bob").tool_names() == set(), "he may not view authors"
+        ann = reader("ann")
+        assert ann.data("create_author", name="New")["name"] == "New"
+        server.tools["update_author"].policy = "allow"
+        carl = Author.objects.get(name="Carl Dahl")
+        assert ann.problem("update_author", pk=carl.pk, name="x") == "You may not change this author."
+        assert ann.data("update_author", pk=anna(), name="Anna")["name"] == "Anna"
+
+    def test_a_new_object_in_place_of_a_row_takes_the_add_permission(
+        self, server: MCPServer, reader: Made, people: Mapping[str, User]
+    ) -> None:
+        form_tool(AuthorForm, name="mine", instance=lambda _: Author(), policy="allow", server=server)
+        grant(people["ann"], "change_author")
+        assert reader("ann").problem("mine", name="New") == "You may not add authors."
+        grant(people["ann"], "add_author")
+        assert reader("ann").data("mine", name="New")["name"] == "New"
+
+    def test_a_row_in_place_of_a_new_object_takes_the_change_permission(
+        self, server: MCPServer, reader: Made, people: Mapping[str, User]
+    ) -> None:
+        form_tool(AuthorForm, form_kwargs=lambda _: {"instance": Author.objects.get(name="Anna Berg")}, server=server)
+        grant(people["ann"], "add_author")
+        assert reader("ann").problem("create_author", name="New") == "You may not change this author."
+        assert Author.objects.filter(name="Anna Berg").exists()
+
+    def test_a_selection_of_tools_without_the_model_keeps_its_rules(
+        self, server: MCPServer, reader: Made, make_server: Callable[..., MCPServer], version: str
+    ) -> None:
+        form_tool(BookForm, tags=["shop"], permission=None, server=server)
+
+        @register(Author, server=server)
+        class Authors(ModelResource):
+            fields = ("name",)
+
+            def get_queryset(self, ctx: Context) -> Any:
+                return Author.objects.exclude(name="Carl Dahl")
+
+        assert Authors
+        shop = make_server("shop", include_tags=["shop"], source=server, authentication=[ByName()])
+        client = Reader(shop, version, "view")
+        client.user = "ann"
+        carl = Author.objects.get(name="Carl Dahl").pk
+        assert client.problem("create_book", **new(author=carl)).startswith("Argument 'author': Select a valid choice.")

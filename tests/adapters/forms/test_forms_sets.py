@@ -1,10 +1,11 @@
 """Sets of forms as tools: an array, told item by item."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from django import forms
+from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
@@ -154,7 +155,7 @@ def test_the_original_is_the_same_before_and_after(server: MCPServer, reader: Ma
 @pytest.mark.postgresql
 class TestSetsOfRows:
     def test_are_created(self, server: MCPServer, reader: Made, books: list[Book]) -> None:
-        form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
+        form_tool(forms.modelformset_factory(Tag, fields=("word",)), permission=None, server=server)
         ann = reader("ann")
         (tool,) = ann.list("tools/list")
         assert (tool["name"], tool["description"]) == ("create_tags", "Creates tags.")
@@ -167,14 +168,14 @@ class TestSetsOfRows:
         assert not Tag.objects.filter(word="snow").exists()
 
     def test_those_there_are_cannot_be_reached(self, server: MCPServer, reader: Made, books: list[Book]) -> None:
-        form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
+        form_tool(forms.modelformset_factory(Tag, fields=("word",)), permission=None, server=server)
         sea = Tag.objects.get(word="sea")
         words = reader("ann").problem("create_tags", tags=[{"id": sea.pk, "word": "ocean"}])
         assert words.startswith("Unknown argument 'tags[0].id'.")
         assert Tag.objects.filter(word="sea").exists()
 
     def test_two_of_the_same_are_an_error_of_the_set(self, server: MCPServer, reader: Made) -> None:
-        form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
+        form_tool(forms.modelformset_factory(Tag, fields=("word",)), permission=None, server=server)
         words = reader("ann").problem("create_tags", tags=[{"word": "wind"}, {"word": "wind"}])
         assert words.startswith("Argument 'tags")
         assert "Please correct the duplicate data for word" in words
@@ -193,7 +194,7 @@ class TestInlineSets:
 
         assert Books
         made = forms.inlineformset_factory(Book, Review, fields=("text", "stars"))
-        form_tool(made, lookup="pk", server=server)
+        form_tool(made, lookup="pk", permission=None, server=server)
         return reader("ann")
 
     def test_add_to_a_row_that_the_caller_sees(self, ann: Reader) -> None:
@@ -238,7 +239,25 @@ def test_a_set_that_nobody_saves_is_refused(server: MCPServer) -> None:
 def test_a_key_that_is_no_argument_does_not_tell_which_rows_there_are(
     server: MCPServer, reader: Callable[..., Reader]
 ) -> None:
-    form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
+    form_tool(forms.modelformset_factory(Tag, fields=("word",)), permission=None, server=server)
     there, nowhere = Tag.objects.create(word="hidden").pk, 999_999
     told = {reader("ann").problem("create_tags", tags=[{"word": "new", "id": key}]) for key in (there, nowhere)}
     assert told == {"Unknown argument 'tags[0].id'. 'tags[0]' takes 'word'."}
+
+
+@pytest.mark.postgresql
+def test_adding_to_a_row_takes_the_rights_to_change_it_and_to_add_rows(
+    server: MCPServer, reader: Made, books: list[Book], people: Mapping[str, User]
+) -> None:
+    made = forms.inlineformset_factory(Book, Review, fields=("text", "stars"))
+    form_tool(made, lookup="pk", queryset=lambda _: Book.objects.all(), server=server)
+    form_tool(forms.modelformset_factory(Tag, fields=("word",)), server=server)
+    rights = Permission.objects.filter(content_type__app_label="library")
+    for codename, names in (
+        ("add_review", set()),
+        ("change_book", {"create_reviews"}),
+        ("add_tag", {"create_reviews", "create_tags"}),
+    ):
+        people["ann"].user_permissions.add(rights.get(codename=codename))
+        assert reader("ann").tool_names() == names
+    assert reader("").tool_names() == set()
