@@ -35,6 +35,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
+ESCAPING = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
+"""Exceptions that end a thread, a loop, a generator or a task where nobody awaits them as errors."""
 CALL_SECONDS = 0.05
 """How often threads are told to end, until they have."""
 LOOK_SECONDS = 1.0
@@ -65,6 +67,18 @@ class Runner(Protocol):
         """Have a coroutine function run after the answer, where there is an after; else now."""
 
 
+def contained(error: BaseException) -> BaseException:
+    """Return the error that a caller gets instead of one of ``ESCAPING``, which would end more than the call.
+
+    A tool may run the entry point of a command, which calls ``sys.exit()``; a future refuses ``StopIteration``.
+    """
+    if not isinstance(error, ESCAPING):
+        return error
+    made = RuntimeError(f"The site's code raised {error!r}.")
+    made.__cause__ = error
+    return made
+
+
 class Inline:
     """Everything here and now, in the calling thread."""
 
@@ -73,7 +87,10 @@ class Inline:
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Call it."""
-        return function()
+        try:
+            return function()
+        except (SystemExit, GeneratorExit, asyncio.CancelledError) as error:
+            raise contained(error) from error
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run it to its end, on the server's loop where there is one, else on one of its own."""
@@ -81,7 +98,10 @@ class Inline:
         async def run() -> T:  # asgiref warns of what is async in other ways than this
             return await function(**keywords)
 
-        return async_to_sync(run)()
+        try:
+            return async_to_sync(run)()
+        except SystemExit as error:
+            raise contained(error) from error
 
     async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run it now."""
@@ -141,10 +161,8 @@ class _Mailbox:
                 continue
             if error is None:
                 future.set_result(value)
-            elif isinstance(error, StopIteration):  # which a future refuses: it would end the coroutine silently
-                future.set_exception(RuntimeError(f"a synchronous function raised {error!r}"))
             else:
-                future.set_exception(error)
+                future.set_exception(contained(error))
 
 
 class _Nobody:
@@ -224,6 +242,8 @@ class Pool:
         token = SyncToAsync.thread_sensitive_context.set(own)
         try:
             return await function(**keywords)
+        except SystemExit as error:
+            raise contained(error) from error
         finally:
             SyncToAsync.thread_sensitive_context.reset(token)
             executor = SyncToAsync.context_to_thread_executor.pop(own, None)

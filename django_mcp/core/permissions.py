@@ -105,7 +105,7 @@ def is_visible(context: Context, primitive: Primitive) -> bool:
     """What the site's own predicate says; one that fails, or would ask the client, hides what it is about."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))
-    except (Exception, InputRequired):
+    except (Exception, SystemExit, InputRequired):
         logger.exception("%s is hidden, for its visible() failed", primitive.label)
         return False
 

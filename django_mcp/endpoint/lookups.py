@@ -20,7 +20,7 @@ from django.db.models import Model
 from django.db.models.base import ModelState
 
 from django_mcp.auth.base import Head
-from django_mcp.core.concurrency import Pool
+from django_mcp.core.concurrency import Pool, contained
 from django_mcp.core.principal import Principal
 
 Outcome = Principal | Exception | None
@@ -115,7 +115,12 @@ class Lookups:
         looking: "asyncio.Future[Sequence[Outcome]]",
     ) -> None:
         """Hand over what was found, and look again for those who came meanwhile."""
-        _hand_over(requests, asked, looking)
+        try:
+            _hand_over(requests, asked, looking)
+        except Exception as error:  # noqa: BLE001 - whoever still waits gets it, and those who come later are looked up
+            for each in requests:
+                if not each.found.done():
+                    each.found.set_exception(error)
         self._gather(pool, key, most, 1, MOST_TURNS)
 
 
@@ -130,7 +135,7 @@ def _hand_over(
         if each.found.done():  # whoever asked has left
             continue
         if isinstance(outcome, BaseException):
-            each.found.set_exception(outcome)
+            each.found.set_exception(contained(outcome))
             continue
         # Rights are kept with the user, and a tool may change it: each call has one of its own.
         each.found.set_result(_with_own_user(outcome) if each.asked in given else outcome)

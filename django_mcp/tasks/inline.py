@@ -19,6 +19,12 @@ class CancellableInline(Inline):
         self._cancelled = False
         self._lock = threading.Lock()
 
+    async def sync(self, function: Callable[[], T]) -> T:
+        """Call it. In a worker's main thread ``SystemExit`` may be a signal that stops the worker, and passes."""
+        if threading.current_thread() is threading.main_thread():
+            return function()
+        return await super().sync(function)
+
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Run it to its end, or until it is cancelled.
 

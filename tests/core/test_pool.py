@@ -212,7 +212,7 @@ def test_a_job_that_wants_to_end_the_process_does_not_end_its_thread(
 
     async def main() -> None:
         before = await pool.sync(threading.get_ident)
-        with pytest.raises(error):
+        with pytest.raises(RuntimeError, match=error.__name__):
             await pool.sync(fail(error()))
         assert await pool.sync(threading.get_ident) == before
 

@@ -2,6 +2,7 @@
 
 import base64
 import datetime
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +31,15 @@ def add(server: MCPServer, body: Any, **options: Any) -> None:
 
 
 # From working to its end
+
+
+def test_work_that_ends_the_process_is_work_that_failed(server: MCPServer, client: TaskClient) -> None:
+    def work() -> None:
+        sys.exit(3)
+
+    add(server, work)
+    for _ in range(2):
+        assert client.ended(client.call("work"))["isError"]
 
 
 @pytest.mark.parametrize("read_only", [True, False])
