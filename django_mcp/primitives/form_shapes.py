@@ -132,8 +132,14 @@ def answer_type(schema: Mapping[str, Any]) -> Any:
     return _annotated[kind, Field(ge=schema.get("minimum"), le=schema.get("maximum"))]
 
 
+MAX_ERRORS = 1000
+"""Mistakes of which any are told."""
+
+
 def sentences(error: ValidationError) -> list[str]:
     """What pydantic found wrong, a sentence each, for a person."""
+    if error.error_count() > MAX_ERRORS:  # each costs as much as a call, to tell twenty of them
+        return [f"There are {error.error_count():,} mistakes."]
     found = []
     for detail in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
         where = ".".join(str(part) for part in detail["loc"])

@@ -3,13 +3,17 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from pydantic_core import ValidationError
+from pydantic_core import SchemaValidator, ValidationError
 
 from django_mcp.primitives import simple
 from django_mcp.primitives.functions import Parameter
-from django_mcp.primitives.sentences import sentences
+from django_mcp.primitives.sentences import MOST, sentences
+
+MOST_VALUES = 1000
+"""Values of which every mistake is looked for."""
 
 
 class ArgumentError(Exception):
@@ -45,6 +49,7 @@ class Arguments:
 
             checked = typed.arguments(parameters, label)
         self.schema = {"type": "object", "properties": {}, **checked.schema}
+        self._core = checked.core
         self._validate = checked.validate
         # Names that pydantic knows and the schema does not are aliases.
         self._fitting = defaultdict(
@@ -60,12 +65,33 @@ class Arguments:
         try:
             checked = self._validate(values)
         except ValidationError as error:
-            raise ArgumentError(sentences(error.errors(include_url=False), values, self.schema)) from None
+            raise ArgumentError(self._sentences(error, values)) from None
         if self._is_json:
             for name, value in values.items():
                 if type(value) not in self._fitting[name]:
                     self._check_types(name, value, checked.get(name))
         return checked
+
+    def _sentences(self, error: ValidationError, values: Mapping[str, Any]) -> list[str]:
+        """Say what is wrong: of the first values all there is, of the others at least one mistake.
+
+        Args:
+            error: the first mistake of each list.
+            values: the arguments.
+        """
+        part = _Part()
+        first = part.of(values)
+        details: list[Any] = []
+        try:
+            SchemaValidator(self._core).validate_python(first)
+        except ValidationError as found:
+            # What is wrong with something that was cut may be so because it was cut.
+            details = [each for each in found.errors(include_url=False) if id(each["input"]) not in part.cut]
+        if not details and error.error_count() <= MOST_VALUES:
+            details = error.errors(include_url=False)
+        if not details:
+            return [f"The arguments have {error.error_count():,} mistakes."]
+        return sentences(details, values, self.schema)
 
     def _check_types(self, name: str, value: Any, checked: Any) -> None:
         parts = checked if isinstance(checked, list | tuple | set | frozenset) else [checked]
@@ -74,6 +100,33 @@ class Arguments:
         details = misfits(value, self.schema["properties"].get(name), self.schema, (name,))
         if details:
             raise ArgumentError(sentences(details, {name: value}, self.schema))
+
+
+class _Part:
+    """The first values of arguments, as far as all that is wrong with them is told.
+
+    Attributes:
+        cut: ids of the lists and objects that have more.
+    """
+
+    def __init__(self) -> None:
+        self.cut: dict[int, Any] = {}  # with what has the id, or another could get it
+        self._left = MOST_VALUES
+
+    def of(self, value: Any) -> Any:
+        """Return *value*, or a part of it."""
+        if not isinstance(value, list | Mapping):
+            return value
+        length = min(len(value), self._left)
+        self._left -= length
+        made: Any
+        if isinstance(value, list):
+            made = [self.of(each) for each in value[:length]]
+        else:
+            made = {key: self.of(each) for key, each in islice(value.items(), length)}
+        if length < len(value):
+            self.cut[id(made)] = made
+        return made
 
 
 class Unfit:
@@ -125,7 +178,12 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
         return _misfits_of_forms(value, forms, root, path)
     if complaints := _complaints(value, schema):
         return [{"type": each, "loc": path, "input": value, "msg": ""} for each in complaints]
-    return [wrong for key, part in _inside(value, schema) for wrong in misfits(value[key], part, root, (*path, key))]
+    found: list[Any] = []
+    for key, part in _inside(value, schema):
+        found += misfits(value[key], part, root, (*path, key))
+        if len(found) > MOST:
+            break
+    return found
 
 
 def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:

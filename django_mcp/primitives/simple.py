@@ -43,10 +43,12 @@ class CheckedArguments(NamedTuple):
 
     Attributes:
         schema: JSON Schema.
-        validate: gives their values, or raises pydantic's ``ValidationError``.
+        core: what pydantic-core runs, with all mistakes of a list.
+        validate: gives their values, or raises pydantic's ``ValidationError``, with the first mistake of each list.
     """
 
     schema: Schema
+    core: Any
     validate: Callable[[Any], dict[str, Any]]
 
 
@@ -131,7 +133,24 @@ def arguments(parameters: Iterable[Parameter]) -> CheckedArguments | None:
     required = [name for name, field in fields.items() if field["required"]]
     config = {"extra_fields_behavior": "forbid", "allow_inf_nan": False}
     core = {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid", "config": config}
-    return CheckedArguments(_object(shown, required), SchemaValidator(core).validate_python)
+    return CheckedArguments(_object(shown, required), core, SchemaValidator(hasty(core)).validate_python)
+
+
+_LISTS = frozenset({"list", "set", "frozenset", "tuple"})
+_VALUES = frozenset({"default", "expected", "members", "metadata"})
+"""Parts of a schema that are no schemas."""
+
+
+def hasty(core: Any) -> Any:
+    """Return a schema of pydantic-core that stops at the first mistake of a list.
+
+    A list may have a million of them, and each costs as much as a call.
+    """
+    if type(core) is dict:
+        made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
+        kind = core.get("type")
+        return {**made, "fail_fast": True} if isinstance(kind, str) and kind in _LISTS else made
+    return type(core)(map(hasty, core)) if type(core) in {list, tuple} else core
 
 
 def result(returns: Any) -> CheckedResult | None:

@@ -13,12 +13,12 @@ from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, SchemaValidator
 from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
 from django_mcp.primitives.annotations import is_rows, leaves, replaced
 from django_mcp.primitives.functions import EMPTY, Parameter
-from django_mcp.primitives.simple import CheckedArguments, CheckedResult
+from django_mcp.primitives.simple import CheckedArguments, CheckedResult, hasty
 from django_mcp.primitives.uploads import with_uploads
 
 
@@ -71,7 +71,8 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
         hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
         msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
         raise ImproperlyConfigured(msg) from error
-    return CheckedArguments(schema, adapter.validator.validate_python)
+    core = adapter.core_schema
+    return CheckedArguments(schema, core, SchemaValidator(hasty(core)).validate_python)
 
 
 def result(returns: Any, label: str) -> CheckedResult:

@@ -1,6 +1,7 @@
 """What a careless caller is told: a sentence from which the call can be repaired."""
 
 import datetime
+import time
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -98,6 +99,51 @@ def test_every_mistake_is_told_at_once() -> None:
 
 def test_a_thousand_mistakes_are_not_all_told() -> None:
     assert len(problems(**{f"a{number}": 1 for number in range(1000)})) == 20
+
+
+def tag(
+    tags: list[str] = [],  # noqa: B006
+    counts: dict[str, int] = {},  # noqa: B006
+    moments: list[datetime.datetime] = [],  # noqa: B006
+    lines: list[list[int]] = [],  # noqa: B006
+) -> None: ...
+
+
+def counted(tags: list[str], numbers: list[int], counts: dict[str, int]) -> None: ...
+
+
+def test_a_million_wrong_values_are_refused_quickly(subtests: pytest.Subtests) -> None:
+    """They are checked where other calls wait: a list of 1.3 million took 18 s."""
+    many: list[tuple[Any, dict[str, Any], str]] = [
+        (tag, {"tags": [1] * 260_000}, "'tags[0]' must be a string"),
+        (counted, {"tags": [1] * 260_000, "numbers": [], "counts": {}}, "'tags[0]' must be a string"),
+        (counted, {"tags": [], "numbers": ["5"] * 260_000, "counts": {}}, "'numbers[0]' must be an integer"),
+        (tag, {"tags": ["x"] * 100_000 + [1] * 100_000}, "'tags[100000]' must be a string"),
+        (tag, {"moments": [1] * 200_000}, "'moments[0]' must be"),
+        (tag, {"lines": [["x"] * 1000 for _ in range(200)]}, "'lines[0][0]' must be an integer"),
+        (tag, {f"a{number}": 1 for number in range(20_000)}, "Unknown argument 'a0'"),
+        (tag, {"counts": dict.fromkeys(map(str, range(60_000)), "x")}, "'counts.0' must be an integer"),
+        (tag, {"counts": {**dict.fromkeys(map(str, range(20_000)), 1), **dict.fromkeys("abc" * 9, "x")}}, "'counts.a'"),
+    ]
+    for function, arguments, says in many:
+        with subtests.test(says=says, function=function.__name__):
+            made = make_tool(function).arguments
+            began = time.process_time()
+            with pytest.raises(ArgumentError) as caught:
+                made.validate(arguments)
+            assert time.process_time() - began < 0.8
+            assert says in caught.value.problems[0]
+            assert len(caught.value.problems) <= 20
+
+
+def test_nothing_is_said_to_be_missing_from_a_large_object_that_has_it() -> None:
+    def keep(guest: dict[str, dict[str, int]], last: str) -> None: ...
+
+    guest = {str(number): {"x": number} for number in range(50_000)}
+    with pytest.raises(ArgumentError) as caught:
+        make_tool(keep).arguments.validate({"guest": {**guest, "bad": {"x": "no"}}, "last": "x"})
+    assert caught.value.problems == ["Argument 'guest.bad.x' must be an integer, not 'no'."]
+    assert make_tool(keep).arguments.validate({"guest": guest, "last": "x"})["guest"] == guest
 
 
 def test_a_long_value_is_not_repeated_in_full(subtests: pytest.Subtests) -> None:
