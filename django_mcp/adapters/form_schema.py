@@ -20,6 +20,7 @@ from django_mcp.adapters.files import FILE_SCHEMA, file_note
 from django_mcp.adapters.form_values import kind_of
 from django_mcp.exposure.field_types import MOST_TOLD, json_type, to_json_value
 from django_mcp.exposure.write_types import MOST_VALUES, form_choices
+from django_mcp.primitives.portable import LOCAL_TIME, portable
 
 MOST_LABELS = 50
 """Labels of choices beyond these are not told: the values have to speak for themselves."""
@@ -114,7 +115,7 @@ def _parts(field: Any) -> dict[str, Any]:
         return {}
     least = len(field.fields) if field.required and field.require_all_fields else 0
     parts = [field_schema(each) for each in field.fields]
-    return {"prefixItems": parts, "minItems": least, "maxItems": len(parts)}
+    return portable({"type": "array", "prefixItems": parts, "minItems": least, "maxItems": len(parts)})  # type: ignore[no-any-return]
 
 
 def _each_of(field: Any) -> dict[str, Any]:
@@ -133,6 +134,7 @@ def _one_of(field: Any, *, blank: bool) -> dict[str, Any]:
 _SHAPES: tuple[tuple[Any, Callable[[Any], dict[str, Any]]], ...] = (
     (forms.FileField, lambda _: FILE_SCHEMA),
     (forms.MultiValueField, _parts),
+    (forms.TimeField, lambda _: LOCAL_TIME),
     (forms.ComboField, _each_of),
     (forms.ModelMultipleChoiceField, lambda field: {"items": _key_type(field), **_sizes(field)}),
     (forms.ModelChoiceField, _key_type),

@@ -195,7 +195,7 @@ _KINDS: tuple[tuple[Any, Kind], ...] = (
     (forms.IntegerField, Kind("integer", _number)),
     (forms.DateTimeField, _DATETIME),
     (forms.DateField, _DATE),
-    (forms.TimeField, Kind("string", _parsed(parse_time), "time", "18:30:00")),
+    (forms.TimeField, Kind("string", _parsed(parse_time), None, "18:30:00")),
     (forms.DurationField, Kind("string", _text, "duration", "P3DT2H30M, or 2:30:00")),
     (forms.UUIDField, Kind("string", _text, "uuid", "b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10")),
     (forms.EmailField, Kind("string", _text, "email")),

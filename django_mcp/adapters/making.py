@@ -6,6 +6,7 @@ from django_mcp.core.registry import every_server
 from django_mcp.core.selection import Where
 from django_mcp.exposure.field_types import json_type
 from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.portable import property_name
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.sentences import abridged, missing_argument, sentences, written
 from django_mcp.primitives.tool import Tool
@@ -25,6 +26,7 @@ __all__ = [
     "json_schema",
     "json_type",
     "missing_argument",
+    "property_name",
     "sentences",
     "servers_of",
     "shaped",

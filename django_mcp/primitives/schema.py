@@ -4,12 +4,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import SchemaValidator, ValidationError
 
 from django_mcp.primitives import simple
 from django_mcp.primitives.functions import Parameter
+from django_mcp.primitives.portable import LOCAL_TIME, TIME
 from django_mcp.primitives.sentences import MOST, sentences
 
 MOST_VALUES = 1000
@@ -139,7 +140,8 @@ _COMPLAINTS = {"integer": "int_type", "number": "float_type", "boolean": "bool_t
 _FORMATS = {
     "date-time": "datetime_parsing",
     "date": "date_parsing",
-    "time": "time_parsing",
+    TIME["pattern"]: "time_parsing",
+    LOCAL_TIME["pattern"]: "time_parsing",
     "duration": "time_delta_parsing",
 }
 _KINDS: Mapping[str, type] = {"null": type(None), "string": str, "array": list, "object": dict}
@@ -156,7 +158,8 @@ _FITTING: Mapping[str, frozenset[type]] = {
 def _fitting(schema: Mapping[str, Any]) -> frozenset[type]:
     """Return the types of values that need no closer look."""
     kind = schema.get("type")
-    return _FITTING.get(kind, frozenset()) if isinstance(kind, str) and "format" not in schema else frozenset()
+    is_plain = isinstance(kind, str) and "format" not in schema and "pattern" not in schema
+    return _FITTING.get(cast("str", kind), frozenset()) if is_plain else frozenset()
 
 
 def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, ...] = ()) -> list[Any]:
@@ -188,7 +191,7 @@ def misfits(value: Any, schema: Any, root: Mapping[str, Any], path: tuple[Any, .
 
 def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
     """Return pydantic's names for what is wrong with the value itself."""
-    if complaint := _FORMATS.get(schema.get("format", "")):
+    if complaint := _FORMATS.get(schema.get("format") or schema.get("pattern") or ""):
         is_wrong = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
         return [complaint] if is_wrong else []
     kinds = schema.get("type", ())

@@ -18,6 +18,7 @@ from typing_extensions import TypedDict  # pydantic wants this one below Python 
 
 from django_mcp.primitives.annotations import is_rows, leaves, replaced
 from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.portable import DURATION, MOMENT, TIME, portable
 from django_mcp.primitives.simple import CheckedArguments, CheckedResult, hasty
 from django_mcp.primitives.uploads import with_uploads
 
@@ -31,11 +32,28 @@ class _Schema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
+    def time_schema(self, schema: Any) -> dict[str, Any]:
+        return _in_place_of("time", super().time_schema(schema), TIME)
+
+    def timedelta_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().timedelta_schema(schema)
+        return found if self.mode == "validation" else _in_place_of("duration", found, DURATION)
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().datetime_schema(schema)
+        is_aware = self.mode == "validation" or schema.get("tz_constraint") not in (None, "naive")
+        return found if is_aware else _in_place_of("date-time", found, MOMENT)
+
     def encode_default(self, dft: Any) -> Any:
         try:
             return super().encode_default(dft)
         except UnicodeDecodeError as error:  # of pydantic 2.12, where a default is bytes; later ones raise the other
             raise PydanticSerializationError(str(error)) from None
+
+
+def _in_place_of(name: str, schema: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
+    """Return *shape* where *schema* has the format *name*; a site may have set its class to give numbers."""
+    return dict(shape) if schema.get("format") == name else schema
 
 
 def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
@@ -49,7 +67,7 @@ def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) 
     """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
     schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
     schema.pop("title", None)
-    return schema
+    return cast("dict[str, Any]", portable(schema))
 
 
 def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:

@@ -333,7 +333,7 @@ EXAMPLES = {
     ),
     "TimeField": Example(
         forms.TimeField(),
-        {"type": "string", "format": "time"},
+        {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?$"},
         "18:30",
         datetime.time(18, 30),
         "25:00",

@@ -60,7 +60,9 @@ def test_path_and_body_are_arguments_side_by_side(nobody: Reader) -> None:
 def test_several_bodies_files_and_lists_are_one_argument_each(nobody: Reader) -> None:
     assert list(tool(nobody, "import_books")["inputSchema"]["properties"]) == ["rows"]
     pair = tool(nobody, "pair")["inputSchema"]
-    assert (list(pair["properties"]), list(pair["$defs"])) == (["first", "second"], ["BookIn"])
+    assert list(pair["properties"]) == ["first", "second"]
+    assert "title" in pair["properties"]["first"]["properties"]
+    assert "$defs" not in pair
     cover = tool(nobody, "cover")["inputSchema"]
     assert set(cover["properties"]) == {"pk", "image", "caption", "wide"}
     assert cover["properties"]["image"]["required"] == ["filename", "content"]

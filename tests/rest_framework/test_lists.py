@@ -127,3 +127,21 @@ def test_the_envelope_of_a_page_is_in_the_output_schema(shelves: Books, ann: Rea
     assert properties.keys() >= {"count", "next", "previous", "results", "next_arguments"}
     assert properties["next"] == {"type": ["string", "null"]}
     assert properties["results"]["items"]["properties"]["price"] == {"type": "string"}
+
+
+def test_names_that_no_provider_takes_are_others_in_arguments_and_the_apis_own_in_requests(
+    server: MCPServer, books: Books, ann: Reader
+) -> None:
+    class Pages(shop.BookViewSet.pagination_class):
+        page_query_param, page_size_query_param = "page[number]", "page[size]"
+
+    class JSONAPIBooks(shop.BookViewSet):
+        pagination_class = Pages
+
+    api_tools(JSONAPIBooks, actions=["list"], server=server, mounted=False)
+    properties = tool(ann)["inputSchema"]["properties"]
+    assert {"page_number", "page_size"} <= properties.keys()
+    assert "Sent as 'page[size]'." in properties["page_size"]["description"]
+    found = ann.data("list_books", page_size=2, page_number=2)
+    assert len(found["results"]) == 2
+    assert found["next_arguments"] == {"page_number": 3, "page_size": 2}

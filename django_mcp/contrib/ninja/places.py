@@ -1,7 +1,7 @@
 """Where the arguments of a tool go: into the path, query, form, files or body of a request."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -10,7 +10,7 @@ from ninja.params.models import BodyModel, CookieModel, FileModel, FormModel, He
 from pydantic import TypeAdapter
 
 from django_mcp.adapters.files import FILE_SCHEMA, file_note
-from django_mcp.adapters.making import json_schema, typed_dict
+from django_mcp.adapters.making import json_schema, property_name, typed_dict
 
 Schema = dict[str, Any]
 
@@ -112,6 +112,7 @@ class Places:
         return {each: Place("body", each, (name, each), members[each], each in needed) for each in members}
 
     def _add(self, places: Mapping[str, Place]) -> None:
+        places = {property_name(name): _sent_as(each) for name, each in places.items()}
         if taken := places.keys() & self.found.keys():
             msg = f"{self._label}: it takes {', '.join(map(repr, sorted(taken)))} twice; give one of them an alias."
             raise ImproperlyConfigured(msg)
@@ -126,6 +127,14 @@ class Places:
                 "default, exclude the operation, or say what headers every request has: headers={…}."
             )
             raise ImproperlyConfigured(msg)
+
+
+def _sent_as(place: Place) -> Place:
+    """*place*, with the name that the API has for it where no argument can have that name."""
+    if property_name(place.name) == place.name:
+        return place
+    words = f"{place.schema.get('description', '')} Sent as {place.name!r}.".strip()
+    return replace(place, schema={**place.schema, "description": words})
 
 
 def _with_files(schema: Schema) -> Schema:

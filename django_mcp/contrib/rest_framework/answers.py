@@ -56,7 +56,10 @@ def _of_link(link: Any, arguments: APIArguments) -> dict[str, Any]:
     if not isinstance(link, str):
         return {}
     given = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
-    return {name: arguments.from_query(name, given[name]) for name in arguments.paging & given.keys()}
+    return {
+        (argument := arguments.in_query(name)): arguments.from_query(argument, given[name])
+        for name in arguments.paging & given.keys()
+    }
 
 
 def fitted(schema: Schema, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework.serializers import ListSerializer, Serializer
 
 from django_mcp.adapters.files import file_argument
-from django_mcp.adapters.making import EMPTY, ArgumentError, Arguments, missing_argument, written
+from django_mcp.adapters.making import EMPTY, ArgumentError, Arguments, missing_argument, property_name, written
 from django_mcp.adapters.making import Parameter as Named
 from django_mcp.contrib.rest_framework import incoming
 from django_mcp.contrib.rest_framework.dialect import Schema
@@ -56,12 +56,15 @@ class APIArguments(Arguments):
 
     def __init__(self, path: Sequence[Parameter], query: Sequence[Parameter], body: Any, label: str) -> None:
         self._path = {each.name: each for each in path}
-        self._query = {_free(each.name, self._path): each for each in query}
+        self._query: dict[str, Parameter] = {}
+        for each in query:
+            self._query[_free(each.name, {**self._path, **self._query})] = each
         self.of_body: dict[str, str] = {}
         self.whole: str | None = None
         self.uploads: frozenset[str] = frozenset()
         self.is_sent = body is not None
-        shown = {name: each.schema for name, each in {**self._path, **self._query}.items()}
+        shown = {name: each.schema for name, each in self._path.items()}
+        shown |= {name: _sent_as(each.schema, each.name, name) for name, each in self._query.items()}
         required = [name for name, each in {**self._path, **self._query}.items() if each.required]
         shown, required = self._with_body(body, shown, required)
         needed = {name for name, each in self._path.items() if each.required}
@@ -83,7 +86,8 @@ class APIArguments(Arguments):
             return {**shown, self.whole: schema}, [*required, self.whole] if is_needed else required
         if isinstance(body, Serializer):
             self.uploads = frozenset(name for name, each in body.fields.items() if incoming.is_upload(each))
-        self.of_body = {name: _free(name, shown) for name in schema["properties"]}
+        for name in schema["properties"]:
+            self.of_body[name] = _free(name, {*shown, *self.of_body.values()})
         members = {
             self.of_body[name]: _told(each, name, self.of_body[name]) for name, each in schema["properties"].items()
         }
@@ -147,18 +151,30 @@ class APIArguments(Arguments):
         kind = self._query[name].schema.get("type")
         return int(text) if kind == "integer" and text.isdecimal() else text
 
+    def in_query(self, name: str) -> str:
+        """The argument that a parameter of the query is."""
+        return next(argument for argument, each in self._query.items() if each.name == name)
+
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """*name*, or one like it: a row's key stands in the URL, and its new one in the body."""
+    """*name* as that of a property, or one like it: a row's key stands in the URL, and its new one in the body."""
+    name = property_name(name)
     while name in taken:
         name = f"new_{name}"
     return name
 
 
 def _told(schema: Schema, name: str, argument: str) -> Schema:
-    if name == argument:
-        return schema
+    if not argument.startswith("new_") or name == argument:
+        return _sent_as(schema, name, argument)
     return {**schema, "description": f"The new {name}. {schema.get('description', '')}".strip()}
+
+
+def _sent_as(schema: Schema, name: str, argument: str) -> Schema:
+    """*schema*, with the name that the API has for it where no argument can have that name."""
+    if argument == name or property_name(name) == name:
+        return schema
+    return {**schema, "description": f"{schema.get('description', '')} Sent as {name!r}.".strip()}
 
 
 def _joined(parameter: Parameter, value: Any) -> Any:
