@@ -9,9 +9,9 @@ from django.db import models
 from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
 from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 
-from django_mcp.exposure.field_types import json_type, to_json_value
+from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value
 from django_mcp.exposure.guards import guarded
-from django_mcp.exposure.paths import Path
+from django_mcp.exposure.paths import Path, value_field
 from django_mcp.exposure.viewing import Viewer
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Measure:
     def schema(self) -> dict[str, Any]:
         """JSON Schema of its values; there is none for a group in which no row has one."""
         end = self.path.field
-        if self.function == "avg" and isinstance(end, models.IntegerField):
+        if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
         kind = json_type(end)
         return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
@@ -87,14 +87,24 @@ def aggregated(
 
 
 def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: "Exposed") -> dict[str, Any]:
-    return {name: to_json_value(_exact(group[key], exposed.measures.get(name))) for key, name in names.items()}
+    return {
+        name: _shown(group[key], exposed.measures.get(name) or exposed.dimensions.get(name))
+        for key, name in names.items()
+    }
 
 
-def _exact(value: Any, measure: Measure | None) -> Any:
+def _shown(value: Any, of: Measure | Dimension | None) -> Any:
+    if of is None or (isinstance(of, Dimension) and of.part):
+        return to_json_value(value)
+    value = as_decimal(of.path.field, value)
+    return to_json_value(_exact(value, of) if isinstance(of, Measure) else value)
+
+
+def _exact(value: Any, measure: Measure) -> Any:
     """A decimal with the places of its column, for SQLite works with floats; a mean with two more."""
-    if measure is None or not isinstance(value, Decimal) or not value.is_finite():
+    if not isinstance(value, Decimal) or not value.is_finite():
         return value
-    places = measure.path.field.decimal_places + (2 if measure.function == "avg" else 0)
+    places = measure.path.value_field.decimal_places + (2 if measure.function == "avg" else 0)
     with localcontext(prec=100):
         return value.quantize(Decimal(1).scaleb(-places))
 

@@ -9,7 +9,7 @@ from django.db import models
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from django_mcp.exposure.field_types import json_type, may_be_null, to_json_value
+from django_mcp.exposure.field_types import column_value, json_type, may_be_null, to_json_value
 from django_mcp.exposure.files import FILE_SCHEMA, describe_file
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
@@ -88,7 +88,7 @@ class ValueColumn(Column):
         found = value_at(obj, self.path.hops, showing)
         if found is None:
             return None
-        value = to_json_value(getattr(found, self.path.field.attname))
+        value = column_value(self.path.field, getattr(found, self.path.field.attname))
         if isinstance(value, str) and len(value) > showing.most_characters:
             return _shortened(value, self, obj, showing)
         return value
@@ -159,7 +159,7 @@ class SetColumn(Column):
                 yield None if self.target is None else self.target.link(row, showing.viewer)
                 continue
             end = value_at(row, tuple(others[:-1]), showing)
-            value = None if end is None else to_json_value(getattr(end, others[-1].attname))
+            value = None if end is None else column_value(others[-1], getattr(end, others[-1].attname))
             if isinstance(value, str) and len(value) > showing.most_characters:
                 value = _shortened(value, self, obj, showing)
             yield value
@@ -205,15 +205,15 @@ def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: 
 def column_of(name: str, path: Path, target: "Exposed | None") -> Column:
     """The column of a path."""
     described = _words(path.field)
-    end = path.field
+    end, kind = path.field, path.value_field
     if path.is_many:
         items = LINK_SCHEMA if end.is_relation else json_type(end)
         return SetColumn(name, {**described, "type": "array", "items": items}, path, target=target)
     if end.is_relation and target is not None:
         return LinkColumn(name, _nullable({**LINK_SCHEMA, **described}, path), path, target=target)
-    if isinstance(end, models.FileField) and not path.hops:
+    if isinstance(kind, models.FileField) and not path.hops:
         return FileColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
-    if isinstance(end, models.BinaryField) and not path.hops:
+    if isinstance(kind, models.BinaryField) and not path.hops:
         return BytesColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
     return ValueColumn(name, _nullable({**json_type(end), **described}, path), path)
 

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from django_mcp.core.context import Context
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.pages import MOST_LOOKED_AT
+from django_mcp.exposure.paths import value_field
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.completions import MOST_VALUES
 
@@ -47,9 +48,9 @@ def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
         yield Q()
     elif "\0" in text or len(text) > 200:  # noqa: PLR2004
         return
-    elif isinstance(field, models.IntegerField):
+    elif isinstance(value_field(field), models.IntegerField):
         yield from filter(None, [_number(field.attname, text)])
-    elif isinstance(field, models.UUIDField):
+    elif isinstance(value_field(field), models.UUIDField):
         yield from filter(None, [_uuid(field.attname, text)])
     else:
         # No plain index can tell whatever the case of letters is. So other cases are for where nothing is as typed.
@@ -59,7 +60,7 @@ def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
 
 def _text(field: Any, text: str, vendor: str) -> Q:
     name = field.attname
-    if vendor == "sqlite" and isinstance(field, models.CharField | models.TextField):
+    if vendor == "sqlite" and isinstance(value_field(field), models.CharField | models.TextField):
         # There LIKE is for letters of any case, so that no index can serve it.
         return Q(**{f"{name}__gte": text, f"{name}__lt": f"{text}\U0010ffff"})
     # On PostgreSQL the second index that Django makes for an indexed text is for this.

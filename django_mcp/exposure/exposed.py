@@ -19,6 +19,7 @@ from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.field_types import json_type, to_json_value
 from django_mcp.exposure.filters import Filter
 from django_mcp.exposure.ordering import Key
+from django_mcp.exposure.paths import value_field
 from django_mcp.exposure.searching import SearchField
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.tool import ToolError
@@ -192,7 +193,7 @@ def rules_at(server: MCPServer | None, model: Any) -> Exposed | None:
 def address_in(field: Any, value: object) -> Any:
     """*value* as the column *field* holds it; None where it can hold no such thing."""
     try:
-        found = field.to_python(value)
+        found = value_field(field).to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):
         return None
     is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # which SQLite does not even compare

@@ -11,7 +11,7 @@ from django.db.models.fields import related_descriptors
 from django.db.models.functions import RowNumber
 
 from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
-from django_mcp.exposure.paths import Path
+from django_mcp.exposure.paths import Path, value_field
 from django_mcp.exposure.viewing import Viewer
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     heavy = [
         each.name
         for each in exposed.options.concrete_fields
-        if isinstance(each, models.TextField | models.BinaryField | models.JSONField) and each.name not in shown
+        if isinstance(value_field(each), models.TextField | models.BinaryField | models.JSONField)
+        and each.name not in shown
     ]
     return rows.defer(*heavy) if heavy else rows
 

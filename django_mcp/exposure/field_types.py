@@ -15,6 +15,9 @@ from django.utils import timezone
 from django.utils.duration import duration_iso_string
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from django_mcp.exposure.paths import value_field
+from django_mcp.primitives.portable import DECIMAL, DURATION, LOCAL_TIME
+
 MOST_CHARACTERS = 200
 """The longest text of a filter, unless the column takes longer ones."""
 MOST_TOLD = 10**9
@@ -29,11 +32,11 @@ _JSON_TYPES: tuple[tuple["type[models.Field[Any, Any]]", dict[str, Any]], ...] =
     (models.IntegerField, {"type": "integer"}),
     (models.AutoField, {"type": "integer"}),
     (models.FloatField, {"type": "number"}),
-    (models.DecimalField, {"type": "string", "format": "decimal"}),
+    (models.DecimalField, DECIMAL),
     (models.DateTimeField, {"type": "string", "format": "date-time"}),
     (models.DateField, {"type": "string", "format": "date"}),
-    (models.TimeField, {"type": "string", "format": "time"}),
-    (models.DurationField, {"type": "string", "format": "duration"}),
+    (models.TimeField, LOCAL_TIME),
+    (models.DurationField, DURATION),
     (models.UUIDField, {"type": "string", "format": "uuid"}),
     (models.URLField, {"type": "string"}),
     (models.JSONField, {}),
@@ -52,6 +55,21 @@ def json_type(field: Any) -> dict[str, Any]:
 def may_be_null(field: Any) -> bool:
     """Whether a value can be missing, or be one that JSON does not have."""
     return bool(getattr(field, "null", False)) or isinstance(field, models.FloatField)
+
+
+def column_value(field: Any, value: Any) -> Any:
+    """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
+    return to_json_value(as_decimal(field, value))
+
+
+def as_decimal(field: Any, value: Any) -> Any:
+    """Return *value*, as a decimal where *field* holds those.
+
+    Packages have columns of decimals whose values are no decimals in Python, but amounts of money.
+    """
+    if isinstance(value, Decimal | None) or not isinstance(field := _behind(field), models.DecimalField):
+        return value
+    return field.to_python(value)
 
 
 def to_json_value(value: Any) -> Any:
@@ -153,7 +171,7 @@ def _moments(_: Any) -> Any:
 
 
 def _times(_: Any) -> Any:
-    return Annotated[datetime.time, AfterValidator(_clock)]
+    return Annotated[datetime.time, AfterValidator(_clock), WithJsonSchema(LOCAL_TIME)]
 
 
 def _floats(_: Any) -> Any:
@@ -198,10 +216,10 @@ def without_nul(text: str) -> str:
 
 
 def _behind(field: Any) -> Any:
-    """The column that a relation's key refers to, at its end."""
+    """The column that a relation's key refers to, at its end, and of one that is generated what it gives."""
     while field.is_relation and getattr(field, "target_field", None) is not None:
         field = field.target_field
-    return field
+    return value_field(field)
 
 
 def _is_array(field: Any) -> bool:

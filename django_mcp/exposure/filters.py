@@ -168,7 +168,7 @@ def _filter(exposed: "Exposed", source: str, lookup: str) -> Filter:
 
 
 def _require_comparable(path: Path, lookup: str) -> None:
-    field = path.field
+    field = path.value_field
     if lookup != "isnull" and is_composite(path.end):
         raise PathError(
             _("%(source)r leads to %(model)s, which has a composite primary key: filter by one of its columns"),

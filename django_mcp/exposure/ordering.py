@@ -17,7 +17,7 @@ from django.db.models.lookups import Exact, GreaterThan, IsNull, LessThan
 
 from django_mcp.exposure.cursors import invalid
 from django_mcp.exposure.guards import guarded
-from django_mcp.exposure.paths import Path
+from django_mcp.exposure.paths import Path, value_field
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.written import as_value, vendor_of, written
 
@@ -163,7 +163,7 @@ def _beyond(names: Sequence[Any], values: Sequence[Any], sign: str) -> Any:
 
 
 def _is_text(end: Any) -> bool:
-    return isinstance(end, models.CharField | models.TextField)
+    return isinstance(value_field(end), models.CharField | models.TextField)
 
 
 def _is_longer(end: Any, most: int) -> bool:

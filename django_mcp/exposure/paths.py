@@ -26,6 +26,13 @@ class PathError(ValueError):
         return str(self.text) % self.values
 
 
+def value_field(field: Any) -> Any:
+    """Return the field whose type the values of *field* have: of a ``GeneratedField`` its ``output_field``."""
+    while getattr(field, "generated", False):
+        field = field.output_field
+    return field
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """A path from a model to a value.
@@ -41,6 +48,11 @@ class Path:
     hops: tuple[Any, ...]
     field: Any
     is_many: bool
+
+    @property
+    def value_field(self) -> Any:
+        """``value_field`` of where it ends."""
+        return value_field(self.field)
 
     @property
     def column(self) -> str:

@@ -18,7 +18,7 @@ from django_mcp.exposure.exposed import Content, Exposed
 from django_mcp.exposure.files import ANY_TYPE
 from django_mcp.exposure.filters import read_filters
 from django_mcp.exposure.ordering import Key
-from django_mcp.exposure.paths import Path, PathError, read_path
+from django_mcp.exposure.paths import Path, PathError, read_path, value_field
 from django_mcp.exposure.searching import LOOKUPS, SearchField
 
 
@@ -60,9 +60,9 @@ def _contents(exposed: Exposed) -> dict[str, Content]:
     for name in exposed.resource.fields:
         # What a method shows in place of the field is all there is of it.
         field = None if _method(exposed, name) else _own_field(exposed.model, name)
-        if isinstance(field, models.FileField | models.BinaryField):
+        if isinstance(value_field(field), models.FileField | models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
-        elif isinstance(field, models.TextField):
+        elif isinstance(value_field(field), models.TextField):
             found[str(name)] = Content(field, written.get(str(name), "text/plain"))
     if unknown := [name for name in written if name not in found]:
         raise PathError(_("content_fields: %(name)r is no text, file or binary field among fields"), name=unknown[0])
@@ -121,7 +121,7 @@ def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> boo
 
 
 def _require_showable(path: Path) -> None:
-    if path.hops and isinstance(path.field, models.FileField | models.BinaryField):
+    if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             _("%(source)r: a file is shown of its own row only; show the relation that leads there"), source=path.source
         )
@@ -162,12 +162,11 @@ def _search_field(exposed: Exposed, declared: str) -> SearchField:
             _("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
             declared=declared,
         )
-    if isinstance(path.field, models.FileField | models.BinaryField):
+    if isinstance(path.value_field, models.FileField | models.BinaryField):
         raise PathError(
             _("search_fields: %(declared)r is a file, and where it is stored is not shown"), declared=declared
         )
-    # A GeneratedField says what it gives.
-    is_vector = type(getattr(path.field, "output_field", path.field)).__name__ == "SearchVectorField"
+    is_vector = type(path.value_field).__name__ == "SearchVectorField"
     return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
 
 
@@ -186,7 +185,7 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
 
 def _key(exposed: Exposed, declared: str) -> Key:
     path = read_path(exposed.model, declared.removeprefix("-"))
-    if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
+    if path.is_many or isinstance(path.value_field, models.JSONField | models.BinaryField | models.FileField):
         raise PathError(_("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared)
     return Key(path, declared.startswith("-"))
 
@@ -210,7 +209,7 @@ _NUMBERS = (models.IntegerField, models.FloatField, models.DecimalField, models.
 
 
 def _require_adding_up(path: Path, function: str) -> None:
-    field = path.field
+    field = path.value_field
     is_none = field.is_relation or isinstance(field, models.FileField | models.BinaryField | models.JSONField)
     if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
         raise PathError(
@@ -226,11 +225,11 @@ def _dimension(exposed: Exposed, declared: str) -> Dimension:
     if not source or part not in PARTS:
         source, part = declared, ""
     path = read_path(exposed.model, source)
-    if path.is_many or isinstance(path.field, models.JSONField | models.BinaryField | models.FileField):
+    if path.is_many or isinstance(path.value_field, models.JSONField | models.BinaryField | models.FileField):
         raise PathError(
             _("dimensions: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
             declared=declared,
         )
-    if part and not isinstance(path.field, models.DateField):
+    if part and not isinstance(path.value_field, models.DateField):
         raise PathError(_("dimensions: %(source)r is no date, so it has no %(part)r"), source=source, part=part)
     return Dimension(path, part or None)

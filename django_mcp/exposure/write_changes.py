@@ -11,7 +11,7 @@ from django.utils.text import capfirst
 from django_mcp.conf import settings
 from django_mcp.core.redaction import HIDDEN, is_hidden
 from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, Showing
-from django_mcp.exposure.field_types import to_json_value
+from django_mcp.exposure.field_types import column_value, to_json_value
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_rows import linked, on_writer
 from django_mcp.primitives.words import shortened
@@ -126,7 +126,7 @@ class Fields:
 
     def _part(self, field: Any, column: Column, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
-            yield to_json_value(getattr(row, column.path.field.attname))
+            yield column_value(column.path.field, getattr(row, column.path.field.attname))
         elif isinstance(column, LinkColumn | SetColumn) and column.target is not None:
             yield column.target.link(row, self.viewer)
         elif not isinstance(column, FunctionColumn):

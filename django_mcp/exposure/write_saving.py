@@ -167,6 +167,8 @@ def check_whole(obj: Any, given: Collection[str], *, change: bool) -> None:
 
 def _is_unset(obj: Any, field: Any) -> bool:
     """Whether a new row gets the value of a field only later, in ``save_model`` or from the database."""
+    if getattr(field, "generated", False):  # an unsaved row does not even let one ask
+        return True
     value = getattr(obj, field.attname)
     needed = not field.blank and not has_default(field)
     return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)

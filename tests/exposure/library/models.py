@@ -1,6 +1,7 @@
 """A library, with something of every kind that can be exposed, and much that must not be."""
 
 import uuid
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +10,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.fields.related_descriptors import ManyToManyDescriptor
+from django.db.models.functions import Upper
 from django.utils.functional import cached_property
 
 
@@ -240,3 +242,46 @@ class Watering(models.Model):
 
     def __str__(self) -> str:
         return str(self.day)
+
+
+class Money:
+    """An amount with its currency, as packages for money give it."""
+
+    def __init__(self, amount: Any) -> None:
+        self.amount = Decimal(amount)
+
+    def __str__(self) -> str:
+        return f"${self.amount:,.2f}"
+
+
+class MoneyField(models.DecimalField):
+    """A column of decimals that is no decimal in Python."""
+
+    def from_db_value(self, value: Any, *_: Any) -> Any:
+        return None if value is None else Money(value)
+
+    def to_python(self, value: Any) -> Any:
+        return super().to_python(value.amount if isinstance(value, Money) else value)
+
+    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+        return super().get_db_prep_save(self.to_python(value), connection)
+
+
+class Stall(models.Model):
+    """Where books are sold; its columns are of the kinds that are easily shown wrong."""
+
+    name = models.CharField(max_length=50)
+    opens = models.TimeField()
+    rest = models.DurationField()
+    width = models.IntegerField(default=2)
+    length = models.IntegerField(default=3)
+    rent = MoneyField(max_digits=8, decimal_places=2, default=1000)
+    area = models.GeneratedField(
+        expression=models.F("width") * models.F("length"), output_field=models.IntegerField(), db_persist=True
+    )
+    sign = models.GeneratedField(
+        expression=Upper("name"), output_field=models.CharField(max_length=50), db_persist=True
+    )
+
+    def __str__(self) -> str:
+        return self.name
