@@ -17,6 +17,7 @@ from django_mcp import conf
 from django_mcp.core import database
 from django_mcp.core.checking import add
 from django_mcp.core.registry import servers
+from django_mcp.primitives.portable import problems
 from django_mcp.primitives.rates import NO_RATE, parse_rate
 
 OURS = "django-mcp-toolkit"
@@ -133,6 +134,22 @@ def check_databases(app_configs: Sequence[Any] | None, **options: Any) -> list[C
             id="django_mcp.E056",
         )
     ] * (own != theirs)
+
+
+@add
+def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Tools that some client or provider of models leaves out because of their schema."""
+    return [
+        Warning(
+            _("Some clients leave out or refuse %(tool)s. %(problem)s") % {"tool": tool.label, "problem": problem},
+            hint=_("Change the type, the name or the schema that it comes from; 'manage.py mcp_inspect' shows it."),
+            obj=server,
+            id="django_mcp.W027",
+        )
+        for server in servers()
+        for tool in server.tools.values()
+        for problem in problems(tool.definition)
+    ]
 
 
 packages_distributions = cache(metadata.packages_distributions)

@@ -21,6 +21,7 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers, in_order
 from django_mcp.management.callers import looking
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.portable import problems
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.translated import spoken
@@ -179,6 +180,7 @@ class _Entry:
                 for each in rules
             ],
             "decision": None,
+            "problems": list(problems(definition)),
         }
         if self.context is not None:
             told["decision"] = decision_for(self.context, tool)[0].name.lower()

@@ -80,6 +80,7 @@ class Text:
         if described:
             yield indent(described if self._whole else shorten(described, WIDTH, placeholder=" …"), " " * 8)
         yield from (f"        {line}" for line in _needs(each))
+        yield from (self._hidden(f"        some clients refuse it: {line}") for line in each.get("problems", ()))
         if self._whole:
             yield from _schemas(each)
 

@@ -1,0 +1,91 @@
+"""Tools that a client or a provider of models would leave out are told of by the system checks and ``mcp_inspect``."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+
+from django_mcp import MCPServer, tool
+
+SCHEMAS: list[tuple[dict[str, Any], str]] = [
+    ({"properties": {"value": {"type": "array"}}}, "value: an array without items"),
+    ({"properties": {"values": {"type": ["array", "null"]}}}, "values: an array without items"),
+    ({"properties": {"page[size]": {}}}, "'page[size]' is no name of a property"),
+    ({"properties": {"deep": {"properties": {"ü": {}}}}}, "'ü' is no name of a property"),
+    ({"properties": {"a" * 65: {}}}, "is no name of a property"),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf at its top"),
+    ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}}, "a: a $ref"),
+    ({"properties": {"a": {"type": "string", "format": "decimal"}}}, "the format 'decimal' is none"),
+    ({"properties": {"a": {"type": "string", "format": "time"}}}, "the format 'time' refuses"),
+    ({"properties": {"a": {"type": "string", "pattern": "^(?!x)"}}}, "a pattern that looks around"),
+    ({"properties": {"a": {"type": "integer", "maximum": 2**63 - 1}}}, "beyond 2**53"),
+]
+
+
+@pytest.fixture
+def take(make_server: Callable[..., MCPServer]) -> Callable[..., MCPServer]:
+    made: list[MCPServer] = []
+
+    def make(schema: dict[str, Any], description: str = "Take it.") -> MCPServer:
+        server = made[0] if made else make_server(name="linted")
+        made[:] = [server]
+
+        @tool(server=server, input_schema={"type": "object", **schema}, name="take", description=description)
+        def take_it() -> str:
+            return ""
+
+        return server
+
+    return make
+
+
+def told() -> list[str]:
+    return [f"{each.msg} {each.hint}" for each in run_checks() if each.id == "django_mcp.W027"]
+
+
+def test_each_thing_for_which_a_tool_is_left_out_is_told_of_with_a_hint(
+    take: Callable[..., MCPServer], subtests: pytest.Subtests
+) -> None:
+    for schema, words in SCHEMAS:
+        with subtests.test(words):
+            server = take(schema)
+            found = [each for each in told() if "take" in each]
+            assert any(words in each and "mcp_inspect" in each for each in found), found
+            server.tools.clear()
+
+
+def test_a_long_description_is_told_of(take: Callable[..., MCPServer]) -> None:
+    take({}, "word " * 300)
+    assert any("more than 1024 characters" in each for each in told())
+
+
+def test_what_is_called_like_a_keyword_is_none(take: Callable[..., MCPServer]) -> None:
+    take(
+        {
+            "properties": {
+                "format": {"type": "string"},
+                "pattern": {"type": "string", "enum": ["(?=a)"]},
+                "items": {"type": "array", "items": {"type": "string"}},
+                "properties": {"type": "object", "properties": {"type": {"const": "array"}}},
+                "choice": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            }
+        }
+    )
+    assert not [each for each in told() if "take" in each]
+
+
+@pytest.mark.django_db
+def test_mcp_inspect_tells_them_too(take: Callable[..., MCPServer]) -> None:
+    take({"properties": {"value": {"type": "array"}}})
+    out = StringIO()
+    call_command("mcp_inspect", "--server", "linted", "--json", stdout=out)
+    (endpoint,) = [each for each in json.loads(out.getvalue())["endpoints"] if each["name"] == "linted"]
+    (told_of,) = endpoint["tools"]
+    assert "an array without items" in told_of["problems"][0]
+    out = StringIO()
+    call_command("mcp_inspect", "--server", "linted", stdout=out)
+    assert "some clients refuse it: inputSchema: value: an array without items" in out.getvalue()
