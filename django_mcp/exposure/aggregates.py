@@ -75,7 +75,7 @@ def aggregated(
     """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
     if not exposed.resource.has_plain_rows:
         # Rows the caller sees, each once, whatever the site's own queryset joins.
-        rows = exposed.model._base_manager.filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
+        rows = exposed.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
     names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
     rows = rows.annotate(**{key: _dimension(exposed.dimensions[name], viewer, exposed) for key, name in names.items()})
     worked = {f"mcp_of_{at}": name for at, name in enumerate(measures)}

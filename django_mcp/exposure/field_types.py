@@ -49,7 +49,7 @@ def json_type(field: Any) -> dict[str, Any]:
     for kind, schema in _JSON_TYPES:
         if isinstance(field, kind):
             return dict(schema)
-    return {} if _is_array(field) else {"type": "string"}
+    return {} if is_array(field) else {"type": "string"}
 
 
 def may_be_null(field: Any) -> bool:
@@ -222,5 +222,11 @@ def _behind(field: Any) -> Any:
     return value_field(field)
 
 
-def _is_array(field: Any) -> bool:
-    return hasattr(field, "base_field")
+def is_array(field: Any) -> bool:
+    """Return True for a column of PostgreSQL's arrays."""
+    return hasattr(field, "base_field") and not is_range(field)
+
+
+def is_range(field: Any) -> bool:
+    """Return True for a column of PostgreSQL's ranges, which have a ``base_field`` too."""
+    return hasattr(field, "range_type")

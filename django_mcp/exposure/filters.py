@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.generated import list_of, optional
-from django_mcp.exposure.field_types import input_type
+from django_mcp.exposure.field_types import input_type, is_array, is_range
 from django_mcp.exposure.guards import matching
 from django_mcp.exposure.paths import Path, PathError, is_composite, read_path
 from django_mcp.exposure.viewing import Viewer
@@ -180,8 +180,10 @@ def _require_comparable(path: Path, lookup: str) -> None:
         _PARTS: isinstance(field, models.DateField) and (lookup != "date" or isinstance(field, models.DateTimeField)),
         _SORTED: not isinstance(field, models.BooleanField | models.JSONField),
         ("exact", "in"): not isinstance(field, models.JSONField | models.BinaryField),
-        # Where a file is stored is not shown, so it is not compared either.
-        (*_COMPARED[:2], *_SORTED, *_TEXT): not isinstance(field, models.FileField),
+        # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
+        (*_COMPARED[:2], *_SORTED, *_TEXT): not (
+            isinstance(field, models.FileField) or is_array(field) or is_range(field)
+        ),
     }
     for lookups, fitting in fits.items():
         if lookup in lookups and not fitting:

@@ -1,6 +1,7 @@
 """Rows in ``resources/list``: those the caller may see, page by page, and never a whole table at once."""
 
 import datetime
+import logging
 from typing import Any
 
 from django.utils import timezone
@@ -15,9 +16,11 @@ from django_mcp.exposure.ordering import Key, Sorting
 from django_mcp.exposure.pages import Found, objects
 from django_mcp.exposure.paths import read_path
 from django_mcp.exposure.viewing import Viewer
-from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
 QUESTION = "resources/list"
+
+logger = logging.getLogger("django_mcp")
 
 
 def listed_models(server: MCPServer) -> list[Exposed]:
@@ -37,16 +40,36 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
     at = _position(models, label)
     entries: list[dict[str, Any]] = []
     for exposed in models[at:]:
-        if viewer.may_view(exposed):
+        if _may_view(exposed, viewer):
             if len(entries) == room:
                 return entries, _encode(ctx, exposed, None, 0)
             # A cursor stays good where its caller may not view its model any more: it goes on with the next one.
-            found = _rows(exposed, viewer, place, room - len(entries), before)
-            entries += [entry(exposed, obj) for obj in found.objects]
-            if found.place is not None:
-                return entries, _encode(ctx, exposed, found.place, before + len(found.objects))
+            shown, following = _entries(exposed, viewer, place, room - len(entries), before)
+            entries += shown
+            if following is not None:
+                return entries, _encode(ctx, exposed, following, before + len(shown))
         place, before = None, 0
     return entries, None
+
+
+def _may_view(exposed: Exposed, viewer: Viewer) -> bool:
+    try:
+        return viewer.may_view(exposed)
+    except Exception:
+        logger.exception("Rows of %s are left out of resources/list: has_view_permission failed", exposed.options.label)
+        return False
+
+
+def _entries(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> tuple[list[dict[str, Any]], Any]:
+    """Entries of one model, and the place of the last one if there are more; nothing where reading them fails."""
+    try:
+        found = _rows(exposed, viewer, place, room, before)
+        return [entry(exposed, obj) for obj in found.objects], found.place
+    except ProtocolError:  # the client's cursor is wrong
+        raise
+    except Exception:
+        logger.exception("Rows of %s are left out of resources/list: reading them failed", exposed.options.label)
+        return [], None
 
 
 def _encode(ctx: Context, exposed: Exposed, place: Any, before: int) -> str:

@@ -139,6 +139,14 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
             "name": exposed.lookup_name,
         }
         yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
+    elif lookup.null:
+        text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
+            "resource": resource,
+            "name": exposed.lookup_name,
+        }
+        yield Problem(
+            "django_mcp.E025", text, _("Name a field that is never null, or leave it out for the primary key.")
+        )
     names = {column.name for column in exposed.columns}
     # A method may show less than the column that is called like it.
     own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}

@@ -10,6 +10,7 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_mcp.core.generated import CONTEXT, list_of
+from django_mcp.exposure.field_types import is_range
 from django_mcp.exposure.write_types import MOST_VALUES, form_type, write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
 
@@ -148,6 +149,8 @@ def _why_not(field: Any) -> str | None:
         return _("is the primary key, which says which row it is")
     if isinstance(field, models.FileField | models.BinaryField):
         return _("holds a file or bytes")
+    if is_range(field):
+        return _("is a range")
     if not field.editable:
         return _("is not editable")
     if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does

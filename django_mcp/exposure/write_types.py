@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import to_json
 
 from django_mcp.core.generated import list_of, one_of
-from django_mcp.exposure.field_types import MOST_CHOICES, choices_of, input_type, to_json_value, without_nul
+from django_mcp.exposure.field_types import MOST_CHOICES, choices_of, input_type, is_array, to_json_value, without_nul
 
 MOST_TEXT = 100_000
 """The longest text, in characters; of JSON in bytes."""
@@ -32,7 +32,7 @@ def write_type(field: Any) -> Any:
         return Annotated[Any, AfterValidator(storable)]
     if isinstance(field, _TEXTS):
         return text_type(field.max_length)
-    if hasattr(field, "base_field"):  # an array
+    if is_array(field):
         return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
     return input_type(field)
 

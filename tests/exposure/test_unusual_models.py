@@ -1,12 +1,14 @@
 """Models unlike the usual ones: one of them neither fails nor takes the others of its endpoint down."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.postgres.fields import ArrayField, DateRangeField
 from django.core.checks import run_checks
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
+from django.db import connection, connections, models, router
+from django.test.utils import CaptureQueriesContext, isolate_apps
 
 from django_mcp import Context, MCPServer, ModelResource, register
 from tests.exposure.conftest import Reader, registering
@@ -140,3 +142,101 @@ def test_such_sets_take_as_many_queries_for_many_rows_as_for_one(
             assert len(reader().data("search_plants", limit=limit)["rows"]) == limit
         taken.append(len([each for each in queries if "library_" in each["sql"]]))
     assert taken[0] - taken[1] in (0, 1)  # the first one is counted besides
+
+
+def test_an_address_that_may_be_null_is_refused_at_start(server: MCPServer, reader: MakeReader) -> None:
+    expose(server, Plant, fields=["name"], lookup_field="code")
+    expose(server, Book, fields=["title"])
+
+    (told,) = [each for each in run_checks(tags=["django_mcp"]) if "Plant" in str(each.msg)]
+
+    assert told.id == "django_mcp.E025"
+    assert "may be null" in str(told.msg)
+    assert reader().tool_names() == {"search_books", "get_book"}
+
+
+def test_an_error_in_one_models_rows_is_logged_and_leaves_the_list_without_them(
+    server: MCPServer, reader: MakeReader, books: list[Book], caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(self: Any, ctx: Context) -> Any:
+        raise RuntimeError("the warehouse is away")
+
+    def wrong(self: Any, ctx: Context) -> Any:
+        return Author.objects.extra(where=["no_such_column = 1"])
+
+    expose(server, Tag, fields=["word"], get_queryset=broken)
+    expose(server, Author, fields=["name"], get_queryset=wrong)
+    expose(server, Book, fields=["title"], title_field="title")
+
+    uris = [each["uri"] for each in reader().list("resources/list")]
+
+    assert [uri for uri in uris if uri.startswith("library://book/")] == [f"library://book/{each.pk}" for each in books]
+    assert not [uri for uri in uris if uri.startswith(("library://tag/", "library://author/"))]
+    logged = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(logged) == 2
+    assert "library.Tag" in logged[0]
+    assert "library.Author" in logged[1]
+
+
+def test_rows_that_get_queryset_takes_from_another_database_can_be_aggregated(
+    server: MCPServer, reader: MakeReader, books: list[Book], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(self: Any, ctx: Context) -> Any:
+        return Book.objects.using("mirror").filter(pages__gt=50)
+
+    class Elsewhere:
+        """Sends what asks for no database to one that is not there."""
+
+        def db_for_read(self, model: Any, **hints: Any) -> str | None:
+            return "nowhere" if model._meta.app_label == "library" and "instance" not in hints else None
+
+    mirror = connections["default"].copy("mirror")
+    mirror.connection = connections["default"].connection
+    monkeypatch.setitem(connections.settings, "mirror", connections.settings["default"])
+    monkeypatch.setattr(connections._connections, "mirror", mirror, raising=False)
+    monkeypatch.setattr(router, "routers", [Elsewhere()])
+    expose(
+        server,
+        Book,
+        fields=["title", "author__name", "tags__word", "pages"],
+        filters=["tags__word", "author__name"],
+        search_fields=["title", "tags__word"],
+        aggregates={"pages": ["sum"]},
+        dimensions=["author__name"],
+        get_queryset=rows,
+    )
+
+    assert reader().data("aggregate_books", measures=["count"], by=["author__name"])["groups"] == [
+        {"author__name": "Anna Berg", "count": 2},
+        {"author__name": "Carl Dahl", "count": 3},
+    ]
+    assert reader().data("aggregate_books", tags__word="night")["groups"] == [{"count": 1}]
+    assert reader().data("search_books", query="sea")["total"] == 2
+    assert reader().data("get_book", pk=books[2].pk)["tags__word"] == ["sea", "night"]
+
+
+@isolate_apps("tests.exposure.library")
+def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not_written(
+    server: MCPServer, subtests: Any
+) -> None:
+    class Shelf(models.Model):
+        words = ArrayField(models.CharField(max_length=10))
+        open = DateRangeField()
+
+        class Meta:
+            app_label = "library"
+
+        def __str__(self) -> str:
+            return "shelf"
+
+    shown: dict[str, Any] = {"fields": ["words", "open"], "verbs": ["create"], "write_fields": ["words"]}
+    for name in ("words", "open"):
+        for lookup in ("exact", "in", "icontains", "gte", "isnull"):
+            with subtests.test(name=name, lookup=lookup), registering(server):
+                expose(server, Shelf, **shown, filters={name: [lookup]})
+                told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
+                assert len(told) == (lookup != "isnull")
+                assert all(f"Field, which cannot be filtered with {lookup!r}" in each for each in told)
+    expose(server, Shelf, **{**shown, "write_fields": ["words", "open"]})
+    (one,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
+    assert "'open' is a range, so it cannot be written" in one
