@@ -273,6 +273,11 @@ class MCPServer:
                 if each.source is self:
                     each._take(primitive)  # noqa: SLF001 - of the same class
 
+    def namesake(self, primitive: Primitive) -> Primitive | None:
+        """Return what is registered under the name or URI of *primitive*, if anything."""
+        found: Primitive | None = self._registry_of(primitive).get(primitive.key)
+        return found
+
     def _take(self, primitive: Primitive) -> None:
         """Offer what another endpoint has, if it is selected; at a place of its own in lists."""
         if self.selection.takes(primitive):

@@ -46,6 +46,8 @@ class Problem:
 def problems(exposed: Exposed) -> list[Problem]:
     """What is wrong with a declaration; it is compiled on the way."""
     resource = exposed.resource
+    if exposed.options.abstract:
+        return [_abstract(exposed)]
     if is_composite(exposed.options.pk):
         return [_composite(exposed)]
     if unread := list(_unread(exposed)):
@@ -68,6 +70,27 @@ def problems(exposed: Exposed) -> list[Problem]:
             for text, hint in writing_problems(exposed)
         ),
     ]
+
+
+def _abstract(exposed: Exposed) -> Problem:
+    text = _("%(resource)r: %(model)s is abstract, so it has no rows.") % {
+        "resource": exposed.resource,
+        "model": exposed.options.label,
+    }
+    return Problem(
+        "django_mcp.E052", text, _("Register the models that inherit from it; they may share a declaration.")
+    )
+
+
+def name_taken(exposed: Exposed, key: str, other: str) -> Problem:
+    """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
+    text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
+        "resource": exposed.resource,
+        "key": key,
+        "other": other,
+    }
+    hint = _("Call it something else by name = … and plural = …; for the URI of a resource, by uri = ….")
+    return Problem("django_mcp.E051", text, hint)
 
 
 def _composite(exposed: Exposed) -> Problem:

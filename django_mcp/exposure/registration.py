@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +15,7 @@ from django_mcp.exposure import starting
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.listing import list_rows, listed_models
-from django_mcp.exposure.problems import Problem, problems
+from django_mcp.exposure.problems import Problem, name_taken, problems
 from django_mcp.exposure.publishing import connect
 from django_mcp.exposure.settling import settle
 from django_mcp.exposure.shared_tools import shared_tools
@@ -109,17 +110,35 @@ def build(server: MCPServer) -> None:
     _take_models(server)
     for exposed in server.exposed.values():
         exposed.problems = problems(exposed)
-        for problem in exposed.problems:
+    made = _made_without_clashes(server)
+    for exposed in server.exposed.values():
+        for problem in exposed.problems or ():
             logger.error("%s %s (%s)", problem.text, problem.hint, problem.id)
-    sound = [exposed for exposed in server.exposed.values() if exposed.is_sound]
-    for primitive in (*(each for exposed in sound for each in _made(exposed)), *shared_tools(sound)):
+    for primitive in (*(each for primitives in made.values() for each in primitives), *shared_tools([*made])):
         primitive.is_generated = True
         server.add(primitive)
-    for tool in server.tools.values():
-        settle(server, tool)
+    starting.together(partial(settle, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
-    for exposed in sound:
+    for exposed in made:
         connect(exposed)
+
+
+def _made_without_clashes(server: MCPServer) -> dict[Exposed, list[Primitive]]:
+    """Resources and tools of the models that nothing is wrong with. One of a name that is taken is a problem, too."""
+    while True:
+        made = {exposed: _made(exposed) for exposed in server.exposed.values() if exposed.is_sound}
+        taken: dict[tuple[str, str], str] = {}
+        for exposed, primitives in made.items():
+            for each in primitives:
+                other = server.namesake(each)
+                name = taken.get((each.kind, each.key)) if other is None else other.label
+                if name is not None:
+                    exposed.problems = [name_taken(exposed, each.key, name)]
+                    break
+            else:
+                taken |= {(each.kind, each.key): repr(exposed.resource) for each in primitives}
+        if all(exposed.is_sound for exposed in made):
+            return made
 
 
 def _made(exposed: Exposed) -> list[Primitive]:

@@ -1,6 +1,10 @@
 """When models become resources. Where a site exposes none, the rest of this package is never imported."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.core.later import later
 from django_mcp.core.registry import MCPServer, every_server
@@ -22,15 +26,39 @@ def connect() -> None:
 
 
 def start() -> None:
-    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once."""
+    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once.
+
+    Raises:
+        ImproperlyConfigured: some tools cannot be offered; the message tells of all of them.
+    """
     global is_started  # noqa: PLW0603 - once for each process
     is_started = True
-    for each in every_server():
-        if _has_models(each):
-            _build(each)
-        else:
-            for tool in each.tools.values():
-                settle(each, tool)
+    together(partial(_start, each) for each in every_server())
+
+
+def _start(server: MCPServer) -> None:
+    if _has_models(server):
+        _build(server)
+    else:
+        together(partial(settle, server, tool) for tool in server.tools.values())
+
+
+def together(steps: Iterable[Callable[[], Any]]) -> None:
+    """Take all *steps*, so that whoever starts the site reads of every mistake at once.
+
+    Raises:
+        ImproperlyConfigured: some did; the message has those of all of them.
+    """
+    errors: list[ImproperlyConfigured] = []
+    for step in steps:
+        try:
+            step()
+        except ImproperlyConfigured as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ImproperlyConfigured("\n".join(map(str, errors)))
 
 
 def settle(server: MCPServer, tool: Tool) -> None:

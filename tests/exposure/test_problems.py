@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
+import pytest
 from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
-from django_mcp import MCPServer, ModelResource, register
+from django_mcp import MCPServer, ModelResource, register, tool
+from django_mcp.exposure import starting
 from django_mcp.exposure.registration import found_problems
 from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Author, Book, Publisher, Review
@@ -350,3 +353,80 @@ def test_a_problem_of_one_model_does_not_take_others_away(
     declared(server, Author, {"fields": ["nothing"]})
     declared(server, Book, {"fields": ["title"]})
     assert reader("root").tool_names() == {"search_books", "get_book"}
+
+
+class Measured(models.Model):
+    """What other models inherit from."""
+
+    width = models.IntegerField()
+
+    class Meta:
+        """It has no table."""
+
+        app_label = "library"
+        abstract = True
+
+
+def test_an_abstract_model_is_refused_by_a_check_that_names_it(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    declared(server, Measured, {"fields": ["width"], "filters": ["width"]})
+    declared(server, Book, {"fields": ["title"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E052"
+    assert "library.Measured is abstract" in found.text
+    assert reader("root").tool_names() == {"search_books", "get_book"}
+
+
+def test_two_models_of_one_name_are_told_to_say_another_and_one_of_them_is_served(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    declared(server, Book, {"fields": ["title"]})
+    declared(server, Author, {"fields": ["name"], "name": "book", "plural": "books"})
+    declared(server, Publisher, {"fields": ["name"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E051"
+    assert "library.Author" in found.text
+    assert "library.Book" in found.text
+    assert "search_books" in found.text
+    assert "name =" in found.hint
+    assert "plural =" in found.hint
+    names = reader("root").tool_names()
+    assert names == {"search_books", "get_book", "search_publishers", "get_publisher"}
+
+
+def test_a_model_whose_tool_is_called_like_one_of_the_site_is_told_so(server: MCPServer, reader: MakeReader) -> None:
+    @tool(server=server)
+    def search_books() -> str:
+        """Search in the cellar."""
+        return ""
+
+    declared(server, Book, {"fields": ["title"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E051"
+    assert "search_books" in found.text
+
+
+def test_all_tools_that_cannot_be_offered_are_told_of_at_once(server: MCPServer) -> None:
+    def take(server: MCPServer) -> None:
+        @tool(server=server)
+        def lend(book: Book) -> str:
+            """Lend a book."""
+            return ""
+
+        @tool(server=server)
+        def pay(author: Author) -> str:
+            """Pay an author."""
+            return ""
+
+    was, starting.is_started = starting.is_started, False
+    try:
+        take(server)
+        with pytest.raises(ImproperlyConfigured) as refused:
+            starting.start()
+    finally:
+        starting.is_started = was
+    assert "lend" in str(refused.value)
+    assert "library.Book" in str(refused.value)
+    assert "pay" in str(refused.value)
+    assert "library.Author" in str(refused.value)
