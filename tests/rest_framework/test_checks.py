@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
-from rest_framework import generics
+from rest_framework import generics, routers, viewsets
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
@@ -68,3 +68,28 @@ def test_a_view_that_needs_a_real_request_stops_the_start_and_says_what_to_do(se
 
     with pytest.raises(ImproperlyConfigured, match=r"POST \(post\) of .*Choosy cannot be described: .* request=\{"):
         api_tools(Choosy, server=server)
+
+
+class Pages(viewsets.ViewSet):
+    """Its methods are called by URLs of its own, as in Wagtail's API."""
+
+    def listing_view(self, request: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_view_set_in_which_nothing_is_found_is_told_with_what_can_be_done(server: MCPServer, subtests: Any) -> None:
+    router = routers.SimpleRouter()
+    router.register("pages", Pages, basename="pages")
+    sources: list[tuple[Any, dict[str, Any]]] = [
+        (Pages, {}),
+        (Pages, {"actions": ["listing_view"]}),
+        (router, {}),
+        (routers.SimpleRouter(), {}),
+    ]
+    for source, options in sources:
+        with subtests.test(source=source, options=options), pytest.raises(ImproperlyConfigured) as refused:
+            api_tools(source, server=server, **options)
+        assert "there is nothing to offer" in str(refused.value)
+        assert "as_view({" in str(refused.value)
+        assert "view_tool" in str(refused.value)
+        assert "it has ." not in str(refused.value)

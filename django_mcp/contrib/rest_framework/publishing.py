@@ -56,7 +56,7 @@ def api_tools(
         **options: of each tool, those of ``tool``: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
 
     Raises:
-        ImproperlyConfigured: *source* is nothing of the kind, has no such action, or cannot tell what it takes.
+        ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what it takes.
     """
     told = Told(names or {}, request or {}, responses or {}, path_arguments or {}, version, mounted, name, plural)
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
@@ -71,6 +71,13 @@ def _chosen(
     source: Any, wanted: Collection[str], actions: Collection[str] | None, exclude: Collection[str]
 ) -> Iterator[Operation]:
     every = list(operations(source))
+    if not every:
+        msg = (
+            f"api_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor @action "
+            'methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. A router has '
+            "to be filled before."
+        )
+        raise ImproperlyConfigured(msg)
     known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
     if wrong := [each for each in dict.fromkeys(wanted) if each not in known]:
         msg = f"api_tools({source!r}): it has no {', '.join(wrong)}; it has {', '.join(known)}."
