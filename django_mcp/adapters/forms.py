@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.db import router
 from django.db.models import Model
 from django.http import Http404
 from django.utils import translation
@@ -20,6 +21,7 @@ from django_mcp.adapters.formsets import FormSetSource
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
+from django_mcp.core.previews import rolled_back
 from django_mcp.core.selection import Where
 from django_mcp.exposure.declaration import DEFAULT
 from django_mcp.exposure.write_saving import check_at_once, in_database
@@ -186,6 +188,7 @@ class FormTool:
         made = OpenFormTool if self._written is not None and permission is None else Tool
         options["permission"] = None if permission == DEFAULT else permission
         self.tool = made(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
+        self.tool.rows_of = None if self._lookup is None else self._rows_of
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
     def _wrong(self, words: str) -> ImproperlyConfigured:
@@ -311,6 +314,12 @@ class FormTool:
         if self._permission is not None and obj is None and not self._is_set:
             self._permission.require(ctx, form.instance)  # form_kwargs may have given it
         return obj, form
+
+    def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The row that a call addresses."""
+        given = dict(keywords["given"])
+        name, using = self._lookup.name, router.db_for_write(self._written)  # type: ignore[union-attr, arg-type]
+        return {name: rolled_back(lambda: self._row(ctx, given), using)}
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from django_mcp.approvals import standing, tickets, words
-from django_mcp.approvals.canonical import digest, parts, version
+from django_mcp.approvals.canonical import addressed, digest, parts, version
 from django_mcp.approvals.parking import park
 from django_mcp.approvals.waiting import is_still_there, wait
 from django_mcp.conf import settings
@@ -84,7 +84,8 @@ class _Call:
 
     def __init__(self, context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> None:
         self.context, self.tool, self.keywords = context, tool, keywords
-        self.digest, self.version = digest(context, tool, keywords), version(tool, rule)
+        self.version = version(tool, rule)
+        self.digest, self.parts = "", {}  # known once it was looked which rows are addressed
         self._since = 0  # the newest entry of the log when it came
 
     async def answer(self) -> Result | None:
@@ -119,13 +120,16 @@ class _Call:
         context = self.context
         if (kept := self._kept()) is not None:
             return kept, None
+        rows = addressed(context, self.tool, self.keywords)
+        self.digest = digest(context, self.tool, self.keywords, rows)
+        self.parts = parts(context, self.tool, self.keywords, rows)
         dialogue = context.channel.dialogue
         found = tickets.of_run(self.digest, self.version, dialogue.id, dialogue.round)
         found = found or tickets.current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
             context.admission = TicketAdmission(found, context)
         elif found is None or found.state == State.PENDING:
-            approved = standing.find(context, self.tool, self.keywords, self.version)
+            approved = standing.find(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
                 context.admission = StandingAdmission(approved, self._fields(), context)
         if context.admission is None and context.channel.waits:
@@ -134,7 +138,7 @@ class _Call:
         return None, found
 
     def _fields(self, preview: Any = None) -> dict[str, Any]:
-        more = {"digest": self.digest, "version": self.version, "parts": parts(self.context, self.tool, self.keywords)}
+        more = {"digest": self.digest, "version": self.version, "parts": self.parts}
         return {**tickets.fields_of(self.context, self.tool, preview), **more}
 
     async def _propose(self) -> Approval:
@@ -184,11 +188,17 @@ class _Call:
         found = await wait(context, found, settings.APPROVAL_WAIT_SECONDS)
         if found.state == State.APPROVED and not (
             await context.runner.sync(partial(is_still_there, context, self._since))
+            and await context.runner.sync(self._means_the_same)
             and await may_use(context, self.tool)
             and version(self.tool, await find_rule(context, self.tool)) == self.version
         ):
             raise words.expired(found)
         return found
+
+    def _means_the_same(self) -> bool:
+        """Whether the arguments address the rows that were shown."""
+        rows = addressed(self.context, self.tool, self.keywords)
+        return digest(self.context, self.tool, self.keywords, rows) == self.digest
 
     def _show_page(self, found: Approval) -> None:
         """Have somebody shown where it is decided, where the client can do that. Whatever they do there is no decision.

@@ -23,6 +23,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from django_mcp.core.addresses import host_of
 from django_mcp.core.context import Context
 from django_mcp.core.policies import Rule
+from django_mcp.core.previews import ENDS_THE_CALL
 from django_mcp.policies.definitions import known
 from django_mcp.primitives.tool import Tool
 
@@ -35,19 +36,24 @@ class _NoForm(Exception):
     """A value that has none that is the same in every process."""
 
 
-def digest(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> str:
+Rows = Mapping[str, Any]
+"""Argument's name -> the row, or the rows, that it addresses now."""
+
+
+def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> str:
     """Of who calls what with which arguments; keyed, so that short secrets cannot be guessed from it.
 
     Args:
         context: of the call.
         tool: that is called.
         keywords: the arguments, checked and with defaults in place.
+        rows: as ``addressed`` gives them: what addresses a row may come to address another.
     """
     principal = context.principal
     # With the account: the next one who is called so is somebody else. With the host, which may be a tenant's.
     caller = [principal.kind, principal.id, principal.client_id or "", str(getattr(context.user, "pk", None))]
     where = [host_of(context.request.META), "" if _given(tool, keywords) is None else context.language]
-    return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords)])
+    return _keyed([context.server.name, tool.key, *caller, *where, canonical(context, tool, keywords, rows)])
 
 
 def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -57,9 +63,22 @@ def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return given if is_made else None
 
 
-def parts(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> dict[str, str]:
+def parts(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> dict[str, str]:
     """The digest of each argument, for those who approve further calls that agree in some of them."""
-    return {name: _keyed([name, value]) for name, value in canonical(context, tool, keywords).items()}
+    return {name: _keyed([name, value]) for name, value in canonical(context, tool, keywords, rows).items()}
+
+
+def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Rows:
+    """The rows that a call's arguments address now. Blocks.
+
+    Where one does not exist for the caller there are none: the preview, or the call, says so.
+    """
+    if tool.rows_of is None:
+        return {}
+    try:
+        return tool.rows_of(context, keywords)
+    except ENDS_THE_CALL:
+        return {}
 
 
 def _keyed(value: Any) -> str:
@@ -75,14 +94,15 @@ def version(tool: Tool, rule: Rule) -> str:
     return hashlib.sha256(f"{known(tool).digest} {rule.version}".encode()).hexdigest()
 
 
-def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> dict[str, Any]:
+def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """The arguments in a form that is the same for the same arguments: order, number forms and defaults aside.
 
     An argument whose checked value has no such form stands for all that was sent.
     """
     keywords = _given(tool, keywords) or keywords
     sent = context.params.get("arguments") or {}
-    return {str(name): _argument(value, sent) for name, value in keywords.items()}
+    found = {str(name): _argument(value, sent) for name, value in keywords.items()}
+    return {name: ["of", value, _form(rows[name])] if name in rows else value for name, value in found.items()}
 
 
 def _argument(value: Any, sent: Any) -> Any:

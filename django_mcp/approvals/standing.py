@@ -10,7 +10,6 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from django_mcp.approvals import tickets
-from django_mcp.approvals.canonical import parts
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, StandingApproval
@@ -55,8 +54,15 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
     )
 
 
-def find(context: Context, tool: Tool, keywords: Mapping[str, Any], version: str) -> StandingApproval | None:
-    """One that a call fits; None where it has to be asked about."""
+def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> StandingApproval | None:
+    """One that a call fits; None where it has to be asked about.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+        parts: the digest of each argument.
+        version: of tool and policy.
+    """
     principal = context.principal
     found = _good().filter(
         server=context.server.name,
@@ -69,8 +75,7 @@ def find(context: Context, tool: Tool, keywords: Mapping[str, Any], version: str
     rows = list(found.select_related("created_by").order_by("pk")[:100])
     if not rows:
         return None
-    given = parts(context, tool, keywords).items()
-    fitting = (each for each in rows if each.pattern.items() <= given)
+    fitting = (each for each in rows if each.pattern.items() <= parts.items())
     return next((each for each in fitting if each.created_by.has_perm(APPROVE)), None)
 
 

@@ -31,7 +31,7 @@ logger = logging.getLogger("django_mcp")
 FAILED = {"error": "The preview failed."}
 
 # What the call itself would end with, so that nobody has to decide about it.
-_ENDS_THE_CALL = (ToolError, ValidationError, ArgumentError, *ABSENT)
+ENDS_THE_CALL = (ToolError, ValidationError, ArgumentError, *ABSENT)
 
 
 async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> Any:
@@ -60,7 +60,7 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
         return None
     try:
         return await _run(function, _quiet(context), keywords)
-    except _ENDS_THE_CALL:
+    except ENDS_THE_CALL:
         raise
     except Exception:  # whoever approves is told so; the log has why
         logger.exception("The preview of %s failed", tool.label)

@@ -2,7 +2,7 @@
 
 import functools
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -39,10 +39,18 @@ def settle(server: MCPServer, tool: Tool) -> None:
         tool.settle(_with_rows(server, tool, taken))
     elif server.exposed and _is_unsaid(tool.read.returns):
         tool.function = _around(tool.read, {}, server, tool)
+    if taken:
+        tool.rows_of = partial(_addressed, taken)
     if tool.read_preview is not None:
         tool.preview = _preview(tool.read_preview, server, tool)
     elif taken:
         tool.preview = _naming(tool, taken)
+
+
+def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows that the arguments of a call address."""
+    given = {name: value for name, value in keywords.items() if name in arguments}
+    return resolved(arguments, given, Viewer(context))
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:

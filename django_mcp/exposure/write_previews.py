@@ -70,6 +70,33 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     return {"verb": "update", **_named(exposed, row), "changes": differences(writer, viewer, row, obj, values)}
 
 
+def rows_of(exposed: "Exposed", writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows that the arguments of a call address, by argument: the one it is about, and those it links.
+
+    Args:
+        exposed: the model.
+        writer: of the call; None where it deletes.
+        ctx: of the call.
+        given: its arguments.
+
+    Raises:
+        ToolError: one does not exist for the caller.
+    """
+    viewer, name = Viewer(ctx), exposed.lookup_name
+
+    def look() -> Row:
+        found: Row = {}
+        if writer is None or writer.change:
+            found[name] = _row(exposed, viewer, given[name], ())
+        if writer is not None:
+            links = {each: value for each, value in writer.values(given).items() if writer.fields[each].target}
+            rows = writer.with_rows(links, viewer)
+            found |= {writer.arguments[each]: value for each, value in rows.items()}
+        return found
+
+    return _looking(exposed, {} if writer is None else writer.arguments, look)
+
+
 def preview_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> Row:
     """What is shown of a row that would be gone, and of which other rows how many would go with it.
 

@@ -12,7 +12,7 @@ from django_mcp.core.generated import function, shaped
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
-from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update
+from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update, rows_of
 from django_mcp.exposure.write_saving import Writer, run_delete
 from django_mcp.exposure.write_types import write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
@@ -39,12 +39,14 @@ def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
         words = "Creates one row, and gives it with all that is shown of it."
         writer = Writer(exposed, fields, change=False)
         look = partial(preview_create, writer)
-        yield _tool(exposed, "create", writer.create, look, words, asked, row, destructive=False, idempotent=False)
+        yield _tool(
+            exposed, "create", writer.create, look, words, asked, row, writer, destructive=False, idempotent=False
+        )
     if "update" in verbs:
         asked = [_which(exposed), *(each.parameter(exposed, change=True) for each in fields)]
         words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
         writer = Writer(exposed, fields, change=True)
-        yield _tool(exposed, "update", writer.update, partial(preview_update, writer), words, asked, row)
+        yield _tool(exposed, "update", writer.update, partial(preview_update, writer), words, asked, row, writer)
     if "delete" in verbs:
         words = "Deletes one row, and what there cannot be without it."
         call, look = partial(run_delete, exposed), partial(preview_delete, exposed)
@@ -65,6 +67,7 @@ def _tool(
     words: str,
     parameters: list[Parameter],
     returns: Any,
+    writer: Writer | None = None,
     *,
     destructive: bool = True,
     idempotent: bool = True,
@@ -84,6 +87,7 @@ def _tool(
         visible=Permitted(resource, verb),
         preview=function(look, f"preview_{name}", "", parameters, resource),
     )
+    tool.rows_of = partial(rows_of, exposed, writer)
     # Only what the site wrote itself can ask the person at the client.
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.speaks = getattr(type(resource), hook) is not getattr(ModelResource, hook)
