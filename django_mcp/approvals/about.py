@@ -1,12 +1,13 @@
 """What is said about a ticket to people and programs: where it is decided, and who asks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings as site
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, get_script_prefix, reverse, set_script_prefix
 from django.utils import translation
 
 from django_mcp.conf import settings
@@ -25,13 +26,29 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
         request: from which the site's address is taken where there is no ``BASE_URL``.
     """
     try:
-        with translation.override(_site_language()):
+        with _addresses(request):
             path = reverse(PAGE, args=[approval.pk])
         if settings.BASE_URL:
             return settings.BASE_URL + path
         return "" if request is None else request.build_absolute_uri(path)
     except (NoReverseMatch, AttributeError, SuspiciousOperation):  # no admin, no ROOT_URLCONF, a host that is not ours
         return ""
+
+
+@contextmanager
+def _addresses(request: HttpRequest | None) -> Iterator[None]:
+    """Reverse names for people: in the site's language, below the path of its host at which the site is.
+
+    Django knows that path only in the main thread, and in threads in which its own handler serves a request.
+    """
+    before = get_script_prefix()
+    below = site.FORCE_SCRIPT_NAME or ("" if request is None else request.META.get("SCRIPT_NAME"))
+    with translation.override(_site_language()):
+        try:
+            set_script_prefix(below or before)
+            yield
+        finally:
+            set_script_prefix(before)
 
 
 def _site_language() -> str:

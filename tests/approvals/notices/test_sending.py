@@ -3,6 +3,7 @@
 import datetime
 import io
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from django.core.management import call_command
 from django.db import connections, transaction
 from django.test import RequestFactory
+from django.urls import get_script_prefix
 from django.utils import timezone
 
 from django_mcp.approvals import notices, sending
@@ -208,6 +210,19 @@ def test_the_page_of_a_ticket_is_below_the_address_of_the_site(configure: Config
     assert notices.page_url(made, request) == f"http://localhost{path}"
     foreign = RequestFactory().get("/", headers={"Host": "evil.example"})
     assert notices.page_url(made, foreign) == ""
+
+
+@pytest.mark.django_db
+def test_the_page_of_a_site_below_a_path_is_below_it_in_every_thread(configure: Configure, settings: Any) -> None:
+    configure()
+    made = ticket()
+    path = f"/shop/admin/django_mcp/approval/{made.pk}/change/"
+    below = RequestFactory().get("/", headers={"Host": "localhost"}, SCRIPT_NAME="/shop")
+    assert notices.page_url(made, below) == f"https://travel.example.com{path}"
+    settings.FORCE_SCRIPT_NAME = "/shop/"
+    with ThreadPoolExecutor(1) as pool:  # as the one that sends e-mails, which has served no request
+        assert pool.submit(notices.page_url, made).result() == f"https://travel.example.com{path}"
+    assert get_script_prefix() == "/"
 
 
 @pytest.mark.django_db
