@@ -85,7 +85,9 @@ class _Call:
     def __init__(self, context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> None:
         self.context, self.tool, self.keywords = context, tool, keywords
         self.version = version(tool, rule)
-        self.digest, self.parts = "", {}  # known once it was looked which rows are addressed
+        # Known once it was looked which rows are addressed.
+        self.digest = ""
+        self.parts: dict[str, str] = {}
         self._since = 0  # the newest entry of the log when it came
 
     async def answer(self) -> Result | None:

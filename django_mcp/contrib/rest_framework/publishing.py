@@ -56,7 +56,8 @@ def api_tools(
         **options: of each tool, those of ``tool``: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
 
     Raises:
-        ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what it takes.
+        ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what
+            it takes.
     """
     told = Told(names or {}, request or {}, responses or {}, path_arguments or {}, version, mounted, name, plural)
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
@@ -73,9 +74,9 @@ def _chosen(
     every = list(operations(source))
     if not every:
         msg = (
-            f"api_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor @action "
-            'methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. A router has '
-            "to be filled before."
+            f"api_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor "
+            '@action methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. '
+            "A router has to be filled before."
         )
         raise ImproperlyConfigured(msg)
     known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
