@@ -310,7 +310,7 @@ class FormTool:
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
-        form = self._source.bound(ctx, given, obj)
+        form: Any = self._source.bound(ctx, given, obj)
         if self._permission is not None and obj is None and not self._is_set:
             self._permission.require(ctx, form.instance)  # type: ignore[union-attr] # form_kwargs may have given it
         return obj, form

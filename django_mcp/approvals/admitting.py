@@ -68,7 +68,8 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
     """See ``core.policies.Admit``.
 
     Raises:
-        ToolError: the call was refused, or is good no longer, or waits with too many others.
+        ToolError: the call was refused, or is good no longer, or waits with too many others; or its caller has not
+            signed in, so that an approval would be everybody's.
         InputRequired: its client is to show somebody a page.
     """
     if not database.has_database():
@@ -76,6 +77,8 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
     call = _Call(context, tool, keywords, rule)
     if rule.decision is Decision.ALLOW and not context.channel.needs_approval:
         return await call.as_task(None)
+    if context.principal.is_anonymous:
+        raise words.anonymous()
     return await call.answer()
 
 

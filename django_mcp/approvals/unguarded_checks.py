@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.checks.base import check, lets_everybody_in
+from django_mcp.auth.checks.base import check, lets_everybody_in, lets_only_strangers_in
 from django_mcp.core.policies import Decision
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.policies.defaults import default_decision
@@ -20,12 +20,39 @@ def check_destruction() -> Iterator[CheckMessage]:
                 _("%(server)r lets everybody in, and runs destructive tools without asking: %(tools)s.")
                 % {"server": server, "tools": ", ".join(names)},
                 hint=_(
-                    "Give it authentication=['django_mcp.OAuth'], or the tools policy='ask', or a permission. If "
-                    "really everybody may, say so with SILENCED_SYSTEM_CHECKS."
+                    "Give it authentication=['django_mcp.OAuth'], or the tools a permission. With policy='ask' only "
+                    "callers who signed in can have them approved. If really everybody may, say so with "
+                    "SILENCED_SYSTEM_CHECKS."
                 ),
                 obj=server,
                 id="django_mcp.E035",
             )
+
+
+@check()
+def check_approvals() -> Iterator[CheckMessage]:
+    """Tools that ask for an approval where nobody signs in, so that none can be given."""
+    for server in servers():
+        if lets_only_strangers_in(server) and (names := list(_asking(server))):
+            yield Warning(
+                _(
+                    "%(server)r lets everybody in without knowing who they are, and a call can be approved only for a "
+                    "caller who is signed in, so these tools never run: %(tools)s."
+                )
+                % {"server": server, "tools": ", ".join(names)},
+                hint=_(
+                    "Let callers sign in there: authentication=['django_mcp.OAuth']; or write policy='allow' or "
+                    "policy='block'."
+                ),
+                obj=server,
+                id="django_mcp.W020",
+            )
+
+
+def _asking(server: MCPServer) -> Iterator[str]:
+    for tool in server.tools.values():
+        if not tool.is_guarded and default_decision(tool) is Decision.ASK:
+            yield tool.name
 
 
 def destructive(server: MCPServer) -> Iterator[str]:

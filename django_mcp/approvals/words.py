@@ -75,6 +75,15 @@ def expired(approval: Approval | None = None) -> NotApproved:
     return NotApproved(EXPIRED, text, approval)
 
 
+def anonymous() -> NotApproved:
+    """For a call of somebody who has not signed in: whoever calls next could use its approval up."""
+    text = (
+        "This call was not run: a person has to approve it, and a call can be approved only for a caller who is signed "
+        "in. Sign in, or use a credential of your own, and make it again."
+    )
+    return NotApproved(DENIED, text)
+
+
 def used() -> NotApproved:
     """For a call whose approval somebody else used up at this very moment."""
     return NotApproved(EXPIRED, "This call was not run: its approval was used up by another call like it.")

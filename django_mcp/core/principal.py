@@ -31,3 +31,8 @@ class Principal:
     expires: datetime.datetime | None = None
     tools: frozenset[str] | None = None
     steps_up: bool = False
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Return True for callers of an endpoint for everybody, who cannot be told apart: nothing belongs to one."""
+        return self.kind == "public"

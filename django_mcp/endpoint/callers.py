@@ -55,7 +55,7 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
             if token is not None:
                 raise InvalidToken
             raise _refusal(server, 401, None, "This endpoint needs a credential.")
-        if sent and principal.kind == "public" and len(authenticators(server)) > 1:
+        if sent and principal.is_anonymous and len(authenticators(server)) > 1:
             raise InvalidToken  # of no kind that is known here; whoever sends one does not mean to be nobody
     except InvalidToken:
         raise _refusal(server, 401, "invalid_token", challenges.INVALID_TOKEN) from None

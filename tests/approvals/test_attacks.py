@@ -13,12 +13,13 @@ from django.utils import timezone
 from django_mcp import MCPServer, Public, ToolError, tool
 from django_mcp.approvals import tickets
 from django_mcp.approvals.deciding import approve, deny
-from django_mcp.models import Approval, Task
+from django_mcp.models import Approval, StandingApproval, Task
 from django_mcp.policies.deciding import decide
 from django_mcp.tasks import rows
 from django_mcp.tasks.engines import recover
 from django_mcp.tasks.running import run
 from tests.approvals.asking import META, PAID, Calls, People, WantsTask, finished, kind_of, serve, texts, the_ticket
+from tests.clients import Client
 
 pytestmark = pytest.mark.postgresql
 
@@ -82,18 +83,27 @@ def as_task(server: MCPServer, user: Any, **arguments: Any) -> dict[str, Any]:
 # Callers without an account
 
 
-def test_callers_nobody_can_tell_apart_share_one_approval_and_no_more(
-    make_server: Callable[..., MCPServer], people: People
+def test_a_call_of_somebody_who_did_not_sign_in_cannot_be_approved_for_it_would_be_anybodys(
+    make_server: Callable[..., MCPServer], people: People, version: str
 ) -> None:
     server, ran = make_server("everybody", authentication=[Public()]), []
     tool(server=server, policy="ask", name="act")(lambda: ran.append(1) or "done")
-    public = {"kind": "public", "id": ""}
-    assert kind_of(serve(server, None, "act", {}, **public)) == "approval_required"
-    assert kind_of(serve(server, None, "act", {}, **public)) == "pending"
-    assert approve(the_ticket(), people["cleo"])
-    assert texts([serve(server, None, "act", {}, **public)]) == ["done"]
-    assert kind_of(serve(server, None, "act", {}, **public)) == "approval_required"
-    assert ran == [1]
+    for client in (Client(server, version, "view"), Client(server, version, "view")):
+        answer = client.call("act")
+        assert answer.result["isError"]
+        assert "Sign in" in answer.text
+        assert not Approval.objects.exists(), "nobody is asked about it"
+    assert ran == []
+
+
+def test_an_auto_approval_from_before_is_nobodys(make_server: Callable[..., MCPServer], people: People) -> None:
+    server, ran = make_server("everybody", authentication=[Public()]), []
+    tool(server=server, policy="ask", name="act")(lambda: ran.append(1) or "done")
+    serve(server, None, "act", {})
+    assert approve(the_ticket(), people["cleo"], names=[], calls=None, seconds=3600)
+    StandingApproval.objects.update(principal_kind="public", principal_id="public")
+    assert serve(server, None, "act", {}, kind="public", id="public")["isError"]
+    assert ran == []
 
 
 # What others read

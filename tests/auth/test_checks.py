@@ -354,9 +354,26 @@ def test_what_anybody_may_destroy_is_refused_before_deployment(
         with subtests.test(options=options, is_told=is_told), site.afresh():
             server = make_server("open")
             tool(server=server, name="wipe", description="Wipe it.", destructive=True, **options)(lambda: "")
-            assert findings() == []
+            assert {each.id for each in findings()} <= {"django_mcp.W020"}
             found = [each for each in findings(deploy=True) if each.id == "django_mcp.E035"]
             assert [(each.level, "wipe" in each.msg) for each in found] == [(ERROR, True)] * is_told
+
+
+def test_approvals_of_callers_who_never_sign_in_are_warned_of(
+    site: CheckedSite, make_server: Any, subtests: pytest.Subtests
+) -> None:
+    for authentication, options, is_warned_of in [
+        ([Public], {"policy": "ask"}, True),
+        ([Public], {"destructive": True}, True),
+        ([Public], {"policy": "allow"}, False),
+        ([Public], {"policy": "ask", "permission": "auth.delete_user"}, False),
+        (["django_mcp.APIKeys", Public], {"policy": "ask"}, False),
+    ]:
+        with subtests.test(authentication=authentication, options=options), site.afresh():
+            server = make_server("open", authentication=authentication)
+            tool(server=server, name="wipe", description="Wipe it.", **options)(lambda: "")
+            found = [each for each in findings() if each.id == "django_mcp.W020"]
+            assert [(each.level, "wipe" in each.msg) for each in found] == [(WARNING, True)] * is_warned_of
 
 
 def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_server: Any) -> None:

@@ -60,6 +60,12 @@ def lets_everybody_in(server: MCPServer) -> bool:
     return any(isinstance(each, Public) for each in made(server))
 
 
+def lets_only_strangers_in(server: MCPServer) -> bool:
+    """Return True if nobody can be recognised there, credential or not."""
+    found = made(server)
+    return bool(found) and all(isinstance(each, Public) for each in found)
+
+
 def takes_oauth(server: MCPServer) -> bool:
     """Whether it takes tokens of this site's authorization server."""
     return any(isinstance(each, OAuth) for each in made(server))

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.checks.base import check, made, uses_oauth
+from django_mcp.auth.checks.base import check, lets_only_strangers_in, made, uses_oauth
 from django_mcp.auth.public import Public
 from django_mcp.core.registry import servers
 
@@ -36,7 +36,7 @@ def check_keys_in_urls() -> Iterator[CheckMessage]:
 def check_models_nobody_may_view() -> Iterator[CheckMessage]:
     """Models that take a permission where nobody is signed in."""
     for server in servers():
-        if not made(server) or not all(isinstance(each, Public) for each in made(server)):
+        if not lets_only_strangers_in(server):
             continue
         for exposed in server.exposed.values():
             if exposed.is_sound and not _is_for_anybody(exposed.resource):

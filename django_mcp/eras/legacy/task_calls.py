@@ -28,7 +28,7 @@ def capability(server: MCPServer, version: str, principal: Principal) -> dict[st
     """What is declared. Tasks are listed where callers can be told apart (2025-11-25, Tasks, Task Isolation)."""
     if not has_tasks(server, version):
         return {}
-    listed: dict[str, Any] = {} if principal.kind == "public" else {"list": {}}
+    listed: dict[str, Any] = {} if principal.is_anonymous else {"list": {}}
     return {"tasks": {**listed, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 
 

@@ -75,7 +75,7 @@ async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
 
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
     """``tasks/list``: a page, the newest first."""
-    if context.principal.kind == "public":
+    if context.principal.is_anonymous:
         raise MethodNotFound("Tasks are not listed here: nobody can tell yours from those of others.")
     cursor = context.params.get("cursor")
     after = None if cursor is None else decode_cursor(cursor)
