@@ -89,3 +89,26 @@ def test_a_settings_file_can_import_it_without_settings_being_asked_for(tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['django_mcp']\n"
+
+
+def test_asgi_py_may_import_the_endpoint_before_django_is_set_up() -> None:
+    """Tools that sort imports put it above the call of ``get_asgi_application()``."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "from django_mcp.asgi import mcp_application\n"
+                "from django.core.asgi import get_asgi_application\n"
+                "print(type(mcp_application(get_asgi_application())).__name__)"
+            ),
+        ],
+        cwd=ROOT.parent,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "MCPApplication\n"
