@@ -37,7 +37,7 @@ def is_still_there(context: Context, since: int) -> bool:
     principal = as_of_now(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
-    if any(each.data == revocation.REVOKED for each in log.after(since, [revocation.topic_of(principal)])):
+    if any(each.data == revocation.REVOKED for each in log.after(since, revocation.topics_of(principal))):
         return False
     context.principal = principal
     if book.is_due:

@@ -10,7 +10,7 @@ from django.contrib.auth.signals import user_logged_out
 from django.db.models.signals import post_save, pre_save
 from django.dispatch import receiver
 
-from django_mcp.live.revocation import end_streams
+from django_mcp.live.revocation import end_streams, end_streams_of_user
 from django_mcp.live.rights import differs, renew_streams
 from django_mcp.models import APIKey
 
@@ -24,11 +24,9 @@ def end_session_streams(user: Any, **_: Any) -> None:
 
 @receiver(post_save, sender=settings.AUTH_USER_MODEL, dispatch_uid="django_mcp.auth.leaving.inactive")
 def end_streams_of_inactive(instance: Any, **_: Any) -> None:
-    """End the streams of a user who is deactivated, of the site's pages and of API keys."""
+    """End the streams of a user who is deactivated, whatever credential they were opened with."""
     if not instance.is_active:
-        end_streams("session", str(instance.pk))
-        for key in APIKey.objects.filter(user_id=instance.pk, revoked=None).values_list("pk", flat=True):
-            end_streams("api_key", str(key))
+        end_streams_of_user(instance.pk)
 
 
 @receiver(pre_save, sender=APIKey, dispatch_uid="django_mcp.auth.leaving.key_is_saved")

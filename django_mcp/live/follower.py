@@ -22,7 +22,7 @@ from django_mcp.core.principal import Principal
 from django_mcp.live import log
 from django_mcp.live.bell import Listener
 from django_mcp.live.log import Entry
-from django_mcp.live.revocation import topic_of
+from django_mcp.live.revocation import topics_of
 from django_mcp.live.stopping import listen_for_stop, server_stops
 
 logger = logging.getLogger("django_mcp")
@@ -46,7 +46,7 @@ class Subscription:
 
     Attributes:
         topics: all of them.
-        caller: the one of its caller; any entry there ends the stream.
+        callers: those of its caller; any entry there ends the stream.
         until: when it ends at the latest, in seconds since the epoch.
         since: entries up to here were written before it began.
         wants: which entries are worth keeping for it; all, until it says otherwise.
@@ -54,13 +54,13 @@ class Subscription:
         ready: called whenever there is something to ``take``.
     """
 
-    __slots__ = ("_follower", "_waiting", "caller", "ended", "ready", "since", "topics", "until", "wants")
+    __slots__ = ("_follower", "_waiting", "callers", "ended", "ready", "since", "topics", "until", "wants")
 
     def __init__(self, follower: "Follower", topics: Iterable[str], principal: Principal | None) -> None:
-        self.caller = topic_of(principal) if principal is not None else None
+        self.callers = topics_of(principal) if principal is not None else ()
         expires = principal.expires if principal is not None else None
         self.until = expires.timestamp() if expires is not None else None
-        self.topics = tuple(dict.fromkeys(topics if self.caller is None else (*topics, self.caller)))
+        self.topics = tuple(dict.fromkeys((*topics, *self.callers)))
         self.since = 0
         self.wants: Callable[[Entry], bool] | None = None
         self.ready: Callable[[], object] | None = None
@@ -108,7 +108,7 @@ class Subscription:
         if entry is None:
             if self._waiting is not None or self.ended:
                 return
-        elif entry.topic == self.caller:
+        elif entry.topic in self.callers:
             if entry.id > self.since:
                 self.end()
             return

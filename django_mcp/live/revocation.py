@@ -5,6 +5,8 @@ from django_mcp.core.signals import access_ended
 from django_mcp.live import log
 
 REVOKED = "revoked"
+ACCOUNT = "account"
+"""In place of ``Principal.kind``: all callers who are one user."""
 
 
 def topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
@@ -15,6 +17,17 @@ def topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
 def user_topic(pk: object) -> str:
     """What stands for all callers who are one user. Nothing is logged under it; changes name it (``live.changes``)."""
     return f"user:{pk}"
+
+
+def topics_of(principal: Principal) -> tuple[str, ...]:
+    """Return the topics of which any entry ends a caller's streams: the caller's own, and that of the user."""
+    pk = getattr(principal.user, "pk", None)
+    return (topic_of(principal),) if pk is None else (topic_of(principal), topic(ACCOUNT, str(pk)))
+
+
+def end_streams_of_user(pk: object) -> None:
+    """End the open streams of a user, whatever credential they were opened with, as ``end_streams`` does."""
+    end_streams(ACCOUNT, str(pk))
 
 
 def end_streams(kind: str, id: str) -> None:  # noqa: A002

@@ -1,4 +1,4 @@
-"""A client that is blocked, and a user who is deactivated, lose open streams too, not only the next request.
+"""A client that is blocked loses open streams too, not only the next request.
 
 A client whose limits change loses them as well, after it was told: they know the old ones.
 """
@@ -6,7 +6,6 @@ A client whose limits change loses them as well, after it was told: they know th
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
@@ -21,13 +20,6 @@ def renew_streams_of_client(instance: ClientPolicy, signal: Any, **_: Any) -> No
     """Renew the streams of all users of a client, or end them where it is blocked now."""
     is_blocked = instance.blocked and signal is post_save
     _each_caller(end_streams if is_blocked else renew_streams, application__client_id=instance.client_id)
-
-
-@receiver(post_save, sender=settings.AUTH_USER_MODEL, dispatch_uid="django_mcp.oauth.policies.inactive")
-def end_streams_of_inactive(instance: Any, **_: Any) -> None:
-    """End the streams that clients opened for a user who is deactivated."""
-    if not instance.is_active:
-        _each_caller(end_streams, user_id=instance.pk)
 
 
 def _each_caller(act: Callable[[str, str], None], **wanted: Any) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_out
 
-from django_mcp import APIKeys, MCPServer, OAuth, tool
+from django_mcp import APIKeys, Authenticator, Head, MCPServer, OAuth, Principal, tool
 from django_mcp.auth.keys import create_key, revoke_key
 from django_mcp.models import ClientPolicy
 from tests.clients import MODERN
@@ -87,6 +88,34 @@ def test_of_a_user_who_is_deactivated(
     user.save()
     assert all(is_over(call) for call in calls)
     assert goes_on(server, other)
+
+
+class OfTheSite(Authenticator):
+    """Recognises users of another system by their name, as ``ExternalTokens`` and authenticators of a site do."""
+
+    def authenticate(self, head: Head, server: object) -> Principal:
+        found = get_user_model().objects.get(username=head.headers["authorization"].removeprefix("Bearer "))
+        return Principal("external", f"{found.pk}:elsewhere", found)
+
+
+def test_of_a_user_who_is_deactivated_whatever_their_credential_is(
+    make_server: Callable[..., MCPServer], open_database: None, user: Any, make_user: Make
+) -> None:
+    server, other = make_server("elsewhere", authentication=[OfTheSite()]), make_user()
+    tool(server=server, name="look")(lambda: "seen")
+    with Room(server, "asgi") as room:
+        mine, theirs = (
+            Conversation(room, MODERN, headers={"authorization": f"Bearer {each.username}"}).begin(
+                "subscriptions/listen", LISTEN
+            )
+            for each in (user, other)
+        )
+        for call in (mine, theirs):
+            assert call.next()["method"] == "notifications/subscriptions/acknowledged"
+        user.is_active = False
+        user.save()
+        assert is_over(mine)
+        assert goes_on(server, theirs)
 
 
 def test_of_a_key_that_is_revoked(server: MCPServer, listen: Make, user: Any) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_mcp.admin.shown import MOST_CHARACTERS
 from django_mcp.admin.trying.calling import Outcome
+from django_mcp.approvals.about import PAGE
 from django_mcp.auth.redaction import redact
 from django_mcp.core.visible import visible
+from django_mcp.models import Approval
 from django_mcp.protocol.errors import ProtocolError
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -62,8 +65,9 @@ class Shown:
         found = (self.fields.get("_meta") or {}).get(APPROVAL)
         if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
             return None
-        url = str(found.get("url") or "")
-        return {**found, "url": url if url.startswith(("https://", "http://", "/")) else ""}
+        approval = Approval.objects.filter(ticket=str(found.get("ticket") or "")).first()
+        # Made anew, for any tool may write into _meta what it likes.
+        return {**found, "url": "" if approval is None else reverse(PAGE, args=[approval.pk])}
 
     @property
     def blocks(self) -> list[Block]:
