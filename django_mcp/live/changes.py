@@ -20,6 +20,7 @@ from django_mcp.live.revocation import topic_of, user_topic
 
 KINDS = ("tools", "prompts", "resources")
 UPDATED = "notifications/resources/updated"
+UNKNOWN: Mapping[str, Any] = {"method": "", "params": {}}
 _background: set[asyncio.Future[Any]] = set()
 
 
@@ -40,9 +41,18 @@ def read(data: str) -> Mapping[str, Any]:
     It has ``method`` and ``params`` of the notification, and perhaps what is never sent: ``about``, URIs, of which one
     must exist for whoever is told; ``for``, those who alone are told (``names_of``); ``after``, seconds until every
     process knows what changed, so that nobody who looks upon hearing of it is shown what was true before.
+
+    What a process of another version wrote and this one does not know is ``UNKNOWN``, which nobody asked for.
     """
-    change: Mapping[str, Any] = json.loads(data)
-    return change
+    try:
+        change = json.loads(data)
+    except ValueError:
+        return UNKNOWN
+    if isinstance(change, dict):
+        change = {**UNKNOWN, **change}
+        if isinstance(change["method"], str) and isinstance(change["params"], dict):
+            return change
+    return UNKNOWN
 
 
 def names_of(principal: Principal) -> frozenset[str]:

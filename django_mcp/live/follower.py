@@ -19,6 +19,7 @@ from django.db import Error as DatabaseError
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
+from django_mcp.core.seldom import log_seldom
 from django_mcp.live import log
 from django_mcp.live.bell import Listener
 from django_mcp.live.log import Entry
@@ -193,15 +194,19 @@ class Follower:
     def end(self) -> None:
         """End all streams: the server goes down."""
         for subscription in list(self._silent):
-            subscription.end()
+            _end(subscription)
 
     async def _run(self) -> None:
         try:
             while self._topics:
-                await self._wait()
-                if self._topics:
-                    await self._read()
-                    self._look_after()
+                try:
+                    await self._wait()
+                    if self._topics:
+                        await self._read()
+                        self._look_after()
+                except Exception:  # every stream of the process waits for the next round
+                    logger.exception("the log of streams could not be followed, going on")
+                    await asyncio.sleep(settings.POLL_SECONDS)
         finally:
             self._task = None
             await self._listener.stop()
@@ -247,7 +252,7 @@ class Follower:
 
     async def _hand_out(self, entry: Entry) -> None:
         for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
-            subscription.put(entry)
+            _put(subscription, entry)
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
 
@@ -265,7 +270,7 @@ class Follower:
             if subscription.until is None or subscription.ended:
                 continue
             if subscription.until <= now:
-                subscription.end()
+                _end(subscription)
             else:
                 self._expiry = min(self._expiry, subscription.until)
 
@@ -277,7 +282,22 @@ class Follower:
         for subscription, _ in list(islice(silent, most)):
             del self._silent[subscription]
             self._silent[subscription] = now
-            subscription.put(None)
+            _put(subscription, None)
+
+
+def _put(subscription: Subscription, entry: Entry | None) -> None:
+    """Hand one stream an entry. An error is that stream's: it misses the entry, the others do not."""
+    try:
+        subscription.put(entry)
+    except Exception as error:  # noqa: BLE001 - a newer version may log what this one cannot read
+        log_seldom(logging.ERROR, "a stream misses %s of the log: %r", entry or "a keep-alive", error)
+
+
+def _end(subscription: Subscription) -> None:
+    try:
+        subscription.end()
+    except Exception as error:  # noqa: BLE001 - likewise
+        log_seldom(logging.ERROR, "a stream does not hear of its end: %r", error)
 
 
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()

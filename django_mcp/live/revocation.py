@@ -1,5 +1,8 @@
 """Open streams end with the credential they were opened with: when it expires, and when somebody takes it back."""
 
+from functools import partial
+
+from django_mcp.core import database
 from django_mcp.core.principal import Principal
 from django_mcp.core.signals import access_ended
 from django_mcp.live import log
@@ -33,11 +36,14 @@ def end_streams_of_user(pk: object) -> None:
 def end_streams(kind: str, id: str) -> None:  # noqa: A002
     """End a caller's open streams, in every process, once the transaction is committed.
 
+    It is logged then and no earlier: the log is read only a little back, and while a long transaction is open others
+    write much behind what it wrote, which is seen when it is committed.
+
     Args:
         kind: ``Principal.kind``.
         id: ``Principal.id``.
     """
-    log.append([(topic(kind, id), REVOKED)])
+    database.on_commit(partial(log.append, [(topic(kind, id), REVOKED)]))
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002

@@ -18,6 +18,7 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
+from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -407,7 +408,8 @@ def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner:
         token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
         assert site.status(token) == 200
         Event.objects.all().delete()
-        press(owner, url, take_back=str(site.user.pk))
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            press(owner, url, take_back=str(site.user.pk))
         assert site.status(token) == 401, url
         assert Event.objects.filter(topic=topic("client", f"{site.user.pk}:{service.pk}")).exists(), url
 
@@ -423,7 +425,8 @@ def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> Non
 
     access_ended.connect(hear)
     try:
-        assert take_back_all(site.application.pk) == 2
+        with TestCase.captureOnCommitCallbacks(execute=True):
+            assert take_back_all(site.application.pk) == 2
     finally:
         access_ended.disconnect(hear)
     pairs = [f"{user.pk}:{site.application.pk}" for user in (site.user, grace)]
@@ -616,6 +619,7 @@ settings.configure(
 )
 django.setup()
 from django.contrib import admin
+from django.test import TestCase
 
 admin.autodiscover()
 print(sorted(model.__name__ for model in admin.site._registry if model.__module__.startswith("django_mcp")))

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
-from django.test import override_settings
+from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from django_mcp import APIKeys, MCPServer, Public, tool
@@ -199,7 +199,8 @@ def test_the_button_asks_and_then_revokes(browser: Browser, ada: User) -> None:
     assert "Yes, revoke it" in browser.get(revoke).content.decode()
     row.refresh_from_db()
     assert row.revoked is None
-    assert browser.post(revoke)["Location"] == KEYS
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        assert browser.post(revoke)["Location"] == KEYS
     row.refresh_from_db()
     assert row.revoked is not None
     assert Event.objects.filter(topic=topic("api_key", str(row.pk))).count() == 1
@@ -218,8 +219,9 @@ def test_the_action_revokes_those_that_are_chosen(browser: Browser, ada: User) -
 
 def test_a_deleted_key_ends_its_streams(browser: Browser, ada: User) -> None:
     rows = [create_key(ada, name, endpoints=["guarded"])[0] for name in ("a", "b")]
-    browser.post(f"{KEYS}{rows[0].pk}/delete/", {"post": "yes"})
-    browser.post(KEYS, {"action": "delete_selected", "_selected_action": [rows[1].pk], "post": "yes"})
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        browser.post(f"{KEYS}{rows[0].pk}/delete/", {"post": "yes"})
+        browser.post(KEYS, {"action": "delete_selected", "_selected_action": [rows[1].pk], "post": "yes"})
     assert not APIKey.objects.exists()
     assert {each.topic for each in Event.objects.all()} == {topic("api_key", str(row.pk)) for row in rows}
 

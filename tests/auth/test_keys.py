@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
-from django.test import override_settings
+from django.test import TestCase, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -419,7 +419,7 @@ def test_revoking_ends_open_streams_and_says_so_in_the_log_without_the_key(
     made: tuple[APIKey, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     row, key = made
-    with caplog.at_level("INFO", "django_mcp"):
+    with caplog.at_level("INFO", "django_mcp"), TestCase.captureOnCommitCallbacks(execute=True):
         assert revoke_key(row)
         assert not revoke_key(row)
     assert [(each.topic, REVOKED in each.data) for each in Event.objects.all()] == [

@@ -9,8 +9,9 @@ from django.test import override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, prompt, resource, tool
 from django_mcp.eras.modern import listening
+from django_mcp.live import changes, log
 from django_mcp.live.follower import end_streams
-from tests.clients import META, MODERN
+from tests.clients import LEGACY, META, MODERN
 from tests.conversation import Call, Conversation
 from tests.exchange import Room, eventually
 
@@ -68,6 +69,25 @@ def heard(call: Call, count: int) -> list[tuple[str, str | None]]:
     for each in messages:
         assert each["params"]["_meta"][META + "subscriptionId"] == call.body["id"]
     return [(each["method"].removeprefix("notifications/"), each["params"].get("uri")) for each in messages]
+
+
+NEWER = ['{"kind": "of a newer version"}', '{"method": "x"}', '{"method": 1, "params": []}', "17", "null", "no JSON"]
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_what_another_version_logs_silences_no_stream(room: Room, server: MCPServer, version: str) -> None:
+    """As happens while a site is upgraded, process by process."""
+    talk = Conversation(room, version).open()
+    if version == MODERN:
+        stream: Any = listen(talk, LISTS)
+        acknowledged(stream)
+    else:
+        stream = talk.get().begun()
+        assert stream.next() is not None
+    log.append([(changes.topic(server), data) for data in NEWER])
+    for _ in range(2):
+        server.notify_list_changed("tools")
+        assert "tools/list_changed" in str(stream.next())
 
 
 def change_everything(server: MCPServer) -> None:

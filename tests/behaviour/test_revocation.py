@@ -1,16 +1,17 @@
 """Open streams end with the credential they were opened with."""
 
 import datetime
+import threading
 from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, tool
-from django_mcp.live import revocation
+from django_mcp.live import log, revocation
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -88,6 +89,40 @@ def test_what_is_taken_back_in_a_transaction_that_fails_is_not_taken_back(room: 
         transaction.set_rollback(True)
     room.server.notify_list_changed("tools")
     assert call.next()["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+def test_what_is_taken_back_in_a_long_transaction_ends_streams_too(
+    room: Room, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much is logged by others until it is committed: the log is read only a little back."""
+    if connection.vendor != "postgresql":
+        pytest.skip("on SQLite nobody else writes while a transaction does")
+    monkeypatch.setattr(log, "LOOK_BACK", 0)
+    monkeypatch.setattr(log, "LOOK_BACK_SECONDS", 0)
+    mine, other = (Conversation(room, version, headers={"x-user": name}).open() for name in ("anna", "ben"))
+    opened = [
+        each.begin("subscriptions/listen", LISTEN) if version == MODERN else each.get().begun()
+        for each in (mine, other)
+    ]
+    for stream in opened:
+        assert stream.next() is not None
+    with transaction.atomic():
+        revocation.end_streams("test", "anna")
+        elsewhere = threading.Thread(target=_publish, args=[room.server])
+        elsewhere.start()
+        elsewhere.join()
+        for stream in opened:
+            assert "list_changed" in str(stream.next())
+    end = opened[0].next()
+    assert end is None or end["result"]["resultType"] == "complete"
+
+
+def _publish(server: MCPServer) -> None:
+    try:
+        server.notify_list_changed("tools")
+    finally:
+        connection.close()
 
 
 def test_who_was_shut_out_before_may_come_back(room: Room) -> None:

@@ -105,6 +105,56 @@ def test_a_stream_ends_with_its_credential_though_others_do_not() -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_logged")
+@override_settings(DJANGO_MCP={"KEEP_ALIVE_SECONDS": PERIOD})
+def test_an_error_of_one_stream_is_logged_and_no_other_stream_misses_anything(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> bool:
+        raise LookupError("of one stream")
+
+    async def act(reader: Follower) -> None:
+        odd, *others = await joined(reader, 3)
+        odd.wants = fail
+        await reader._hand_out(log.Entry(1, "topic", "{}"))
+        assert [[each.id for each in other.take() or () if each] for other in others] == [[1], [1]]
+        odd.ready = fail
+        clock[0] += 2 * PERIOD
+        reader._look_after()
+        assert kept_alive(others) == 2
+        reader.end()
+        assert all(each.ended for each in others)
+
+    play(act)
+    assert "of one stream" in caplog.text
+
+
+def test_the_log_is_read_on_after_an_error(open_database: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [LookupError("of the reader")]
+    read = Follower._read
+
+    async def failing(reader: Follower) -> None:
+        if errors:
+            raise errors.pop()
+        await read(reader)
+
+    monkeypatch.setattr(Follower, "_read", failing)
+
+    async def main() -> list[int]:
+        reader = Follower(asyncio.get_running_loop())
+        with override_settings(DJANGO_MCP={"POLL_SECONDS": 0.01}):
+            subscription = await reader.join(["a topic"], None)
+            await asyncio.to_thread(log.append, [("a topic", "{}")])
+            async with asyncio.timeout(10):
+                async for entry in subscription.entries():
+                    if entry is not None:
+                        subscription.close()
+                        return [entry.id]
+        return []
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.usefixtures("nothing_is_logged")
 def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> None:
     async def act(reader: Follower) -> None:
         one, other = await joined(reader, 2)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import TestCase
 from django.utils import timezone
 
 from django_mcp.live.revocation import topic
@@ -91,7 +92,8 @@ def test_taking_back_ends_every_token_code_and_stream_of_the_application(site: S
     first, second = site.tokens_for(site.alpha), site.tokens_for(site.beta)
     renewed = site.refresh(second["refresh_token"]).json()
     code = site.code_for()
-    response = press(site, application=site.application.pk)
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        response = press(site, application=site.application.pk)
     assert (response.status_code, response["Location"]) == (302, PAGE)
     assert site.status(first["access_token"]) == 401
     assert site.status(renewed["access_token"], site.beta) == 401
@@ -159,7 +161,8 @@ def test_api_keys_are_listed_and_can_be_revoked(site: Site) -> None:
     text = text_of(site.browser().get(PAGE))
     assert "Nightly job mcp_key_abc… At alpha It may Look up your trips" in text
     assert "Last used never Expires" in text
-    press(site, key=key.pk)
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        press(site, key=key.pk)
     key.refresh_from_db()
     kept.refresh_from_db()
     assert key.revoked
