@@ -71,6 +71,7 @@ class Context:
         admission: leave to run the call, where it had to be approved.
         is_large: its parameters are so large that they are not checked on the event loop.
         is_relayed: it came through ``call_tool``; method and params are those of the tool it named.
+        spend: uses up what the client brought that is good for one run; False where it was used. Called before the run.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class Context:
         "request_id",
         "runner",
         "server",
+        "spend",
         "transaction",
     )
 
@@ -122,6 +124,7 @@ class Context:
         self.admission: Admission | None = None
         self.is_relayed = False
         self.is_large = False
+        self.spend: Callable[[], bool] | None = None
         self._seen: Counter[str] | None = None
 
     # Who and what

@@ -56,7 +56,9 @@ async def call_tool(context: Context) -> Result:
     if tool is None or (guarded and not await may_use(context, tool)):
         raise await _unknown_tool(context, name)
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
-        await context.runner.sync(partial(rates.count, context.server, tool, context.principal))
+        dialogue = context.channel.dialogue
+        count = partial(rates.count, context.server, tool, context.principal)
+        await context.runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
     try:
         return await _serve(context, tool)
     except Exception as error:  # noqa: BLE001 - tool_failure is where it is decided
@@ -77,11 +79,12 @@ async def _serve(context: Context, tool: Tool) -> Result:
         keywords = tool.keywords(context, keywords)
     if tool.answered_by is not None and (answer := await _answered(context, tool, keywords)) is not None:
         return answer
+    run = _run_tool if context.spend is None else _run_resumed
     meta = context.params.get("_meta")
     is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
     if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
-        return Result(await _run_tool(context, tool, keywords))
-    return Result(await conducted(context, tool, arguments, partial(_run_tool, context, tool, keywords)))
+        return Result(await run(context, tool, keywords))
+    return Result(await conducted(context, tool, arguments, partial(run, context, tool, keywords)))
 
 
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,6 +114,8 @@ async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     """What stands for the result of a tool that is not run there and then; None where it is."""
     if tool.answered_by is None or context.channel.is_task:
         return None
+    if context.spend is not None:
+        await _spend(context)
     return await tool.answered_by(context, tool, keywords)
 
 
@@ -141,6 +146,22 @@ async def _call_named(context: Context) -> Result:
         return tool_failure(ToolError(f"{error.message} search_tools finds what there is."), context)
     except ArgumentError as error:
         return tool_failure(ArgumentError([*error.problems, *discovery.misplaced(arguments)]), context)
+
+
+async def _spend(context: Context) -> None:
+    """Use up the client's ``requestState``, now that nothing is left that could refuse the call.
+
+    Raises:
+        InvalidParams: it was used already.
+    """
+    spend, context.spend = context.spend, None
+    if spend is not None and not await context.runner.sync(spend):
+        raise InvalidParams("This requestState was used already. Make the call again without it.")
+
+
+async def _run_resumed(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:
+    await _spend(context)
+    return await _run_tool(context, tool, keywords)
 
 
 async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:

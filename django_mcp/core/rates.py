@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
 
+from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.core.seldom import log_seldom
 from django_mcp.primitives.rates import Rate, parse_rate
@@ -41,15 +42,32 @@ def _cache() -> BaseCache:
     return cache
 
 
-def count(server: "MCPServer", tool: "Tool", principal: Principal) -> None:
+def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str = "") -> None:
     """Count a call against the limits of its endpoint and its tool. Blocks, if the cache does.
+
+    Args:
+        server: the endpoint.
+        tool: that is called.
+        principal: the caller.
+        resumed: names the round of a call that was counted in its first one; the same again counts as another call.
 
     Raises:
         TooManyRequests: there were too many before it.
     """
+    if resumed and _is_first(resumed):
+        return
     caller = f"{server.name} {principal.kind} {principal.id}"
     _count(server.rate, caller, "calls of tools")
     _count(tool.rate, f"{caller} {tool.name}", f"calls of {tool.name!r}")
+
+
+def _is_first(resumed: str) -> bool:
+    key = f"django_mcp.rate.{hashlib.sha256(resumed.encode()).hexdigest()[:32]}.resumed"
+    try:
+        return bool(_cache().add(key, 1, settings.INPUT_SECONDS))
+    except Exception as error:  # noqa: BLE001 - each cache has errors of its own
+        log_seldom(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
+        return True
 
 
 def seconds_to_wait(rate: str | None, what: str, times: int = 1) -> int:

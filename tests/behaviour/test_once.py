@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.core.cache import cache
 from django.db import transaction
 
 from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.core.running import slots_of
 from django_mcp.models import Step
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
 from tests.conversation import DECLINE, NOBODY, Conversation, Person, accept
@@ -305,6 +307,39 @@ def test_a_state_of_a_call_that_does_no_harm_may_be_used_again(
     params = state_of_a_call(server, modern_talk, **options)
     for _ in range(2):
         assert modern_talk.request("tools/call", params).text == "paid True"
+
+
+def test_a_state_is_not_used_up_by_a_call_that_does_not_run(
+    server: MCPServer, modern_talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The person's answer is good for the next try."""
+    monkeypatch.setattr("django_mcp.core.slots.WAIT_SECONDS", 0.01)
+    params = state_of_a_call(server, modern_talk, concurrency_limit=1)
+    slots = slots_of(server.tools["pay"])
+    assert slots is not None
+    assert slots.take()
+    assert "busy" in modern_talk.request("tools/call", params).text
+    slots.give_back()
+    assert modern_talk.request("tools/call", params).text == "paid True"
+    assert "used already" in modern_talk.request("tools/call", params).error["message"]
+
+
+@pytest.mark.every_way_in
+def test_a_rate_counts_a_call_once_however_often_it_asks(server: MCPServer, talk: Conversation) -> None:
+    cache.clear()
+
+    @tool(server=server, rate_limit="1/d")
+    def pay(ctx: Context) -> str:
+        return f"paid {ctx.confirm('Pay?', key='a')} {ctx.confirm('Really?', key='b')}"
+
+    assert talk.call("pay", answers=[YES, YES]).text == "paid True True"
+    assert talk.begin_call("pay").next()["error"]["code"] == -32000
+
+
+def test_a_state_that_is_used_again_counts_as_a_call(server: MCPServer, modern_talk: Conversation) -> None:
+    cache.clear()
+    params = state_of_a_call(server, modern_talk, idempotent=True, rate_limit="2/d")
+    assert [modern_talk.request("tools/call", params).status for _ in range(3)] == [200, 200, 429]
 
 
 @pytest.mark.parametrize("edge", ["asgi"])

@@ -119,16 +119,15 @@ async def resume(context: Context, inbound: Inbound) -> None:
     Answers without a state are answers all the same: a client may know beforehand what it will be asked.
 
     Raises:
-        InvalidParams: one of them is malformed, not ours, or was used already.
+        InvalidParams: one of them is malformed, or not ours.
     """
     params = context.params
     if "requestState" in params:
         dialogue = unseal(params["requestState"], context)
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
-            use = partial(steps.take, dialogue.id, f"round:{dialogue.round}")
-            if not await inbound.runner.sync(use):
-                raise InvalidParams("This requestState was used already. Make the call again without it.")
+            # Not yet: a call that a limit refuses is made again with the same answers.
+            context.spend = partial(steps.take, dialogue.id, f"round:{dialogue.round}")
     if "inputResponses" in params:
         responses = params["inputResponses"]
         if not isinstance(responses, dict):
