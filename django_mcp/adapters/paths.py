@@ -38,6 +38,9 @@ _ANNOTATIONS: Mapping[type, Any] = {
 }
 
 
+_UNFIT = re.compile(r"(^|[/\\])\.\.?($|[/\\])|[\x00-\x1f\x7f]")
+
+
 @dataclass(frozen=True)
 class Address:
     """One pattern of a URLconf that leads to a view, with all it is included in.
@@ -146,6 +149,8 @@ class Route:
             ArgumentError: there is none.
         """
         variables = {name: converter for each in self.addresses for name, converter in each.variables.items()}
+        if not all(map(fits_into_path, values.values())):
+            raise ArgumentError([nothing_with(values)])
         given = {name: _as_url(name, variables[name], value) for name, value in values.items()}
         try:
             if self._own is None:
@@ -163,6 +168,13 @@ class Route:
                 return None
         found = request.resolver_match
         return found if found is not None and any(found.func is each.callback for each in self.addresses) else None
+
+
+def fits_into_path(value: Any) -> bool:
+    """Return True if a value can be part of a URL's path as it is: it has no dot segments, which browsers and proxies
+    resolve (RFC 3986, section 5.2.4), and no control characters.
+    """
+    return not _UNFIT.search(str(value))
 
 
 def _leads_to(address: Address, view: Any) -> bool:

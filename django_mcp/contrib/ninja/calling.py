@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
 from django_mcp.adapters.making import ArgumentError, sentences
-from django_mcp.adapters.paths import nothing_with
+from django_mcp.adapters.paths import fits_into_path, nothing_with
 from django_mcp.adapters.refusals import media_type
 from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, site_request
 from django_mcp.adapters.responses import close, tool_result
@@ -68,7 +68,7 @@ class Endpoint:
         route = str(published.route)
         plain = _VARIABLE.sub(lambda found: str(values[found[1]]), route)
         match = published.route.match(plain)
-        if match is None or match[0]:
+        if match is None or match[0] or not all(map(fits_into_path, values.values())):
             raise ToolError(nothing_with(values))
         return root + quote(plain), match[2]
 

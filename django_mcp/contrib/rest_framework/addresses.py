@@ -22,7 +22,7 @@ from django.utils.translation import override
 from rest_framework.versioning import NamespaceVersioning
 
 from django_mcp.adapters import paths
-from django_mcp.adapters.paths import Address
+from django_mcp.adapters.paths import Address, fits_into_path
 from django_mcp.contrib.rest_framework.views import Operation
 
 
@@ -58,6 +58,8 @@ def place(operation: Operation, values: Mapping[str, Any], version: str | None) 
         with override(None):  # logs are in English
             raise ImproperlyConfigured(missing(operation, known))
     for each in fitting:
+        if not all(map(fits_into_path, values.values())):
+            continue
         try:
             path = reverse(each.lookup, kwargs=dict(values))
             match = resolve(_plain(path))
