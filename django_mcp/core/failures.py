@@ -75,6 +75,7 @@ def unknown(kind: str, name: Any) -> Unknown:
 
 
 def _is_error(text: str) -> Result:
+    text = text if text.strip() else "The tool failed without saying why."
     return Result({"content": [{"type": "text", "text": text}], "isError": True})
 
 

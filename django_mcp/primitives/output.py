@@ -19,6 +19,7 @@ from django_mcp.protocol.content import Content, TextContent
 
 T = TypeVar("T")
 
+NOTHING = "The tool returned nothing."
 LAZY = (QuerySet, Iterator)
 PLAIN = frozenset({str, int, float, bool, type(None), dict, list})
 
@@ -145,6 +146,8 @@ class Output:
             content = [{"type": "text", "text": text}, *content]
         if text is not encoded or len(content) > 1:
             content = sendable(content)
+        if not (text and text[0] > " ") or len(content) > 1:
+            content = without_blanks(content, encoded)
         # One text within the limit, as most results are, needs no closer look.
         most = most_characters or 0
         if text is None or len(content) > 1 or len(text) > most or len(encoded) > most:
@@ -168,6 +171,17 @@ class Output:
         if self._dump is not None:
             value = self._dump(value, mode="json", by_alias=True)
         return value, _json(value)
+
+
+def without_blanks(content: Sequence[Mapping[str, Any]], instead: str = "") -> list[dict[str, Any]]:
+    """Return content blocks without texts that are empty or white space, which providers of models refuse.
+
+    Args:
+        content: blocks as on the wire.
+        instead: the text where nothing is left; by default a sentence that says so.
+    """
+    kept = [dict(block) for block in content if block["type"] != "text" or block["text"].strip()]
+    return kept or [{"type": "text", "text": instead or NOTHING}]
 
 
 def _is_blocks(value: Any) -> bool:

@@ -66,6 +66,8 @@ def _message(item: Any) -> PromptMessage:
         return item
     if isinstance(item, Promise):
         item = str(item)
+    if isinstance(item, str) and not item.strip():
+        return PromptMessage("The prompt is empty.")  # providers of models refuse an empty text
     if isinstance(item, str | Content):
         return PromptMessage(item)
     msg = f"a prompt returns str, PromptMessage or content blocks, not {type(item).__name__}"

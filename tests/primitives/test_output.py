@@ -14,6 +14,7 @@ import mcp_types
 import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, computed_field
 from typing_extensions import TypedDict
@@ -22,16 +23,19 @@ from django_mcp import (
     AudioContent,
     EmbeddedResource,
     ImageContent,
+    MCPServer,
     ResourceContents,
     ResourceLink,
     TextContent,
     ToolResult,
+    prompt,
 )
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.jsonrpc import encode
 from tests.primitives.makers import giving
 
 NOTHING = object()
+RETURNED_NOTHING = [{"type": "text", "text": "The tool returned nothing."}]
 
 
 class City(BaseModel):
@@ -295,21 +299,21 @@ def test_a_block_or_nothing_is_content(subtests: pytest.Subtests) -> None:
         with subtests.test(returns=returns):
             tool = giving(returns)
             assert "outputSchema" not in tool.definition
-            assert shown(tool, None) == {"content": []}
+            assert shown(tool, None) == {"content": RETURNED_NOTHING}
 
 
 def test_a_text_is_the_text(subtests: pytest.Subtests) -> None:
-    for returns, text in product([str, Any, None, object, ToolResult], ["words", "", "é\n\N{GRINNING FACE}"]):
+    for returns, text in product([str, Any, None, object, ToolResult], ["words", " x", "é\n\N{GRINNING FACE}"]):
         with subtests.test(returns=returns, text=text):
             tool = giving(returns)
             assert "outputSchema" not in tool.definition
             assert shown(tool, text) == {"content": [{"type": "text", "text": text}]}
 
 
-def test_none_is_no_content(subtests: pytest.Subtests) -> None:
+def test_none_is_said_in_words(subtests: pytest.Subtests) -> None:
     for returns in [None, type(None), Any, str]:
         with subtests.test(returns=returns):
-            assert shown(giving(returns), None) == {"content": []}
+            assert shown(giving(returns), None) == {"content": RETURNED_NOTHING}
 
 
 def test_a_value_nobody_annotated_is_its_json_as_text(subtests: pytest.Subtests) -> None:
@@ -369,8 +373,8 @@ def test_the_meta_of_a_result_is_sent(subtests: pytest.Subtests) -> None:
             assert shown(giving(returns), ToolResult(PORTO, meta={"example.com/a": 1}))["_meta"] == {"example.com/a": 1}
 
 
-def test_an_empty_text_of_a_result_is_a_text() -> None:
-    assert only_text(shown(giving(ToolResult[int]), ToolResult(3, text=""))) == ""
+def test_an_empty_text_of_a_result_is_its_json() -> None:
+    assert only_text(shown(giving(ToolResult[int]), ToolResult(3, text=""))) == "3"
 
 
 def test_a_result_of_data_with_blocks_still_says_the_data_in_words() -> None:
@@ -382,3 +386,22 @@ def test_a_result_of_data_with_blocks_still_says_the_data_in_words() -> None:
 def test_a_result_without_type_sends_a_dict_as_structured_content() -> None:
     wire = shown(giving(ToolResult), ToolResult({"a": 1}, text="one"))
     assert wire == {"content": [{"type": "text", "text": "one"}], "structuredContent": {"a": 1}}
+
+
+def test_a_model_never_reads_an_empty_block(subtests: pytest.Subtests) -> None:
+    """Providers refuse a request with one, and with it the whole conversation."""
+    for value in ["", " \n", None, [], ToolResult(text=""), [TextContent("")], gettext_lazy("")]:
+        with subtests.test(value=value):
+            assert shown(giving(Any), value)["content"] in (RETURNED_NOTHING, [{"type": "text", "text": "[]"}])
+    blocks = [TextContent(""), TextContent("words"), TextContent(" ")]
+    assert shown(giving(Any), blocks)["content"] == [{"type": "text", "text": "words"}]
+    assert shown(giving(ToolResult[dict[str, int]]), ToolResult({"a": 1}, text=""))["content"] == [
+        {"type": "text", "text": '{"a":1}'}
+    ]
+
+
+def test_a_prompt_that_is_empty_says_so() -> None:
+    server = MCPServer("empty-prompts", path="empty-prompts/")
+    prompt(name="quiet", server=server)(lambda: "")
+    message = server.prompts["quiet"].fields("")["messages"][0]
+    assert message["content"]["text"] == "The prompt is empty."

@@ -70,7 +70,8 @@ def test_bytes_of_an_image_are_one(subtests: pytest.Subtests) -> None:
 
 
 def test_nothing_is_no_block() -> None:
-    assert shown(giving(bytes | None), None) == {"content": []}
+    (block,) = shown(giving(bytes | None), None)["content"]
+    assert block == {"type": "text", "text": "The tool returned nothing."}
 
 
 def opened(data: bytes) -> Image.Image:
