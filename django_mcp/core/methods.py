@@ -68,9 +68,14 @@ async def call_tool(context: Context) -> Result:
 async def _serve(context: Context, tool: Tool) -> Result:
     """Check the arguments, see who has to be asked, and run it."""
     arguments = _arguments(context.params)
+    if settings.IGNORED_ARGUMENTS:
+        arguments = _known(arguments, tool)
     if tool.mirrors and not context.is_relayed:
         context.channel.check_mirrors(tool.mirrors, arguments)
-    keywords = await _validated(context, tool, arguments)
+    if settings.CALL_CONTEXT_MANAGERS or context.is_large:
+        keywords = await _validated(context, tool, arguments)
+    else:
+        keywords = tool.arguments.validate(arguments)
     if (tool.key in context.server.policies.asking or context.channel.needs_approval) and (
         answer := await _approved(context, tool, keywords)
     ) is not None:
@@ -90,12 +95,9 @@ async def _serve(context: Context, tool: Tool) -> Result:
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments as the function takes them, read within the site's context managers.
 
-    Many are read off the event loop, which would serve nobody meanwhile.
+    Many are read so too: on the event loop nobody else would be served meanwhile.
     """
-    validate = primitive.arguments.validate
-    if settings.CALL_CONTEXT_MANAGERS or context.is_large:
-        return await context.site_runner.sync(partial(validate, arguments))
-    return validate(arguments)
+    return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
 
 
 async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
@@ -134,7 +136,7 @@ async def _call_named(context: Context) -> Result:
 
     A wrong name is an argument to the model, and it reads what is wrong with it. No header repeats the arguments.
     """
-    arguments = _arguments(context.params)
+    arguments = _known(_arguments(context.params), discovery.finders()[1])
     try:
         meant = discovery.finders()[1].arguments.validate(arguments)
         if discovery.is_call(discovery.find(context.server, meant["name"])):
@@ -247,7 +249,11 @@ async def get_prompt(context: Context) -> Result:
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
         raise InvalidParams(f"Arguments of a prompt are strings; {', '.join(map(repr, wrong))} is not.")
-    checked = await _validated(context, prompt, arguments)
+    given = {name: value for name, value in arguments.items() if value}  # forms send fields that nobody filled in
+    if settings.CALL_CONTEXT_MANAGERS or context.is_large:
+        checked = await _validated(context, prompt, given)
+    else:
+        checked = prompt.arguments.validate(given)
     return Result(await run(context, prompt, checked, prompt.fields, context.site_runner, context.language))
 
 
@@ -388,6 +394,15 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
             f'"params.arguments" must be an object, like {{"name": "value"}}, not {kind_name(arguments)}.{hint}'
         )
     return arguments
+
+
+def _known(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
+    """Return the arguments without those that a client adds to every call, except the tool's own."""
+    ignored = settings.IGNORED_ARGUMENTS
+    if not any(name in arguments for name in ignored):
+        return arguments
+    own = tool.definition["inputSchema"].get("properties", {})
+    return {name: value for name, value in arguments.items() if name in own or name not in ignored}
 
 
 async def _unknown_tool(context: Context, name: str) -> Unknown:

@@ -144,10 +144,8 @@ class Output:
             structured = value if isinstance(value, dict) else None
         if text is not None:
             content = [{"type": "text", "text": text}, *content]
-        if text is not encoded or len(content) > 1:
-            content = sendable(content)
-        if not (text and text[0] > " ") or len(content) > 1:
-            content = without_blanks(content, encoded)
+        if text is not encoded or len(content) > 1 or not text:
+            content = without_blanks(sendable(content), encoded)
         # One text within the limit, as most results are, needs no closer look.
         most = most_characters or 0
         if text is None or len(content) > 1 or len(text) > most or len(encoded) > most:

@@ -51,6 +51,20 @@ def test_a_prompt_is_listed_with_its_arguments(server: MCPServer, client: Client
     assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Oslo for 701"}}]
 
 
+def test_an_empty_argument_of_a_prompt_was_not_given(server: MCPServer, client: Client) -> None:
+    """Forms of clients send all fields, also those that nobody filled in."""
+
+    @prompt(server=server)
+    def plan(destination: str, budget: int = 500) -> str:
+        return f"{destination} for {budget}"
+
+    answer = client.request("prompts/get", {"name": "plan", "arguments": {"destination": "Oslo", "budget": ""}})
+    assert answer.result["messages"][0]["content"]["text"] == "Oslo for 500"
+    answer = client.request("prompts/get", {"name": "plan", "arguments": {"destination": ""}})
+    assert answer.code == -32602
+    assert "Missing argument 'destination'" in answer.error["message"]
+
+
 def test_messages_may_be_of_either_role_and_any_content(
     server: MCPServer, client: Client, subtests: pytest.Subtests
 ) -> None:

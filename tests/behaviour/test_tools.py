@@ -8,9 +8,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
+from django.test import override_settings
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -220,13 +222,13 @@ def test_all_kinds_of_content_arrive(server: MCPServer, client: Client) -> None:
     assert client.call("picture").result["content"][0]["type"] == "image"
 
 
-def test_a_tool_that_returns_nothing_says_nothing(server: MCPServer, client: Client) -> None:
+def test_a_tool_that_returns_nothing_says_so(server: MCPServer, client: Client) -> None:
     @tool(server=server)
     def quiet() -> None:
         return None
 
     result = client.call("quiet").result
-    assert result["content"] == []
+    assert result["content"] == [{"type": "text", "text": "The tool returned nothing."}]
     assert "structuredContent" not in result
 
 
@@ -408,3 +410,21 @@ def test_returning_a_lazy_object_reads_it_while_the_tool_still_runs(server: MCPS
         return ContentType.objects.order_by("model").values_list("model", flat=True)  # type: ignore[return-value]
 
     assert "permission" in client.call("kinds").result["structuredContent"]["result"]
+
+
+def test_arguments_that_the_site_ignores_are_as_if_they_had_not_been_sent(server: MCPServer, client: Client) -> None:
+    """n8n adds keys of its own to the arguments of every call."""
+
+    @tool(server=server)
+    def lend(title: str, action: str = "lend") -> str:
+        return f"{action} {title}"
+
+    extra = {"toolCallId": "call_1", "sessionId": "s", "action": "return", "chatInput": "hello"}
+    refused = client.call("lend", title="Emma", **extra)
+    assert refused.result["isError"] is True
+    assert "Unknown argument 'toolCallId'" in refused.text
+    ignored = ["toolCallId", "sessionId", "action", "chatInput"]
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "IGNORED_ARGUMENTS": ignored}):
+        # One that the tool has is the tool's.
+        assert client.call("lend", title="Emma", **extra).text == "return Emma"
+        assert "Unknown argument 'other'" in client.call("lend", title="Emma", other=1, **extra).text

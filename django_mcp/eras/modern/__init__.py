@@ -67,7 +67,7 @@ class ModernEra:
             context = context_for(inbound, request, asked.client, asked.capabilities, channel)
             begin = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
-                begin = partial(resume, context, inbound)
+                begin = partial(resume, context)
             try:
                 serving = dispatch(context, extended=True, begin=begin)
                 can_stop = may_speak(inbound.server, request.method, request.params)
@@ -113,7 +113,7 @@ def _take(message: Message, inbound: Inbound) -> Answer:
     return ACCEPTED
 
 
-async def resume(context: Context, inbound: Inbound) -> None:
+async def resume(context: Context) -> None:
     """Take up what the client brings of earlier rounds: its answers, and the state it was given with the questions.
 
     Answers without a state are answers all the same: a client may know beforehand what it will be asked.
