@@ -61,7 +61,7 @@ class Settings:
     BINARY_OUTPUT_LIMIT: int | None = 10 * 1024 * 1024
     """The most bytes of images, audio and files in a tool's result; None for no limit."""
     IGNORED_ARGUMENTS: tuple[str, ...] = ()
-    """Arguments that calls may have although the tool has no such argument, because a client adds them to every call."""
+    """Arguments that a client adds to every call, left out where the tool has no such argument."""
     IDEMPOTENCY_SECONDS: int = 24 * 60 * 60
     """How long the result of a call with an idempotency key is kept for those who repeat it."""
     SEARCH_TOOLS: int = 0

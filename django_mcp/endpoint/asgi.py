@@ -83,7 +83,7 @@ class MCPApplication:
         try:
             reply = await admitted.answer(body, wire)
         finally:
-            if wire.overdue is not None:
+            if wire.overdue is not None or wire.opened:
                 wire.unwatch()
         if wire.opened or reply.stream is not None:
             held = await wire.finish(reply)

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from django_mcp.conf import settings
+from django_mcp.endpoint.frames import PING
 from django_mcp.endpoint.frames import frame as frame  # noqa: PLC0414 - for those who write a single event
 from django_mcp.endpoint.held import HeldStream
 from django_mcp.endpoint.messages import Headers, Reply
@@ -79,6 +81,7 @@ class LiveWire:
         "_bytes",
         "_frames",
         "_gone",
+        "_keeping",
         "_loop",
         "_receive",
         "_send",
@@ -107,6 +110,7 @@ class LiveWire:
         self._frames: list[bytes] = []
         self._bytes = 0
         self._gone = self._started = False
+        self._keeping: asyncio.TimerHandle | None = None
         self.overdue: Overdue | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -130,6 +134,9 @@ class LiveWire:
 
     def unwatch(self) -> None:
         """The call is done; what happens to the connection from now on does not concern it."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
         if self.overdue is not None:
             self.overdue.cancel()
             self.overdue = None
@@ -155,6 +162,7 @@ class LiveWire:
             self.unwatch()
             return HeldStream(reply.stream, self._headers(), self._receive, self._send)
         self.opened = True
+        self.unwatch()
         if reply.body and not self._gone:
             self._frames.append(frame(Event(reply.body)))
         if reply.stream is not None:
@@ -199,10 +207,22 @@ class LiveWire:
 
     def _offer(self, data: bytes, can_resume: bool) -> None:
         """Have an event written, where there is room for it."""
+        if self._keeping is None and not self._gone:
+            self._keep_alive_later()
         if not self._is_full():
             self._put(data)
         elif can_resume and not self._gone:  # after a hole the client would not ask for what is in it
             self.close()
+
+    def _keep_alive_later(self) -> None:
+        self._keeping = self._loop.call_later(settings.KEEP_ALIVE_SECONDS, self._keep_alive, context=_NO_CONTEXT)
+
+    def _keep_alive(self) -> None:
+        """Send a comment while the call runs and says nothing, or a proxy takes the connection for dead."""
+        if not self._gone:
+            if self._writing is None:
+                self._put(PING)
+            self._keep_alive_later()
 
     def _is_full(self) -> bool:
         return len(self._frames) > MOST_WAITING or self._bytes > MOST_BYTES

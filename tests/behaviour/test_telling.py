@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 
 from django_mcp import Context, MCPServer, prompt, resource, tool
 from django_mcp.core.channel import LEVELS
@@ -264,6 +266,26 @@ def test_the_last_words_before_the_result_are_not_lost(server: MCPServer, talk: 
         assert [each["data"] for each in outcome.told(LOG)] == ["last words"]
         ids = {event.id.partition(".")[0] for event in outcome.exchanges[0].events if event.id}
         assert len(ids) <= 1, "a call has one stream"
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_a_stream_of_a_running_call_is_kept_alive_by_comments(server: MCPServer, talk: Conversation) -> None:
+    """A proxy ends a connection that is silent, and with it the call of a client of the newest version."""
+    go_on = threading.Event()
+
+    def wait(ctx: Context) -> str:
+        ctx.log("error", "begun")
+        return str(go_on.wait(WITHIN))
+
+    tool(server=server, name="wait", read_only=True)(wait)
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+        call = talk.begin("tools/call", {"name": "wait", "_meta": listen(talk, "info")})
+        assert call.next()["params"]["data"] == "begun"
+        assert call.exchange.next().is_comment
+        assert call.exchange.next().is_comment
+        go_on.set()
+        answer = next(event for event in call.exchange if not event.is_comment)
+    assert answer.message["result"]["content"][0]["text"] == "True"
 
 
 @pytest.mark.parametrize("edge", ["asgi"])
