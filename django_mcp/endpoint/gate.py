@@ -26,7 +26,7 @@ from django_mcp.endpoint.streams import EVENT_HEADERS, frame
 from django_mcp.eras import Answer, Event, Inbound, Wire, choose, end_session, failure, open_stream
 from django_mcp.eras.base import LARGE_BYTES
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.protocol.jsonrpc import decode_messages, encode_error, id_of
+from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -76,6 +76,8 @@ class Endpoint:
             kinds = _ANY
             if head.method == "POST":
                 check_size(headers.get("content-length", ""))
+                if "content-encoding" in headers:
+                    check_encoding(headers["content-encoding"])
                 kinds = accepts(headers.get("content-type", ""), headers.get("accept", "*/*"))
             return Admission(self, head, principal, cors, kinds, runner)
         except Refusal as refusal:
@@ -146,7 +148,10 @@ class Admission:
         try:
             is_large = len(body) > LARGE_BYTES
             if head.method == "POST":
-                value = await self.runner.sync(partial(decode_messages, body)) if is_large else decode_messages(body)
+                if is_large:
+                    value = await self.runner.sync(partial(decode_messages, body))
+                else:
+                    value = decode(body) if len(body) <= MAX_ID_LENGTH else decode_messages(body)
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
                 await require_scopes(server, self.principal, self.runner, edge, value)
@@ -199,6 +204,23 @@ def check_size(content_length: str) -> None:
     # The length of the digits first: int() refuses thousands of them with an error of its own.
     if content_length.isdecimal() and (len(content_length) > 18 or int(content_length) > settings.MAX_BODY_BYTES):  # noqa: PLR2004
         raise _too_large()
+
+
+def check_encoding(content_encoding: str) -> None:
+    """Turn down a body that is compressed: a small one could be any length (RFC 9110, section 15.5.16).
+
+    Raises:
+        Refusal: 415.
+    """
+    if content_encoding.strip().lower() not in {"", "identity"}:
+        text = f"Content-Encoding {content_encoding[:100]!r} is not supported; send the body as it is."
+        raise Refusal(415, text, [("Accept-Encoding", "identity")])
+
+
+def length_required() -> Refusal:
+    """411: a body of which the server does not say where it ends (RFC 9110, section 15.5.12)."""
+    text = "The body has no Content-Length, and this server reads no chunked ones; send a Content-Length."
+    return Refusal(411, text, [("Connection", "close")])
 
 
 def _too_large() -> Refusal:

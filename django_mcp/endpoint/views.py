@@ -18,7 +18,7 @@ from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.requests import set_user
-from django_mcp.endpoint.gate import Endpoint
+from django_mcp.endpoint.gate import Endpoint, length_required
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.streams import BufferedWire
 
@@ -69,7 +69,13 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
         return _response(admitted)
     # Before anything runs: middleware of the site may have kept this request to see whose it is.
     set_user(request, admitted.principal.user)
-    body = request.read(settings.MAX_BODY_BYTES + 1)
+    source: Any = request
+    if "chunked" in headers.get("transfer-encoding", "").lower() and not isinstance(request, ASGIRequest):
+        # Django reads as many bytes as Content-Length says: none. Servers that end the body themselves say so.
+        if not request.META.get("wsgi.input_terminated"):
+            return _response(length_required().reply(admitted.cors))
+        source = request.META["wsgi.input"]
+    body = source.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())
     # Only under ASGI can Django go on with a response after the view has returned, without keeping its thread.

@@ -1,16 +1,20 @@
 """What is decided before a message is read: hosts, origins, methods, media types and sizes."""
 
 import asyncio
+import gzip
+import io
 import json
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.test import override_settings
+from django.core.handlers.wsgi import WSGIRequest
+from django.test import RequestFactory, override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, tool
 from django_mcp.endpoint.asgi import MCPApplication
-from tests.clients import Client, no_django
+from django_mcp.endpoint.views import mcp_view
+from tests.clients import Client, no_django, urls
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -280,3 +284,41 @@ def test_in_development_loopback_needs_no_setting(legacy: Client) -> None:
             assert legacy.post(PING, {"host": host}).status == status
     with override_settings(DEBUG=False, ALLOWED_HOSTS=[], MIDDLEWARE=[]):
         assert legacy.post(PING, {"host": "localhost:8000"}).status == 400
+
+
+def test_a_compressed_body_is_refused_with_what_would_be_right(legacy: Client, subtests: pytest.Subtests) -> None:
+    for encoding in ["gzip", "br", "identity, gzip"]:
+        with subtests.test(encoding=encoding):
+            answer = legacy.post(gzip.compress(b"{}"), {"content-encoding": encoding})
+            assert answer.status == 415
+            assert "Content-Encoding" in answer.error["message"]
+            assert answer.headers["accept-encoding"] == "identity"
+    body, headers = legacy.compose("ping", {})
+    assert legacy.post(json.dumps(body).encode(), {**headers, "content-encoding": "identity"}).status == 200
+
+
+def chunked(server: MCPServer, body: bytes, **environ: Any) -> tuple[int, Any]:
+    """POST a body without Content-Length to the view, as a WSGI server hands it on."""
+    own = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body), "CONTENT_TYPE": "application/json"}
+    with urls(server):
+        request = RequestFactory().post(f"/{server.path}", b"", content_type="application/json")
+        made = {**request.META, **own, **environ}
+        made.pop("CONTENT_LENGTH", None)
+        response = mcp_view(server)(WSGIRequest(made))
+    return response.status_code, json.loads(response.content)
+
+
+def test_a_chunked_body_under_wsgi_is_read_where_the_server_ends_it(server: MCPServer, open_database: None) -> None:
+    """gunicorn and mod_wsgi say so; Django reads nothing without Content-Length."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping"}).encode()
+    assert chunked(server, body, **{"wsgi.input_terminated": True}) == (200, {"jsonrpc": "2.0", "id": 5, "result": {}})
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "MAX_BODY_BYTES": 20}):
+        assert chunked(server, body, **{"wsgi.input_terminated": True})[0] == 413
+
+
+def test_a_chunked_body_under_wsgi_needs_a_length_where_the_server_does_not_end_it(
+    server: MCPServer, open_database: None
+) -> None:
+    status, answer = chunked(server, b"{}")
+    assert status == 411
+    assert "Content-Length" in answer["error"]["message"]
