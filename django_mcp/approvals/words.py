@@ -3,7 +3,10 @@
 The words say where a person decides, and nothing that would let the caller decide itself.
 """
 
+import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from django_mcp.approvals import notices
 from django_mcp.core.context import Context
@@ -49,11 +52,19 @@ def waits(context: Context, approval: Approval, kind: str) -> Result:
     where = f" They decide here: {url}" if url else ""
     text = (
         f"This call of {approval.tool} was not run: a person with the right to do so has to approve it first. "
-        f"It is on their list as ticket {approval.ticket}.{where}\n{AGAIN} It waits until "
-        f"{approval.expires:%Y-%m-%d %H:%M} UTC."
+        f"It is on their list as ticket {approval.ticket}.{where}\n{AGAIN} "
+        f"{waits_until(approval)}"
     )
     told = NotApproved(kind, text, approval, url)
     return Result({"content": [{"type": "text", "text": text}], "isError": True, "_meta": told.meta})
+
+
+def waits_until(approval: Approval) -> str:
+    """Until when it can be approved, in UTC; the moments of a site without ``USE_TZ`` are in its own time zone."""
+    expires = approval.expires
+    if timezone.is_naive(expires):
+        expires = timezone.make_aware(expires)
+    return f"It waits until {expires.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def short(context: Context, approval: Approval) -> str:

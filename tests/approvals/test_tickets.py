@@ -1,5 +1,11 @@
 """A call that has to be approved, as its caller and those who decide see it."""
 
+import datetime
+
+import pytest
+from django.test import override_settings
+
+from django_mcp.approvals import words
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, ApprovalEvent
 from tests.approvals.asking import Calls, People, call, kind, the_ticket
@@ -37,3 +43,16 @@ def test_an_approval_is_for_this_caller_and_these_arguments_however_they_are_wri
     assert kind(call(client, people["ben"], amount=5)) == "approval_required", "it is for nobody else"
     assert pay == []
     assert "Paid 5" in call(client, people["ann"], note=None, to="the-landlord", amount=5.0).text
+
+
+@pytest.mark.parametrize(
+    "moment", [datetime.datetime(2026, 11, 25, 19), datetime.datetime(2026, 11, 26, 1, tzinfo=datetime.UTC)]
+)
+def test_until_when_it_waits_is_told_in_utc_whatever_moments_the_site_has(
+    client: Client, people: People, pay: Calls, moment: datetime.datetime
+) -> None:
+    call(client, people["ann"], amount=5)
+    approval = the_ticket()
+    approval.expires = moment
+    with override_settings(USE_TZ=moment.tzinfo is not None, TIME_ZONE="America/Chicago"):
+        assert "It waits until 2026-11-26 01:00 UTC." in words.waits_until(approval)

@@ -1,11 +1,13 @@
 """``manage.py mcp_key``: make, list and revoke API keys."""
 
+import datetime
 import json
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Q
+from django.utils import timezone
 
 from django_mcp.auth.identifiers import base_url, path_of
 from django_mcp.auth.keys import create_key, hash_of, revoke_key, state_of, takes_keys
@@ -129,6 +131,11 @@ def find_row(given: str) -> APIKey:
     return found[0]
 
 
+def _moment(value: datetime.datetime) -> str:
+    """Return a moment with its offset, which those of a site without ``USE_TZ`` have not."""
+    return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
+
+
 def _members(row: APIKey) -> dict[str, Any]:
     """What is known of a key, for programs. Times as in RFC 3339."""
     return {
@@ -139,8 +146,8 @@ def _members(row: APIKey) -> dict[str, Any]:
         "name": row.name,
         "endpoints": row.endpoints,
         "scopes": row.scopes,
-        "expires": row.expires.isoformat(),
-        "last_used": None if row.last_used is None else row.last_used.isoformat(),
+        "expires": _moment(row.expires),
+        "last_used": None if row.last_used is None else _moment(row.last_used),
     }
 
 
