@@ -119,8 +119,8 @@ class Filter:
         what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
         how = WORDS.get(self.lookup, f"is of this {self.lookup}")
         by = f", by {_called(self.path.field)}" if self._leads_to_row else ""
-        help_text = str(getattr(self.path.field, "help_text", "") or "")
-        return " ".join(filter(None, [f"Only rows whose {what} {how or 'is this'}{by}.", help_text]))
+        # Not the help text of the column, which is for who fills in a form: "Required." of an optional filter.
+        return f"Only rows whose {what} {how or 'is this'}{by}."
 
 
 def _called(field: Any) -> str:

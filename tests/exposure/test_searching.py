@@ -1,8 +1,9 @@
 """Looking for words: what each kind of search field finds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 
 from django_mcp import MCPServer, ModelResource, register
@@ -86,3 +87,20 @@ def test_no_words_find_all_and_too_many_are_refused(
     for words in ("   ", "a b c d e f g h i j k"):
         assert "Give 1 to 10 words" in reader("ann").problem("search_books", query=words), words
     assert reader("ann").data("search_books", query="")["total"] == 5
+
+
+def test_a_filter_is_described_without_the_help_text_of_the_column(
+    server: MCPServer, reader: Callable[..., Reader], people: Mapping[str, User]
+) -> None:
+    @register(User, server=server)
+    class Users(ModelResource):
+        fields = ("username",)
+        filters = ("username", "username__icontains")
+
+    assert Users
+    (tool,) = [each for each in reader("root").list("tools/list") if each["name"] == "search_users"]
+    told = [tool["inputSchema"]["properties"][name]["description"] for name in ("username", "username__icontains")]
+    assert told == [
+        "Only rows whose username is this.",
+        "Only rows whose username has this in it, in any case of letters.",
+    ]
