@@ -10,6 +10,7 @@ from django_mcp.primitives.portable import property_name
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from django_mcp.primitives.sentences import abridged, missing_argument, sentences, written
 from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.translated import untranslated
 from django_mcp.primitives.typed import json_schema, typed_dict
 from django_mcp.primitives.words import shortened, with_article
 
@@ -32,6 +33,7 @@ __all__ = [
     "shaped",
     "shortened",
     "typed_dict",
+    "untranslated",
     "with_article",
     "written",
 ]

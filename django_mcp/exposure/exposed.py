@@ -23,6 +23,7 @@ from django_mcp.exposure.paths import value_field
 from django_mcp.exposure.searching import SearchField
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.translated import untranslated
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
@@ -42,8 +43,13 @@ class Content:
     mime_type: str
 
 
-def _identifier(words: str) -> str:
-    return slugify(words).replace("-", "_")
+def _identifier(words: Any) -> str:
+    """Return a name's own words as an identifier; nothing where they are not of letters that every client takes.
+
+    Translations would give a tool another name in each language, and policies, approvals and logs go by it.
+    """
+    words = untranslated(words)
+    return slugify(words).replace("-", "_") if words.isascii() else ""
 
 
 class Exposed:
@@ -56,8 +62,7 @@ class Exposed:
         model: the model.
         server: the endpoint.
         name, plural: what tools are called after.
-        title: for display.
-        one: what one row is called.
+        titles: its rows, for display; may be a lazy translation.
         base: URI of the resource that lists rows.
         columns: what is shown of a row.
         list_columns: what is shown of each of many.
@@ -73,10 +78,9 @@ class Exposed:
         self.model = resource.model
         self.server = resource.server
         self.options = resource.options
-        self.name = resource.name or _identifier(str(self.options.verbose_name)) or str(self.options.model_name)
-        self.plural = resource.plural or _identifier(str(self.options.verbose_name_plural)) or f"{self.name}s"
-        self.title = resource.title or capfirst(str(self.options.verbose_name_plural))
-        self.one = str(self.options.verbose_name)
+        self.name = resource.name or _identifier(self.options.verbose_name) or str(self.options.model_name)
+        self.plural = resource.plural or _identifier(self.options.verbose_name_plural) or f"{self.name}s"
+        self.titles: Any = resource.title or capfirst(self.options.verbose_name_plural)
         scheme = self.options.app_label.replace("_", "-")
         self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
         self.problems: list[Any] | None = None
@@ -91,6 +95,16 @@ class Exposed:
 
     def __repr__(self) -> str:
         return f"<Exposed {self.options.label} on {self.server.name!r}>"
+
+    @property
+    def title(self) -> str:
+        """Its rows, for display, in the current language."""
+        return str(self.titles)
+
+    @property
+    def one(self) -> str:
+        """What one row is called, in the current language."""
+        return str(self.options.verbose_name)
 
     @property
     def is_sound(self) -> bool:

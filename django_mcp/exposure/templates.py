@@ -23,6 +23,7 @@ from django_mcp.exposure.tools import read_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.translated import phrase
 from django_mcp.protocol.content import ResourceContents
 
 FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
@@ -30,14 +31,14 @@ FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 def resources(exposed: Exposed) -> Iterator[Resource]:
     """All resources of a model; those without variables are listed by themselves."""
-    one, many = exposed.one, exposed.title
+    one, many = exposed.options.verbose_name, exposed.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
     yield _resource(exposed, exposed.base, exposed.plural, many, partial(_list, exposed), [])
     yield _resource(
         exposed,
         f"{exposed.base}{{?cursor}}",
         f"{exposed.plural}-page",
-        f"{many}, further on",
+        phrase("{}, further on", many),
         partial(_list, exposed),
         [later],
     )
@@ -48,7 +49,13 @@ def resources(exposed: Exposed) -> Iterator[Resource]:
         "exists": partial(_exists, exposed),
     }
     yield _resource(
-        exposed, f"{row}{{?format}}", exposed.name, f"One {one}", partial(_row, exposed), [lookup, FORMAT], **options
+        exposed,
+        f"{row}{{?format}}",
+        exposed.name,
+        phrase("One {}", one),
+        partial(_row, exposed),
+        [lookup, FORMAT],
+        **options,
     )
     if exposed.contents:
         names = Parameter("field", one_of(exposed.contents), EMPTY, None)
@@ -56,7 +63,7 @@ def resources(exposed: Exposed) -> Iterator[Resource]:
             exposed,
             f"{row}/{{field}}",
             f"{exposed.name}-field",
-            f"A text or file of one {one}",
+            phrase("A text or file of one {}", one),
             partial(_field, exposed),
             [lookup, names],
             mime_type=None,
@@ -66,7 +73,7 @@ def resources(exposed: Exposed) -> Iterator[Resource]:
         exposed,
         schema_uri(exposed),
         f"{exposed.name}-schema",
-        f"What {many.lower()} are made of",
+        phrase("What {} are made of", many, lower=True),
         partial(_schema, exposed),
         [],
     )
@@ -76,7 +83,7 @@ def _resource(
     exposed: Exposed,
     uri: str,
     name: str,
-    title: str,
+    title: Any,
     call: Callable[[Context, Mapping[str, Any]], Any],
     parameters: list[Parameter],
     mime_type: str | None = "application/json",

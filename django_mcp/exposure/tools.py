@@ -26,6 +26,7 @@ from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.translated import phrase
 from django_mcp.protocol.errors import InvalidParams
 
 DEFAULT_ROWS = 20
@@ -38,14 +39,18 @@ def read_tools(exposed: Exposed) -> Iterator[Tool]:
     """The tools of their own that a declaration asks for."""
     wanted = () if exposed.resource.tools == "shared" else exposed.resource.tools
     if "search" in wanted:
-        yield _tool(exposed, search(exposed), f"search_{exposed.plural}", f"Search {exposed.title.lower()}")
+        yield _tool(
+            exposed, search(exposed), f"search_{exposed.plural}", phrase("Search {}", exposed.titles, lower=True)
+        )
     if "get" in wanted:
-        yield _tool(exposed, get(exposed), f"get_{exposed.name}", f"Get {exposed.one}")
+        yield _tool(exposed, get(exposed), f"get_{exposed.name}", phrase("Get {}", exposed.options.verbose_name))
     if "aggregate" in wanted and exposed.resource.aggregates is not None:
-        yield _tool(exposed, aggregate(exposed), f"aggregate_{exposed.plural}", f"Add up {exposed.title.lower()}")
+        yield _tool(
+            exposed, aggregate(exposed), f"aggregate_{exposed.plural}", phrase("Add up {}", exposed.titles, lower=True)
+        )
 
 
-def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: str) -> Tool:
+def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: Any) -> Tool:
     tool = Tool(
         call,
         context_type=Context,

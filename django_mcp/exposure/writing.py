@@ -17,6 +17,7 @@ from django_mcp.exposure.write_saving import Writer, run_delete
 from django_mcp.exposure.write_types import write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.translated import phrase
 
 if TYPE_CHECKING:
     from django_mcp.exposure.exposed import Exposed
@@ -77,7 +78,7 @@ def _tool(
         function(call, name, f"{exposed.description}\n\n{words}", parameters, resource, returns),
         context_type=Context,
         name=name,
-        title=f"{verb.capitalize()} {exposed.one}",
+        title=phrase(f"{verb.capitalize()} {{}}", exposed.options.verbose_name),
         icons=resource.icons,
         read_only=False,
         destructive=destructive,

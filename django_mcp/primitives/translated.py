@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.utils import translation
-from django.utils.functional import Promise
+from django.utils.functional import Promise, keep_lazy_text
 from pydantic_core import PydanticSerializationError, to_json
 
 
@@ -21,6 +21,18 @@ def spoken(value: Any, language: str) -> Any:
     """A copy of *value* in a language."""
     with translation.override(language):
         return translated(value)
+
+
+def untranslated(text: Any) -> str:
+    """Return a text as it is written in the source, whatever language is active."""
+    with translation.override(None):
+        return str(text)
+
+
+@keep_lazy_text
+def phrase(template: str, words: Any, *, lower: bool = False) -> str:
+    """Return *template* with *words* in it, which may be a lazy translation; then the phrase is one too."""
+    return template.format(str(words).lower() if lower else str(words))
 
 
 def sendable(value: Any) -> Any:

@@ -46,7 +46,11 @@ def test_an_approval_is_for_this_caller_and_these_arguments_however_they_are_wri
 
 
 @pytest.mark.parametrize(
-    "moment", [datetime.datetime(2026, 11, 25, 19), datetime.datetime(2026, 11, 26, 1, tzinfo=datetime.UTC)]
+    "moment",
+    [
+        datetime.datetime(2026, 11, 25, 19),  # noqa: DTZ001 - as a site without USE_TZ has it
+        datetime.datetime(2026, 11, 26, 1, tzinfo=datetime.UTC),
+    ],
 )
 def test_until_when_it_waits_is_told_in_utc_whatever_moments_the_site_has(
     client: Client, people: People, pay: Calls, moment: datetime.datetime

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils import translation
 from django.utils.encoding import force_str
 
-from django_mcp.adapters.making import with_article
+from django_mcp.adapters.making import untranslated, with_article
 from django_mcp.contrib.rest_framework.notes import OperationNote
 from django_mcp.contrib.rest_framework.views import METHODS, Operation
 
@@ -39,9 +38,8 @@ class Noun:
     """What a view is about, in the singular and the plural, as identifiers."""
 
     def __init__(self, view: type, model: Any, name: str | None, plural: str | None) -> None:
-        with translation.override("en"):
-            singular = force_str(model._meta.verbose_name) if model else _snake(view.__name__)  # noqa: SLF001
-            several = force_str(model._meta.verbose_name_plural) if model else f"{singular}s"  # noqa: SLF001
+        singular = untranslated(model._meta.verbose_name) if model else _snake(view.__name__)  # noqa: SLF001
+        several = untranslated(model._meta.verbose_name_plural) if model else f"{singular}s"  # noqa: SLF001
         self.name = name or identifier(singular)
         self.plural = plural or (f"{name}s" if name else identifier(several))
 
