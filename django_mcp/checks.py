@@ -20,6 +20,7 @@ from django_mcp.core.registry import servers
 from django_mcp.primitives.portable import problems
 from django_mcp.primitives.rates import NO_RATE, parse_rate
 
+MOST_ARGUMENTS = 60
 OURS = "django-mcp-toolkit"
 
 
@@ -149,6 +150,23 @@ def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[Che
         for server in servers()
         for tool in server.tools.values()
         for problem in problems(tool.definition)
+    ]
+
+
+@add
+def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Tools with more arguments than a model can choose from."""
+    return [
+        Warning(
+            _("%(tool)s has %(count)s arguments, which a model reads with every request.")
+            % {"tool": tool.label, "count": count},
+            hint=_("Choose among them: filters=[…] of api_tools, filters of a ModelResource, fields of a form."),
+            obj=server,
+            id="django_mcp.W028",
+        )
+        for server in servers()
+        for tool in server.tools.values()
+        if (count := len(tool.definition["inputSchema"].get("properties", ()))) > MOST_ARGUMENTS
     ]
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.db import models
+from django.test.utils import isolate_apps
 
-from django_mcp.management.starting.fields import safe_fields
+from django_mcp.management.starting.fields import left_out, safe_fields
 from django_mcp.management.starting.source import source_of
 from tests.docs.test_blocks import Site
 
@@ -147,3 +149,43 @@ def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> 
         (tmp_path / f"{label}.py").write_text(source_of(apps.get_app_config(label)))
     ruff("format", "--isolated", "--check", tmp_path)
     ruff("check", "--isolated", "--select", "F,E9", tmp_path)
+
+
+def test_a_model_with_a_parent_table_shows_its_own_fields_first_and_no_bookkeeping_of_trees() -> None:
+    with isolate_apps("tests.exposure.library"):
+
+        class Node(models.Model):
+            """A row of a tree."""
+
+            path = models.CharField(max_length=255)
+            depth = models.PositiveIntegerField()
+            numchild = models.PositiveIntegerField(default=0)
+            live = models.BooleanField(editable=False)
+            slug = models.SlugField()
+            title = models.CharField(max_length=255)
+
+            class Meta:
+                """Of an app that is installed."""
+
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return self.title
+
+        class Article(Node):
+            """A row whose columns are in two tables."""
+
+            introduction = models.TextField()
+            body = models.TextField()
+
+            class Meta:
+                """Of an app that is installed."""
+
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return self.title
+
+        assert safe_fields(Article) == ["introduction", "body", "title", "slug"]
+        assert safe_fields(Node) == ["live", "slug", "title"]
+        assert {"path", "depth", "numchild", "live"} <= {*left_out(Article)}

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import django_filters.rest_framework as django_filters
 import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
 from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
@@ -145,3 +148,27 @@ def test_names_that_no_provider_takes_are_others_in_arguments_and_the_apis_own_i
     found = ann.data("list_books", page_size=2, page_number=2)
     assert len(found["results"]) == 2
     assert found["next_arguments"] == {"page_number": 3, "page_size": 2}
+
+
+def test_filters_are_chosen_by_name_and_a_wrong_name_is_told(server: MCPServer, books: Books, ann: Reader) -> None:
+    api_tools(shop.BookViewSet, actions=["list"], filters=["cheaper_than", "binding"], server=server)
+    properties = tool(ann)["inputSchema"]["properties"]
+    assert {"cheaper_than", "binding", "search", "page"} <= properties.keys()
+    assert not {"slugs", "tagged", "pages_min"} & properties.keys()
+    assert slugs(ann, cheaper_than=9) == ["lanterns"]
+    with registering(server), pytest.raises(ImproperlyConfigured, match=r"no filter 'cheaper'; it has .*cheaper_than"):
+        api_tools(shop.BookViewSet, actions=["list"], filters=["cheaper"], server=server)
+
+
+def test_a_tool_with_very_many_arguments_is_told_of(server: MCPServer, books: Books) -> None:
+    class Many(django_filters.FilterSet):
+        for number in range(120):
+            locals()[f"at_{number}"] = django_filters.CharFilter(field_name="title")
+        del number
+
+    class ManyBooks(shop.BookViewSet):
+        filterset_class = Many
+
+    api_tools(ManyBooks, actions=["list"], server=server)
+    (found,) = [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
+    assert "filters=" in found.hint

@@ -1,11 +1,12 @@
 """What a view reads from the query: filters, the order, pages, and what it is annotated with."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.choices import flatten_choices
 from django.utils.encoding import force_str
 from rest_framework.fields import Field
@@ -33,19 +34,42 @@ class Parameter:
     joined: bool = False
 
 
-def query_parameters(operation: Operation, view: Any, note: OperationNote, model: Any) -> list[Parameter]:
-    """All that an operation reads from the query, as far as the view or its annotations tell."""
+def query_parameters(
+    operation: Operation, view: Any, note: OperationNote, model: Any, filters: Collection[str] | None = None
+) -> list[Parameter]:
+    """All that an operation reads from the query, as far as the view or its annotations tell.
+
+    Args:
+        operation, view, note: what is asked.
+        model: of the view's rows.
+        filters: the only ones of filter sets to give; None for all.
+
+    Raises:
+        ImproperlyConfigured: there is no such filter.
+    """
     found: dict[str, Parameter] = {}
     filtered = operation.action == "list" or operation.mentions("filter_queryset")
     paged = operation.action == "list" or operation.mentions("paginate_queryset")
     if filtered if note.filters is None else note.filters:
         for backend in getattr(view, "filter_backends", ()):
-            found |= {each.name: each for each in _of_backend(backend(), view, model)}
+            parameters = {each.name: each for each in _of_backend(backend(), view, model)}
+            if filters is not None and hasattr(backend, "get_filterset_class"):
+                parameters = _chosen(parameters, filters, view)
+            found |= parameters
     if paged and getattr(view, "paginator", None) is not None:
         paginator = view.paginator
         if getattr(paginator, "page_size", True) is not None or getattr(paginator, "default_limit", None) is not None:
             found |= {each.name: each for each in map(_of_openapi, paginator.get_schema_operation_parameters(view))}
     return list(_annotated(found, note).values())
+
+
+def _chosen(parameters: Mapping[str, Parameter], names: Collection[str], view: Any) -> dict[str, Parameter]:
+    if wrong := [name for name in names if name not in parameters]:
+        msg = (
+            f"api_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(parameters))}."
+        )
+        raise ImproperlyConfigured(msg)
+    return {name: each for name, each in parameters.items() if name in names}
 
 
 def serializer_parameters(serializer: BaseSerializer) -> Iterator[Parameter]:

@@ -24,6 +24,7 @@ def api_tools(
     request: Mapping[str, Any] | None = None,
     responses: Mapping[str, Any] | None = None,
     path_arguments: Mapping[str, Any] | None = None,
+    filters: Collection[str] | None = None,
     version: str | None = None,
     mounted: bool = True,
     scopes: Sequence[str] = (),
@@ -48,6 +49,8 @@ def api_tools(
         request: serializers for what actions take, where the view does not tell; of GET, for the query.
         responses: serializers for what actions answer, likewise.
         path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name.
+        filters: names of the only filters of a ``filterset_class`` to offer; by default all. Each is an argument, and
+            a model reads hundreds of them before it reads a question.
         version: which one to ask for, of an API with versions.
         mounted: the view is in the URLconf. With False it is called without a URL of its own.
         scopes: OAuth scopes that the tools need besides those of the endpoint.
@@ -59,7 +62,9 @@ def api_tools(
         ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what
             it takes.
     """
-    told = Told(names or {}, request or {}, responses or {}, path_arguments or {}, version, mounted, name, plural)
+    told = Told(
+        names or {}, request or {}, responses or {}, path_arguments or {}, filters, version, mounted, name, plural
+    )
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
     described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
     for each, tool in _named([each for each in described if actions is not None or not each.note.excluded], told):

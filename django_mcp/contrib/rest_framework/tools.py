@@ -1,6 +1,6 @@
 """One operation of a view as one tool."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ class Told:
     request: Mapping[str, Any]
     responses: Mapping[str, Any]
     path_arguments: Mapping[str, Any]
+    filters: Collection[str] | None
     version: str | None
     mounted: bool
     name: str | None
@@ -123,7 +124,7 @@ class Described:
     # Arguments
 
     def _read_arguments(self) -> APIArguments:
-        query = query_parameters(self.operation, self._view, self.note, self._model)
+        query = query_parameters(self.operation, self._view, self.note, self._model, self._told.filters)
         body = self._request
         if self.operation.is_safe and isinstance(body, BaseSerializer):
             query, body = [*query, *serializer_parameters(body)], None

@@ -31,9 +31,20 @@ PERSONAL = re.compile(r"e_?mail|phone|mobile|address|birth|last_login|is_superus
 """Words in names of what belongs to a person: left for the site's owner to add."""
 
 
+TITLES = frozenset({"title", "name", "headline", "label"})
+"""What parent tables usually call a row by."""
+TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tree_id", "level"}))
+"""Fields of django-treebeard and django-mptt."""
+
+
 def safe_fields(model: type[models.Model]) -> list[str]:
     """Names of fields that an example shows."""
-    return [field.name for field in _fields(model) if _is_safe(field)][:MOST]
+    hidden = _of_tree(model)
+    return [
+        field.name
+        for field in _fields(model)
+        if _is_safe(field) and field.name not in hidden and (field.editable or field.model is model)
+    ][:MOST]
 
 
 def left_out(model: type[models.Model]) -> list[str]:
@@ -50,7 +61,19 @@ def searchable(model: type[models.Model]) -> list[str]:
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
-    yield from model._meta.concrete_fields  # noqa: SLF001 - likewise
+    """Give the model's own fields, and behind them those of its parents' tables, first what they are called by."""
+    fields = model._meta.concrete_fields  # noqa: SLF001 - likewise
+    yield from sorted(fields, key=lambda field: (field.model is not model, field.model is not model and _order(field)))
+
+
+def _order(field: Any) -> bool:
+    return field.name not in TITLES
+
+
+def _of_tree(model: type[models.Model]) -> frozenset[str]:
+    """Return the names of fields in which packages for trees keep where a row is."""
+    names = {field.name for field in _fields(model)}
+    return frozenset[str]().union(*(each for each in TREES if each <= names))
 
 
 def _is_safe(field: Any) -> bool:
