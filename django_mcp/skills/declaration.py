@@ -83,8 +83,12 @@ def declared_of(path: str, app: str) -> Declared:
     return Declared(servers, {**general.options, **own.options})
 
 
-def check_declared(found: dict[str, Found]) -> None:
+def check_declared(found: dict[str, Found], wrong: Collection[str] = ()) -> None:
     """Refuse what was said of skills that are not there: somebody may rely on their being hidden.
+
+    Args:
+        found: the skills that are served.
+        wrong: paths of those that are not, for something is wrong with them.
 
     Raises:
         ImproperlyConfigured: there is something like that.
@@ -92,7 +96,7 @@ def check_declared(found: dict[str, Found]) -> None:
     apps = {each.app for each in found.values()}
     for key in _declared:
         app, path = key
-        if path not in found and app not in apps:
+        if path not in found and path not in wrong and app not in apps and not (wrong and path is None):
             there = ", ".join(map(repr, found)) or "none"
             msg = f"skill({_named(key)}): no installed app has that in a folder skills/. There are: {there}."
             raise ImproperlyConfigured(msg)

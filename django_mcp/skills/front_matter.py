@@ -1,18 +1,10 @@
-"""The front matter of ``SKILL.md``: a subset of YAML that every reader of YAML reads alike.
+"""The front matter of ``SKILL.md``: a map of YAML that JSON can hold."""
 
-A map of scalars, of lists of scalars and of maps of scalars; text over several lines after ``|`` or ``>``. What is
-beyond that is refused, not guessed at: hosts compare what they read themselves with what they are told.
-"""
-
+import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from django_mcp.skills.scalars import CONTROL, Scalar, read_list, read_scalar
-
-KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_./-]*):(?:[ ]+(.*)|)")
-BLOCK = re.compile(r"([|>])([-+]?)[ ]*(?:[ ]#.*)?")
-COMMENT = re.compile(r"[ ]*(#.*)?")
+import yaml
 
 FrontMatter = dict[str, Any]
 
@@ -25,7 +17,7 @@ def read_front_matter(text: str) -> FrontMatter:
     """The map at the beginning of *text*.
 
     Raises:
-        FrontMatterError: there is none, or it is not of the subset.
+        FrontMatterError: there is none, it is no YAML, or JSON cannot hold it.
     """
     lines = re.split(r"\r?\n", text)
     if lines[0].rstrip(" ") != "---":
@@ -33,113 +25,63 @@ def read_front_matter(text: str) -> FrontMatter:
     ends = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip(" ") == "---"), None)
     if ends is None:
         raise FrontMatterError("its front matter has no end: a second line '---'")
-    return _Reader(lines[1:ends]).read()
+    try:
+        found = yaml.load("\n".join([*lines[1:ends], ""]), _Loader)  # noqa: S506 - a subclass of SafeLoader
+    except yaml.MarkedYAMLError as error:
+        at = error.problem_mark or error.context_mark
+        line = "" if at is None else f"line {at.line + 2}: "
+        raise FrontMatterError(
+            f"{line}{error.problem or error}. Text with ': ', '#' or quotes in it needs quotes"
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise FrontMatterError(f"it is no YAML: {error}") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise FrontMatterError("it must be a map, like 'name: plan-a-trip' on a line of its own")
+    _require_json(found)
+    return found
 
 
-class _Reader:
-    """Reads lines from the first to the last."""
+class _Loader(yaml.SafeLoader):
+    """Reads dates as text, which other readers of YAML do, and refuses what they disagree about."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._at = 0
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as its base class has it
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
-    def read(self) -> FrontMatter:
-        for number, line in enumerate(self._lines):
-            if found := CONTROL.search(line):
-                raise FrontMatterError(f"line {number + 2} has a character {found[0]!r}, which does not belong there")
-        return self._map(0)
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
 
-    def _map(self, indent: int) -> dict[str, Any]:
-        """Keys that begin in column *indent*."""
-        found: dict[str, Any] = {}
-        while (line := self._next()) is not None and _indent(line) >= indent:
-            if _indent(line) > indent:
-                raise self._error("is indented more than the keys it follows; text over several lines begins with |")
-            match = KEY.fullmatch(line.strip(" "))
-            if match is None:
-                raise self._error("is no 'key: value'; a key has letters, digits, '_', '-', '.' and '/'")
-            if match[1].lower() in {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}:
-                raise self._error(f"has a key {match[1]!r}, which is no text to every reader of YAML")
-            if match[1] in found:
-                raise self._error(f"has the key {match[1]!r} a second time")
-            found[match[1]] = self._value(match[2] or "", indent)
-        return found
-
-    def _value(self, text: str, indent: int) -> Any:
-        """What stands behind a key in column *indent*, on its line or below."""
-        text = text.strip(" ")
-        if COMMENT.fullmatch(text):
-            self._at += 1
-            return self._below(indent)
-        if (block := BLOCK.fullmatch(text)) is not None:
-            self._at += 1
-            return self._text(block[1] == ">", block[2], indent)
-        value = self._checked(read_list if text.startswith("[") else read_scalar, text)
-        self._at += 1
-        return value
-
-    def _below(self, indent: int) -> Any:
-        line = self._next()
-        if line is not None and line.strip(" ").startswith("- ") and _indent(line) >= indent:
-            return self._list(_indent(line))
-        if line is None or _indent(line) <= indent:
-            return None
-        if indent:
-            raise self._error("nests deeper than one map in another")
-        return self._map(_indent(line))
-
-    def _list(self, indent: int) -> list[Scalar]:
-        found: list[Scalar] = []
-        while (line := self._next()) is not None and _indent(line) == indent and line[indent:].startswith("- "):
-            text = line[indent + 2 :].strip(" ")
-            if text.startswith(("- ", "[")) or BLOCK.fullmatch(text):
-                raise self._error("puts more than plain and quoted values into a list")
-            found.append(self._checked(read_scalar, text))
-            self._at += 1
-        return found
-
-    def _text(self, folds: bool, chomping: str, indent: int) -> str:
-        """A block scalar: all lines that are empty or indented more than *indent*."""
-        lines: list[str] = []
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.strip(" ") and _indent(line) <= indent:
-                break
-            lines.append(line)
-            self._at += 1
-        filled = [line for line in lines if line.strip(" ")]
-        margin = _indent(filled[0]) if filled else 0
-        for back, line in enumerate(reversed(lines), 1):
-            if (line.strip(" ") and _indent(line) < margin) or (not line.strip(" ") and len(line) > margin):
-                raise self._error("is not indented like the first line of its text", self._at - back)
-            if folds and line[margin:].startswith(" "):
-                raise self._error("is indented in text after '>'; use '|'", self._at - back)
-        text = "\n".join(line[margin:] for line in lines)
-        body, end = text.rstrip("\n"), text[len(text.rstrip("\n")) :]
-        if folds:  # but for empty lines at the beginning
-            body = re.sub(r"(?<=[^\n])\n+", lambda ends: ends[0][1:] or " ", body)
-        if not body:
-            return end + "\n" if chomping == "+" and lines else ""
-        return body + {"-": "", "+": end + "\n"}.get(chomping, "\n")
-
-    def _next(self) -> str | None:
-        """The next line that is neither empty nor a comment."""
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if not COMMENT.fullmatch(line):
-                return line
-            self._at += 1
-        return None
-
-    def _checked(self, read: Any, text: str) -> Any:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise self._error(f"cannot be read: {error}") from None
-
-    def _error(self, words: str, at: int | None = None) -> FrontMatterError:
-        return FrontMatterError(f"line {(self._at if at is None else at) + 2} {words}")
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} is there a second time", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def _require_json(value: Any) -> None:
+    """Refuse what JSON cannot hold.
+
+    Raises:
+        FrontMatterError: there is something like that.
+    """
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if not isinstance(key, str):
+                raise FrontMatterError(f"the key {key!r} is no text; put it into quotes")
+            _require_json(key)
+            _require_json(each)
+    elif isinstance(value, list):
+        for each in value:
+            _require_json(each)
+    elif isinstance(value, str):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise FrontMatterError(f"{value!r} has half of a surrogate pair; write the character itself")
+    elif not (value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))):
+        raise FrontMatterError(f"{value!r} is nothing that JSON has; put it into quotes")

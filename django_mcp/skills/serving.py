@@ -36,18 +36,21 @@ class Skills:
         self._lock = threading.Lock()
         self._stamp: Any = None
         self.found: dict[str, Found] = {}
+        self.wrong: dict[str, str] = {}
         self.started = False
 
     def start(self) -> None:
-        """Read all skills and serve them.
+        """Read all skills and serve them. Those that are wrong are left out; a system check tells of them, and the log.
 
         Raises:
-            ImproperlyConfigured: one is wrong, or something was said of one that is not there.
+            ImproperlyConfigured: something was said of one that is not there.
         """
         stamped = self._stamped()
-        found = find(self._roots())
+        found, self.wrong = find(self._roots())
+        for problem in self.wrong.values():
+            logger.error("%s (django_mcp.E053)", problem)
         if not self.started:  # a test may take an app away later, of which an mcp.py that is loaded already spoke
-            check_declared(found)
+            check_declared(found, self.wrong)
         self.found, self._stamp, self.started = found, stamped, True
         self._serve(every_server())
         for each in found.values():
@@ -62,8 +65,10 @@ class Skills:
                 stamped = self._stamped()
                 if stamped == self._stamp:
                     return False
-                found = find(self._roots())
-                check_declared(found)
+                found, wrong = find(self._roots())
+                if new := [each for path, each in wrong.items() if self.wrong.get(path) != each]:
+                    raise ImproperlyConfigured("\n".join(new))
+                check_declared(found, wrong)
             except OSError:  # a file that is just being written; the next call looks again
                 return False
             except ImproperlyConfigured as error:
@@ -71,7 +76,7 @@ class Skills:
                 self._stamp = stamped
                 return False
             changed = set(_digests(found).items()) ^ set(_digests(self.found).items())
-            self.found, self._stamp = found, stamped
+            self.found, self.wrong, self._stamp = found, wrong, stamped
             if changed:
                 self._serve(every_server())
                 _tell(dict.fromkeys(uri for uri, _ in changed))

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from django.apps import apps
 from django.conf import settings
 
+from django_mcp.core import checking
+
 
 class Root(NamedTuple):
     """A folder of skills.
@@ -30,11 +32,12 @@ def start() -> None:
     """Serve skills, if there are any; or if there may be some later, or somebody spoke of some that are not there.
 
     Raises:
-        ImproperlyConfigured: one is wrong, or something was said of one that is not there.
+        ImproperlyConfigured: something was said of one that is not there.
     """
     # The folder of that name in this package has code.
     is_wanted = any(root.app != "django_mcp" for root in app_roots())
     if is_wanted or settings.DEBUG or "django_mcp.skills.declaration" in sys.modules:
         from django_mcp.skills.serving import skills  # noqa: PLC0415 - most sites have none
 
+        checking.expect(("django_mcp.skills.checks",))
         skills.start()

@@ -139,6 +139,7 @@ MAY: dict[str, set[str]] = {
     },
     "skills": {
         "django",
+        "yaml",
         "django_mcp.protocol",
         "django_mcp.primitives",
         "django_mcp.conf",

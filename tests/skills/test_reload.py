@@ -102,7 +102,7 @@ def test_a_mistake_is_logged_once_and_the_skill_stays_as_it_was_until_it_is_mend
     (where / "SKILL.md").write_text(skill_md("packing", "with: colon"))
     assert described(asking) == described(asking) == {"packing": "Before."}
     (message,) = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
-    assert "line 3 cannot be read" in message
+    assert "line 3: mapping values are not allowed here" in message
 
     (where / "SKILL.md").write_text(skill_md("packing", "After."))
     assert described(asking) == {"packing": "After."}

@@ -1,5 +1,6 @@
 """Which skills are served where: found in installed apps, and as ``skill()`` says."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -61,12 +63,23 @@ def test_they_are_told_of_like_any_other_resource(
                 assert listed["skill://packing/SKILL.md"] == "packing"
 
 
-def test_a_skill_that_is_wrong_stops_the_start_and_says_which(make_app: Any) -> None:
-    with (
-        pytest.raises(ImproperlyConfigured, match=r"holiday/skills/packing/SKILL\.md has the name 'baggage'"),
-        make_app("holiday", packing=skill_md("baggage")),
-    ):
-        pytest.fail("it started")
+def test_a_skill_that_is_wrong_is_told_by_a_check_and_the_others_are_served(
+    serve: Serve, write: Write, server: MCPServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("packing")
+    write("baggage", {"SKILL.md": skill_md("luggage")})
+    write("visa", {"SKILL.md": skill_md("visa", "with: colon")})
+
+    made = serve(lambda: skill("visa", permission="travel.view_booking"))
+    monkeypatch.setattr("django_mcp.skills.checks.skills", made)
+
+    assert uris(server) == ["skill://packing/SKILL.md"]
+    told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E053"]
+    assert len(told) == 2
+    assert "baggage/SKILL.md has the name 'luggage'" in told[0]
+    assert "visa/SKILL.md cannot be read: line 3: mapping values are not allowed here" in told[1]
+    logged = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    assert all(any(problem in line for line in logged) for problem in told)
 
 
 def test_an_endpoint_has_skills_where_it_is_told_to(
@@ -214,16 +227,14 @@ def test_a_skill_md_in_other_letters_is_refused(serve: Serve, root: Path) -> Non
     (root / "packing").mkdir()
     (root / "packing" / "skill.md").write_text(skill_md("packing"))
 
-    with pytest.raises(ImproperlyConfigured, match=r"a file skill\.md; it must be called SKILL\.md"):
-        serve()
+    assert "a file skill.md; it must be called SKILL.md" in serve().wrong["packing"]
 
 
 def test_a_skill_whose_folder_is_a_link_out_of_the_app_is_refused(serve: Serve, write: Write, tmp_path: Path) -> None:
     write("packing").rename(tmp_path / "packing")
     (tmp_path / "skills" / "packing").symlink_to(tmp_path / "packing")
 
-    with pytest.raises(ImproperlyConfigured, match="a link that leads out of it"):
-        serve()
+    assert "a link that leads out of it" in serve().wrong["packing"]
 
 
 def test_two_skills_at_one_place_are_refused_and_both_are_named(
@@ -235,11 +246,11 @@ def test_two_skills_at_one_place_are_refused_and_both_are_named(
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(skill_md(folder.name))
         with subtests.test(where):
-            with pytest.raises(ImproperlyConfigured) as refused:
-                find([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / where)])
-            assert str(tmp_path / "skills" / "packing") in str(refused.value)
-            assert str(folder) in str(refused.value)
-            assert f"skills/more-travel/{folder.name}/SKILL.md" in str(refused.value)
+            found, wrong = find([Root("holiday", tmp_path / "skills"), Root("more_travel", tmp_path / where)])
+            assert list(found) == ["packing"]
+            assert str(tmp_path / "skills" / "packing") in wrong[other]
+            assert str(folder) in wrong[other]
+            assert f"skills/more-travel/{folder.name}/SKILL.md" in wrong[other]
 
 
 def test_a_resource_of_the_site_at_the_same_uri_is_refused(server: MCPServer, serve: Serve, write: Write) -> None:
