@@ -26,27 +26,51 @@ def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     joined: list[str] = list(exposed.resource.select_related)
     apart: dict[str, Any] = {}
     ours: set[str] = set()
+    columns = list(columns)
+    unread: list[str] = []
     for prefix, relation, path in _relations(columns):
+        names = _unread(prefix, relation, columns, exposed)
         if not _is_own((*path.hops, path.field)[0]):  # see load_sets
             continue
         where = _accessor(prefix, path)
         if _is_set(relation):
-            apart[where] = _set(prefix, relation, exposed, viewer)
+            apart[where] = _set(prefix, relation, exposed, viewer, names)
             continue
         behind = viewer.behind(relation, exposed)
         parent = prefix.rpartition(LOOKUP_SEP)[0]
         if behind is None and (not parent or parent in joined):
+            if prefix not in exposed.resource.select_related:
+                unread += [f"{prefix}{LOOKUP_SEP}{name}" for name in names]
             joined.append(prefix)
             continue
         if behind is None:
             behind = relation.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
-        apart[where] = Prefetch(where, queryset=_alone(behind))
+        apart[where] = Prefetch(where, queryset=_alone(behind).defer(*names))
         ours |= {prefix, where}
     rows = _without(rows, ours) if ours else rows
     if joined := [each for each in joined if not _leads_over(each, ours)]:
         rows = rows.select_related(*joined)
+    if unread := [each for each in unread if not _leads_over(each, ours)]:
+        rows = rows.defer(*unread)
     declared = [each for each in exposed.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
     return rows.prefetch_related(*declared, *apart.values())
+
+
+def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: "Exposed") -> list[str]:
+    """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
+    target = exposed.rules_of(relation.related_model)
+    if target is not None and target.resource.checks_each_row:
+        return []  # a site's own code may look at anything
+    if any(isinstance(column, FunctionColumn) for column in exposed.columns):
+        return []
+    read = {column.path.source for column in columns if column.path}
+    titles = set() if target is None else {target.lookup.name, target.resource.title_field}
+    return [
+        each.name
+        for each in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+        if not (each.unique or each.is_relation or each.name in titles)
+        and f"{prefix}{LOOKUP_SEP}{each.name}" not in read
+    ]
 
 
 def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
@@ -138,6 +162,7 @@ def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: "Expos
 
     Their managers are not asked; the sets are what the database joins, in two queries for each.
     """
+    columns = list(columns)
     relations = [each for each in _relations(columns) if not _is_own((*each[2].hops, each[2].field)[0])]
     for prefix, relation, _path in relations:
         if not _is_set(relation) or not objects:
@@ -148,8 +173,10 @@ def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: "Expos
                 rows = viewer.behind(hop, exposed)
                 rows = hop.related_model._base_manager.all() if rows is None else rows  # noqa: SLF001 - documented API
                 where = _accessor(further, path).partition(LOOKUP_SEP)[2]
-                behind.append(Prefetch(where, queryset=_alone(rows)))
-        _put_set(objects, relation, _rows_of(relation, exposed, viewer).prefetch_related(*behind), exposed)
+                unread = _unread(further, hop, columns, exposed)
+                behind.append(Prefetch(where, queryset=_alone(rows).defer(*unread)))
+        own = _rows_of(relation, exposed, viewer).defer(*_unread(prefix, relation, columns, exposed))
+        _put_set(objects, relation, own.prefetch_related(*behind), exposed)
 
 
 def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: "Exposed") -> None:
@@ -185,7 +212,7 @@ def _most_of(relation: Any, exposed: "Exposed") -> int:
     return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
 
 
-def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer) -> "Prefetch[Any]":
+def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer, unread: Sequence[str]) -> "Prefetch[Any]":
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
-    rows = _rows_of(relation, exposed, viewer).order_by("pk")[: _most_of(relation, exposed)]
+    rows = _rows_of(relation, exposed, viewer).defer(*unread).order_by("pk")[: _most_of(relation, exposed)]
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))

@@ -16,9 +16,9 @@ from django_mcp.exposure.viewing import Viewer
 if TYPE_CHECKING:
     from django_mcp.exposure.exposed import Exposed
 
-MOST_LOOKED_AT = 1000
-"""Rows that one call looks at where each has to be asked about."""
-BATCH = 200
+MOST_LOOKED_AT = 200
+"""Rows that one call looks at where each has to be asked about, which may be a query for each."""
+BATCH = 100
 COUNTED = 1000
 """Beyond so many, rows are not counted: a count costs as much as there are rows."""
 TEXT_IN_LISTS = 400

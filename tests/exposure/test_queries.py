@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import MCPServer, ModelResource, register
+from django_mcp import Context, MCPServer, ModelResource, register
 from django_mcp.exposure import searching
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Publisher, Review, Tag
@@ -279,3 +279,58 @@ def test_full_text_search_finds_the_same_whether_it_takes_rows_by_their_keys_or_
     second = ann.data("search_books", query="sea ships", limit=2, cursor=first["next_cursor"])
     assert [row["title"] for row in second["rows"]] == ["Book 6"]
     assert ann.data("search_books", query="mountains")["rows"] == []
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_of_linked_rows_nothing_is_read_but_what_is_shown(
+    server: MCPServer, reader: Callable[..., Reader], books: list[Book], narrowed: bool
+) -> None:
+    def authors(self: Any, ctx: Context) -> Any:
+        return Author.objects.exclude(name="nobody")
+
+    who = {"fields": ["name", "books", "books__pages"], "title_field": "name", "view_permission": None}
+    what = {"fields": ["title", "author", "author__publisher__name", "owner"], "view_permission": None}
+    if narrowed:
+        who["get_queryset"] = authors
+    register(Author, type("Authors", (ModelResource,), who), server=server)
+    register(Book, type("Books", (ModelResource,), {**what, "title_field": "title"}), server=server)
+    with CaptureQueriesContext(connection) as searching_books:
+        row = reader().data("search_books")["rows"][0]
+    with CaptureQueriesContext(connection) as getting_author:
+        shown = reader().data("get_author", pk=books[0].author_id)
+    assert row["author"]["title"] == "Anna Berg"
+    assert row["author__publisher__name"] == "Harbour House"
+    assert shown["books__pages"] == [210, 90]
+    assert [each["title"] for each in shown["books"]] == ["Salt", "Tides"]
+    read = " ".join(each["sql"].partition(" FROM ")[0] for each in searching_books)
+    assert '"library_author"."name"' in read
+    assert '"library_author"."email"' not in read
+    assert '"library_publisher"."secret_terms"' not in read
+    assert '"library_book"."internal"' not in " ".join(each["sql"].partition(" FROM ")[0] for each in getting_author)
+    assert len([each for each in searching_books if "library_" in each["sql"]]) == 1 + 2 * narrowed
+
+
+def test_a_page_in_which_nothing_is_visible_asks_about_no_more_rows_than_a_page_may_have_twice(
+    server: MCPServer, reader: Callable[..., Reader], db: None
+) -> None:
+    Tag.objects.bulk_create([Tag(word=f"tag-{number}") for number in range(450)])
+    asked: list[int] = []
+
+    def none_of_them(self: Any, user: Any, obj: Any = None) -> bool:
+        if obj is not None:
+            asked.append(obj.pk)
+        return obj is None or obj.word == "tag-449"
+
+    attributes = {"fields": ["word"], "has_view_permission": none_of_them, "max_listed": 0}
+    register(Tag, type("Tags", (ModelResource,), attributes), server=server)
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        before = len(asked)
+        page = reader().data("search_tags", **({} if cursor is None else {"cursor": cursor}))
+        assert len(asked) - before <= 200
+        found += page["rows"]
+        if (cursor := page["next_cursor"]) is None:
+            break
+    assert [row["word"] for row in found] == ["tag-449"]
+    assert len(asked) == 450
