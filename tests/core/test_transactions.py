@@ -1,5 +1,7 @@
 """A tool's transaction on SQLite: it takes the one write lock with its first statement, and not before."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,26 @@ def test_to_all_code_within_it_is_a_block_like_any_other(files: tuple[Any, Any])
     outside = looked()
     assert in_transaction(looked) == inside
     assert looked() == outside
+
+
+def test_a_database_error_that_was_caught_keeps_nothing_of_later_calls_alive(files: tuple[Any, Any]) -> None:
+    """The connection keeps its last error, whose traceback holds the frames of one call, and not of all since."""
+
+    class Arguments:
+        """Something that a call has in its hands."""
+
+    alive: weakref.WeakSet[Arguments] = weakref.WeakSet()
+
+    def work() -> None:
+        held = Arguments()
+        alive.add(held)
+        try:
+            with transaction.atomic(), transaction.mark_for_rollback_on_error():
+                raise OperationalError("as get_or_create and ctx.once catch it")
+        except OperationalError:
+            pass
+
+    for _ in range(20):
+        in_transaction(work)
+    gc.collect()
+    assert len(alive) <= 1
