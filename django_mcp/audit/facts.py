@@ -15,9 +15,10 @@ from django_mcp.core import discovery
 from django_mcp.core.addresses import address_at
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
-from django_mcp.core.redaction import redact, redacted
+from django_mcp.core.redaction import redact, redact_uri, redacted, without
 from django_mcp.core.registry import MCPServer
 from django_mcp.models import ToolCall
+from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
 
 MOST_ERROR = 2000
@@ -46,6 +47,7 @@ def of_call(
     """
     admission = context.admission
     client = context.client
+    arguments, error = _arguments(context, ended.error[: 2 * MOST_ERROR])
     return {
         **_caller(context.principal),
         "called": called,
@@ -53,12 +55,12 @@ def of_call(
         "method": _cut("method", context.method),
         "name": _cut("name", _about(context.params)),
         "outcome": str(ended.outcome),
-        "error": clean(redact(ended.error[: 2 * MOST_ERROR]))[:MOST_ERROR],
+        "error": clean(redact(error))[:MOST_ERROR],
         "client_name": _cut("client_name", client.name),
         "client_version": _cut("client_version", client.version),
         "protocol": _cut("protocol", context.channel.protocol),
         "address": _address(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
-        "arguments": _arguments(context),
+        "arguments": arguments,
         "result_kind": _cut("result_kind", ended.kind),
         "result_size": ended.size,
         "duration": milliseconds,
@@ -133,23 +135,37 @@ def _caller(principal: Principal) -> Facts:
 
 
 def _about(params: Mapping[str, Any]) -> str:
-    about = params.get("name") or params.get("uri") or ""
-    return redact(str(about)[:1000])
+    name = params.get("name")
+    return redact(str(name)[:1000]) if name else redact_uri(str(params.get("uri") or "")[:1000])
 
 
-def _arguments(context: Context) -> Any:
-    """As people may read them; None where there are none, or none are kept."""
+def _arguments(context: Context, error: str) -> tuple[Any, str]:
+    """The arguments as people may read them, None where none are kept; and the error without secrets."""
+    if isinstance(uri := context.params.get("uri"), str) and uri in error:
+        error = error.replace(uri, redact_uri(uri))
     given = context.params.get("arguments")
-    tool = _tool_of(context)
-    if not given or not settings.LOG_ARGUMENTS or (tool is not None and not tool.log_arguments):
-        return None
-    return redacted(tool, given)
+    if not given:
+        return None, error
+    called, within = _called(context)
+    is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
+    if not is_kept and not error:
+        return None, error
+    hidden: list[str] | None = [] if error else None
+    shown = redacted(called, given, within=within, hidden=hidden)
+    return shown if is_kept else None, without(error, hidden or ())
 
 
-def _tool_of(context: Context) -> Tool | None:
+def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
+    """What has the arguments; and where it is called through another tool, in which of that one's."""
+    name = str(context.params.get("name"))
+    if context.method == "prompts/get":
+        return context.server.prompts.get(name), None
     if context.method != "tools/call":
-        return None
-    return context.server.tools.get(str(context.params.get("name"))) or discovery.behind(context.server, context.params)
+        return None, None
+    if (tool := context.server.tools.get(name)) is not None:
+        return tool, None
+    found = discovery.behind(context.server, context.params)
+    return found, None if found is None or found.name == name else "arguments"
 
 
 def _task_of(context: Context) -> str:

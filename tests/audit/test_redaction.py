@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
+import pytest
 from django.test import override_settings
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, Secret, prompt, resource
 from django_mcp.core.redaction import redacted
 from django_mcp.models import ToolCall
 from tests.clients import Client
@@ -26,6 +27,48 @@ def test_what_the_schema_marks_is_hidden_at_any_depth(call_log: Log, site: MCPSe
 def test_arguments_that_do_not_fit_have_no_secrets_either(call_log: Log, site: MCPServer, client: Client) -> None:
     client.call("sign_in", login={"pass_phrase": {"deep": "hush-1"}}, code=["hush-2"], extra={"my_password": "hush-3"})
     assert "hush" not in json.dumps(call_log()[0].arguments)
+
+
+def test_secrets_are_hidden_however_a_call_is_malformed(
+    call_log: Log, site: MCPServer, client: Client, settings: Any, subtests: pytest.Subtests
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SEARCH_TOOLS": 1}
+
+    @prompt(server=site)
+    def introduce(name: str, code: Annotated[str, Secret()]) -> str:
+        """Introduce."""
+        return f"Introduce {name}."
+
+    @resource("vault://box{?label,password}", server=site, mime_type="text/plain")
+    def box(label: str = "", password: str = "") -> str:
+        """A box."""
+        return "things"
+
+    login = json.dumps(LOGIN)
+    through = {"name": "sign_in", "arguments": {"code": "hush-1", "login": LOGIN}}
+    requests: list[tuple[str, dict[str, Any]]] = [
+        ("tools/call", {"name": "sign_in", "arguments": {"code": ["hush-1"]}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"code": {"hush-1": "hush-2"}}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"code": "hush-1" * 40, "login": login}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"code": 5, "note": login, "login": f" {login}"}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"note": "https://ada:hush-1@db.example/?a=1"}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"pairs": [{"name": "password", "value": "hush-1"}]}}),
+        ("tools/call", {"name": "sign_in", "arguments": {"note": '{"password": "hush-1"}'}}),
+        ("tools/call", {"name": "call_tool", "arguments": {**through, "extra": 1}}),
+        ("tools/call", {"name": "call_tool", "arguments": {**through, "arguments": json.dumps(through["arguments"])}}),
+        ("tools/call", {"name": "call_tool", "arguments": {"name": "sign_in", "code": "hush-1"}}),
+        ("prompts/get", {"name": "introduce", "arguments": {"name": "ada", "code": "hush-1"}}),
+        ("prompts/get", {"name": "introduce", "arguments": {"code": "hush-1"}}),
+        ("resources/read", {"uri": "vault://box?label=a&password=hush-1"}),
+        ("resources/read", {"uri": "vault://ada:hush-1@box?label=a"}),
+        ("resources/read", {"uri": "vault://nowhere?pass%77ord=hush-1"}),
+    ]
+    for method, params in requests:
+        with subtests.test(params=params):
+            ToolCall.objects.all().delete()
+            client.request(method, params)
+            [row] = call_log()
+            assert "hush" not in json.dumps([row.name, row.arguments, row.error])
 
 
 def test_a_tool_may_keep_its_arguments_to_itself(call_log: Log, site: MCPServer, client: Client) -> None:
