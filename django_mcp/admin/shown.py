@@ -23,7 +23,7 @@ def as_json(value: Any) -> SafeString:
 
 def as_text(text: str) -> SafeString:
     """A text as it stands, but for what would make a reader see something else than there is."""
-    shown = visible(redact(text[:MOST_CHARACTERS]))
+    shown = visible(redact(text)[:MOST_CHARACTERS])
     if len(text) > MOST_CHARACTERS:
         shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
     lines = shown.count("\n") + 1

@@ -12,6 +12,8 @@ from django.utils.translation import gettext_lazy, ngettext_lazy
 from django_mcp.admin.people import name_of
 from django_mcp.admin.shown import as_json
 from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.core.redaction import redacted
+from django_mcp.core.registry import every_server
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 from django_mcp.tasks.keeping import keeper
@@ -97,8 +99,11 @@ class TaskAdmin(StoppableAdmin):
 
     @admin.display(description=gettext_lazy("arguments"))
     def arguments(self, row: Task) -> SafeString:
-        """As they were sent."""
-        return as_json(row.request["params"].get("arguments") or {})
+        """As they were sent, without secrets."""
+        server = next((each for each in every_server() if each.name == row.server), None)
+        tool = None if server is None else server.tools.get(row.tool)
+        given = row.request["params"].get("arguments") or {}
+        return as_json(redacted(tool, given, longest=None, whole=None))
 
     @admin.display(description=gettext_lazy("waits for"))
     def asked(self, row: Task) -> SafeString | str:

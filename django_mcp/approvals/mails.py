@@ -99,7 +99,7 @@ def _line(text: str, longest: int = LONGEST_NAME) -> str:
 def _quoted(value: Any) -> str:
     """A text or a JSON value, shortened. The mark before each line says that it came with the call."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-    lines = visible(redact(text[:LONGEST_TEXT])).split("\n")
+    lines = visible(redact(text)[:LONGEST_TEXT]).split("\n")
     shown = [f"> {line}" for line in lines[:MOST_LINES]]
     if len(text) > LONGEST_TEXT or len(lines) > MOST_LINES:
         shown.append("> …")

@@ -1,14 +1,17 @@
 """What runs, in Django's admin: tasks and sessions are looked at, and stopped."""
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 
-from django_mcp import Principal
+from django_mcp import MCPServer, Principal, Secret, tool
+from django_mcp.admin.approvals.values import preview_of
+from django_mcp.admin.shown import MOST_CHARACTERS, as_text
 from django_mcp.auth.keys import create_key
 from django_mcp.core.registry import server
 from django_mcp.eras.legacy.sessions import open_session
@@ -220,3 +223,33 @@ def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Brows
         shown = words(page(browser, url))
         assert [each for each in callers if " ".join(each).strip() not in shown] == []
         assert re.search(r"\b\d+ (sessions|tasks)\b", shown), url
+
+
+def test_the_page_of_a_task_shows_no_secret(
+    browser: Browser, task: Task, make_server: Callable[..., MCPServer]
+) -> None:
+    endpoint = make_server()
+
+    @tool(server=endpoint)
+    def enrol(code: Annotated[str, Secret()], card_number: str, notes: str, password: str = "") -> str:
+        """Enrol."""
+        return "enrolled"
+
+    long = "x" * (MOST_CHARACTERS - 15) + " Bearer " + "hush" * 20
+    given = {"code": "hush-1", "card_number": "hush-2", "password": "hush-3", "notes": long}
+    Task.objects.update(
+        server=endpoint.name,
+        tool="enrol",
+        request={"method": "tools/call", "params": {"name": "enrol", "arguments": given}},
+        status="completed",
+        result={"content": [{"type": "text", "text": long}]},
+    )
+    assert "hush" not in page(browser, f"{TASKS}{task.pk}/change/")
+
+
+def test_what_is_shown_of_a_text_is_redacted_before_it_is_cut() -> None:
+    """Half of a credential is not recognised as one."""
+    for before in range(80):
+        text = "x" * (MOST_CHARACTERS - before) + " Bearer " + "hush" * 20
+        assert "hush" not in as_text(text)
+        assert "hush" not in preview_of({"text": text}).value

@@ -85,7 +85,7 @@ def _is_ambiguous(text: str) -> bool:
 
 def _shown(text: str) -> SafeString:
     characters = len(text)
-    shown = visible(redact(text[:MOST_CHARACTERS]))
+    shown = visible(redact(text)[:MOST_CHARACTERS])
     if characters > MOST_CHARACTERS:
         shown += "\n" + _("… and %d characters more.") % (characters - MOST_CHARACTERS)
     lines = shown.count("\n") + 1

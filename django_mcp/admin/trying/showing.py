@@ -152,7 +152,7 @@ def _note(words: str) -> Block:
 
 def _words_of(block: Mapping[str, Any]) -> Block:
     found = {name: block.get(name) for name in ("name", "title", "description", "mimeType")}
-    return {name: visible(redact(value[:MOST_WORDS])) for name, value in found.items() if isinstance(value, str)}
+    return {name: visible(redact(value)[:MOST_WORDS]) for name, value in found.items() if isinstance(value, str)}
 
 
 def _dicts(value: Any) -> list[Any]:
@@ -161,7 +161,7 @@ def _dicts(value: Any) -> list[Any]:
 
 def text_of(text: str) -> SafeString:
     """A text as it stands, but for credentials and what would make a reader see something else than there is."""
-    shown = visible(redact(text[:MOST_CHARACTERS]))
+    shown = visible(redact(text)[:MOST_CHARACTERS])
     if len(text) > MOST_CHARACTERS:
         shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
     return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', shown)
