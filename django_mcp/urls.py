@@ -4,7 +4,11 @@ Include it at the root, for what OAuth looks for under ``/.well-known/`` has its
 """
 
 import re
+from typing import Any
 
+from django.apps import apps
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, URLPattern, URLResolver, include, path, re_path
 from django.urls.resolvers import RoutePattern
 
@@ -20,8 +24,10 @@ APP_NAME = "django_mcp"
 
 
 def build_urlpatterns() -> list[URLPattern | URLResolver]:
-    """The addresses of every endpoint there is now, and of the authorization server where one of them needs it."""
+    """The addresses of every endpoint there is now, of its approvals, and of the authorization server where needed."""
     patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
+    if apps.is_installed("django.contrib.admin"):  # else nobody can decide
+        patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))
     if any(isinstance(each, OAuth) for server in servers() for each in authenticators(server)):
         patterns += _oauth_patterns()
     return patterns
@@ -63,6 +69,25 @@ def _endpoint_patterns() -> list[URLPattern]:
         for suffix, endpoint in http_sse_endpoints(server).items()
     ]
     return [*endpoints, *beside, *metadata_patterns()]
+
+
+def _approval_patterns() -> list[URLPattern]:
+    return [
+        re_path(
+            rf"^{re.escape(f'{server.path}/approvals/'.lstrip('/'))}(?P<ticket>[-\w]+)/$",
+            requester_view,
+            {"endpoint": server.name},
+            name="requester",
+        )
+        for server in servers()
+    ]
+
+
+def requester_view(request: HttpRequest, **captured: Any) -> HttpResponseBase:
+    """Show a call that waits for approval to the user who made it. The page is imported when somebody asks for one."""
+    from django_mcp.admin.approvals.requester import RequesterView  # noqa: PLC0415 - few sites have need of it at start
+
+    return RequesterView.as_view()(request, **captured)
 
 
 def _oauth_patterns() -> list[URLPattern | URLResolver]:

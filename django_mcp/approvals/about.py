@@ -3,17 +3,20 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings as site
 from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, get_script_prefix, reverse, set_script_prefix
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse, set_script_prefix
 from django.utils import translation
 
 from django_mcp.conf import settings
 from django_mcp.models import Approval
 
 PAGE = "admin:django_mcp_approval_change"
+REQUESTER_PAGE = "django_mcp_approvals:requester"
 
 
 def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
@@ -26,13 +29,48 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
         request: from which the site's address is taken where there is no ``BASE_URL``.
     """
     try:
-        with _addresses(request):
-            path = reverse(PAGE, args=[approval.pk])
-        if settings.BASE_URL:
-            return settings.BASE_URL + path
-        return "" if request is None else request.build_absolute_uri(path)
+        return _absolute(page_path(approval, request), request)
     except (NoReverseMatch, AttributeError, SuspiciousOperation):  # no admin, no ROOT_URLCONF, a host that is not ours
         return ""
+
+
+def page_path(approval: Approval, request: HttpRequest | None = None) -> str:
+    """Return the path of the page on which a ticket is decided.
+
+    Raises:
+        NoReverseMatch: the site has no admin.
+    """
+    with _addresses(request):
+        return reverse(PAGE, args=[approval.pk])
+
+
+def requester_url(approval: Approval, request: HttpRequest | None = None) -> str:
+    """Return the absolute URL of the page that is shown to the user who made a call; see ``admin.approvals.requester``.
+
+    It leads approvers on to the page on which the call is decided. The URL of that page is returned where the caller is
+    no user, or the site does not serve the requester's page or has no login page to reach it through.
+
+    Args:
+        approval: the ticket.
+        request: the request from which the site's address is taken where there is no ``BASE_URL``.
+    """
+    url = page_url(approval, request)
+    if not url or approval.user_id is None:
+        return url
+    try:
+        with _addresses(request):
+            _check_login_page()
+            path = reverse(REQUESTER_PAGE, kwargs={"endpoint": approval.server, "ticket": approval.ticket})
+        return _absolute(path, request)
+    except (NoReverseMatch, Resolver404):
+        return url
+
+
+def _check_login_page() -> None:
+    """Raise NoReverseMatch or Resolver404 if ``LOGIN_URL`` names no page of this site, and no other site."""
+    parts = urlsplit(resolve_url(site.LOGIN_URL))
+    if not parts.netloc:
+        resolve("/" + parts.path.removeprefix(get_script_prefix()).lstrip("/"))
 
 
 @contextmanager
@@ -49,6 +87,12 @@ def _addresses(request: HttpRequest | None) -> Iterator[None]:
             yield
         finally:
             set_script_prefix(before)
+
+
+def _absolute(path: str, request: HttpRequest | None) -> str:
+    if settings.BASE_URL:
+        return settings.BASE_URL + path
+    return "" if request is None else request.build_absolute_uri(path)
 
 
 def _site_language() -> str:

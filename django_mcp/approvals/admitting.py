@@ -213,5 +213,7 @@ class _Call:
         """
         url = words.url_of(self.context, found)
         if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):
-            message = f"A call of {self.tool.name} has to be approved. Whoever may do so decides on this page."
+            message = (
+                f"A call of {self.tool.name} has to be approved. Approvers decide on this page; others see its state."
+            )
             self.context.ask(URLElicitation(message, url, key=f"approval-{found.ticket}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from django_mcp.approvals import notices
+from django_mcp.approvals.about import requester_url
 from django_mcp.core.context import Context
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import ToolError
@@ -42,14 +42,14 @@ class NotApproved(ToolError):
 
 
 def url_of(context: Context, approval: Approval) -> str:
-    """The page where it is decided; empty where the site has none."""
-    return notices.page_url(approval, context.request)
+    """The page where its caller sees what becomes of it, and approvers are led to decide; empty where there is none."""
+    return requester_url(approval, context.request)
 
 
 def waits(context: Context, approval: Approval, kind: str) -> Result:
     """For a call that was not decided while its client could wait."""
     url = url_of(context, approval)
-    where = f" They decide here: {url}" if url else ""
+    where = f" This page shows its state, and takes them to where they decide: {url}" if url else ""
     text = (
         f"This call of {approval.tool} was not run: a person with the right to do so has to approve it first. "
         f"It is on their list as ticket {approval.ticket}.{where}\n{AGAIN} "

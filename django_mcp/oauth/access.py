@@ -39,7 +39,7 @@ class AccessView(LoginRequiredMixin, View):
             "keys": [shown_key(key) for key in live_keys(request.user)],
             "messages": messages.get_messages(request),
         }
-        return page(request, "access.html", context)
+        return page(request, "oauth/access.html", context)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Take access back from one application or key; what is not the user's is not there."""

@@ -59,12 +59,12 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             return protect(super().dispatch(request, *args, **kwargs))
         except Refused as refused:
             return page(
-                request, "refused.html", {"text": refused.text, "detail": refused.detail}, status=refused.status
+                request, "oauth/refused.html", {"text": refused.text, "detail": refused.detail}, status=refused.status
             )
         except FatalClientError as error:
             problem = error.oauthlib_error
             detail = f"{problem.error}: {problem.description}"
-            return page(request, "refused.html", {"text": _unsafe(), "detail": detail}, status=400)
+            return page(request, "oauth/refused.html", {"text": _unsafe(), "detail": detail}, status=400)
         except OAuthToolkitError as error:
             problem = error.oauthlib_error
             return protect(self.redirect(problem.in_uri(problem.redirect_uri), None))
@@ -147,7 +147,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             "scopes": consent.in_words(proposal.scopes),
             "closed": [title_of(each) for each in closed],
         }
-        return page(self.request, "authorize.html", context, status=403 if closed else 200)
+        return page(self.request, "oauth/authorize.html", context, status=403 if closed else 200)
 
     def answer(self, proposal: Proposal, *, allow: bool) -> HttpResponse:
         """Back to the client, with a code, ``access_denied``, or ``server_error`` (RFC 6749, section 4.1.2.1)."""

@@ -1,4 +1,4 @@
-"""What the pages of the authorization server have in common."""
+"""What the package's pages for all users have in common, those of the authorization server and of approvals."""
 
 import secrets
 from typing import Any
@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from django_mcp.auth.identifiers import base_url
 from django_mcp.conf import settings
 from django_mcp.core.registry import MCPServer
 
@@ -22,15 +21,15 @@ def page(request: HttpRequest, template: str, context: dict[str, Any], status: i
 
     Args:
         request: the request.
-        template: below ``django_mcp/oauth/``.
+        template: below ``django_mcp/``.
         context: what the template needs, beside ``style_nonce``, ``site_name``, ``site_host`` and ``user``.
         status: of the response.
     """
     nonce = secrets.token_urlsafe(16)
-    host = urlsplit(base_url()).netloc
+    host = urlsplit(settings.BASE_URL or "").netloc or request.get_host()
     site = {"site_name": settings.TITLE or host, "site_host": host, "user": getattr(request, "user", None)}
     context = {"style_nonce": nonce, **site, **context}
-    response = TemplateResponse(request, f"django_mcp/oauth/{template}", context, status=status)
+    response = TemplateResponse(request, f"django_mcp/{template}", context, status=status)
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(nonce=nonce)
     return protect(response)
 

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -244,6 +245,23 @@ def an_approver_finds_the_page(site: Site, ben: Endpoint) -> None:
     assert page.status_code == 200, f"{address}: {page.status_code}"
 
 
+def a_caller_finds_a_page_of_their_call(site: Site, ben: Endpoint) -> None:
+    from django.test import Client
+
+    _, _, body = ben.request("tools/call", {"name": "refund", "arguments": {"name": f"mine {time.monotonic()}"}})
+    (address,) = set(re.findall(r'http://localhost[^\s"\\]+', json.dumps(body)))
+    assert address.startswith(f"http://localhost{ben.below}/mcp/approvals/"), address
+    browser = Client(headers={"host": "localhost"})
+    browser.force_login(site.ben)
+    page = browser.get(address.removeprefix(f"http://localhost{ben.below}"))
+    assert page.status_code == 200, f"{address}: {page.status_code}"
+    browser.force_login(site.ann)
+    page = browser.get(address.removeprefix(f"http://localhost{ben.below}"))
+    assert (page.status_code, page["Location"].startswith(f"{ben.below}/")) == (302, True), page
+    found = browser.get(page["Location"].removeprefix(ben.below))
+    assert found.status_code == 200, f"{page['Location']}: {found.status_code}"
+
+
 def a_question_is_answered(site: Site, ben: Endpoint) -> None:
     params = {"name": "cancel_order", "arguments": {}}
     asked = ben.result("tools/call", params)
@@ -354,6 +372,7 @@ VISITS: list[Callable[[Site, Endpoint], None]] = [
     a_token_opens_and_says_where_to_get_one,
     an_approved_call_runs_once,
     an_approver_finds_the_page,
+    a_caller_finds_a_page_of_their_call,
     a_question_is_answered,
     a_task_comes_to_its_end,
     a_stream_hears_of_a_row,

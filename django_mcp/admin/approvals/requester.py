@@ -1,0 +1,95 @@
+"""The requester's page: the user who made a call sees what becomes of it. ``django_mcp.urls`` serves it.
+
+It is no page of the admin, which lets only staff in, but shows the call as the admin's page does.
+"""
+
+from typing import Any
+
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import NoReverseMatch
+from django.utils.translation import gettext_lazy as _
+from django.views import View
+
+from django_mcp.admin.approvals.cards import cards, state_of
+from django_mcp.approvals.about import page_path
+from django_mcp.approvals.deciding import may_decide
+from django_mcp.core.registry import servers
+from django_mcp.models import Approval
+from django_mcp.oauth.pages import page, protect, title_of
+
+State = Approval.State
+REFRESH_SECONDS = 30
+"""After which the page is loaded anew while the call waits."""
+
+STATES = {
+    "pending": (
+        _("Waiting for approval"),
+        _("Once it is approved, your client has to make exactly the same call again, and it runs."),
+        _("Once it is approved, it goes on by itself."),
+    ),
+    "approved": (
+        _("Approved"),
+        _("If it has not run yet, let your client make exactly the same call again."),
+        _("It goes on by itself."),
+    ),
+    "denied": (_("Denied"), *[_("It was not run.")] * 2),
+    "expired": (
+        _("Expired"),
+        *[_("It was not run. If your client makes the call again, it needs a new approval.")] * 2,
+    ),
+    "started": (_("Started"), *[_("It was approved and runs. Your client gets the result.")] * 2),
+    "done": (_("Done"), *[_("It was approved and has run. Your client has the result.")] * 2),
+    "failed": (_("Failed"), *[_("It was approved, and ended with an error. Your client has the message.")] * 2),
+}
+"""For each state, with those of the run of an approved call: a title, and a sentence for a call and for a task."""
+
+
+class RequesterView(LoginRequiredMixin, View):
+    """``/mcp/approvals/<ticket>/``: one call, for its user. Approvers are redirected to the page in the admin."""
+
+    http_method_names = ("get", "head", "options")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Add the headers of the package's pages."""
+        return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
+
+    def get(self, request: HttpRequest, endpoint: str, ticket: str) -> HttpResponse:
+        """Show the call.
+
+        Raises:
+            Http404: there is no such ticket, or it is another user's.
+        """
+        found = Approval.objects.filter(ticket=ticket, server=endpoint).select_related("task").first()
+        if found is None:
+            raise Http404
+        if may_decide(found, request.user) and getattr(request.user, "is_staff", True):
+            try:
+                return HttpResponseRedirect(page_path(found))
+            except NoReverseMatch:
+                pass
+        if found.user_id != request.user.pk:
+            raise Http404
+        (card,) = cards([found], request.user)
+        is_waiting = state_of(found) == State.PENDING
+        title, text = describe(found)
+        context = {
+            "title": title,
+            "text": text,
+            "card": card,
+            "row": found,
+            "is_waiting": is_waiting,
+            "is_notified": is_waiting and found.notices.filter(delivered__isnull=False).exists(),
+            "refresh_seconds": REFRESH_SECONDS,
+            "endpoint_title": next((title_of(each) for each in servers() if each.name == endpoint), endpoint),
+        }
+        return page(request, "approvals/requester.html", context)
+
+
+def describe(row: Approval) -> tuple[str, str]:
+    """Return a title and a sentence: what the user who made a call may know of its state, and what follows from it."""
+    state: str = state_of(row)
+    if state == State.CONSUMED:
+        state = {"": "started", "ok": "done"}.get(row.outcome, "failed")
+    title, text, text_of_task = STATES[state]
+    return str(title), str(text if row.task_id is None else text_of_task)
