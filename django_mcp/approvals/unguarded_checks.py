@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
@@ -46,6 +47,29 @@ def check_approvals() -> Iterator[CheckMessage]:
                 ),
                 obj=server,
                 id="django_mcp.W020",
+            )
+
+
+@check()
+def check_admin() -> Iterator[CheckMessage]:
+    """Tools that ask for an approval where there is no page on which it could be given."""
+    if apps.is_installed("django.contrib.admin"):
+        return
+    for server in servers():
+        names = [tool.name for tool in server.tools.values() if default_decision(tool) is Decision.ASK]
+        if names:
+            yield Warning(
+                _(
+                    "Calls are approved in the admin, which is not installed, so these tools of %(server)r never run: "
+                    "%(tools)s."
+                )
+                % {"tools": ", ".join(names), "server": server},
+                hint=_(
+                    "Add 'django.contrib.admin' to INSTALLED_APPS and its URLs to the URLconf; or write policy='allow' "
+                    "or policy='block'."
+                ),
+                obj=server,
+                id="django_mcp.W022",
             )
 
 

@@ -376,6 +376,23 @@ def test_approvals_of_callers_who_never_sign_in_are_warned_of(
             assert [(each.level, "wipe" in each.msg) for each in found] == [(WARNING, True)] * is_warned_of
 
 
+def test_a_site_without_the_admin_is_told_that_nobody_can_approve_calls(site: CheckedSite, make_server: Any) -> None:
+    server = make_server("closed", authentication=["django_mcp.APIKeys"])
+    tool(server=server, name="wipe", description="Wipe it.", destructive=True)(lambda: "")
+    assert "django_mcp.W022" not in {each.id for each in findings()}
+    site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != "django.contrib.admin"]
+    assert "wipe" in only("W022").msg
+
+
+def test_an_endpoint_that_lets_everybody_in_and_takes_oauth_is_told_that_nobody_is_asked_to_sign_in(
+    site: CheckedSite, make_server: Any
+) -> None:
+    make_server("mixed", authentication=["django_mcp.APIKeys", Public])
+    assert "django_mcp.W021" not in {each.id for each in findings()}
+    make_server("both", authentication=[OAuth, Public])
+    assert "'both'" in next(each for each in findings() if each.id == "django_mcp.W021").msg
+
+
 def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_server: Any) -> None:
     server = make_server("closed", authentication=["django_mcp.APIKeys"])
     tool(server=server, name="wipe", description="Wipe it.", destructive=True, policy="allow")(lambda: "")

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import Authenticator, authenticators
-from django_mcp.auth.checks.base import check, made
+from django_mcp.auth.checks.base import check, lets_everybody_in, made, takes_oauth
 from django_mcp.auth.external import ExternalTokens
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
@@ -51,6 +51,23 @@ def check_order() -> Iterator[CheckMessage]:
                     obj=server,
                     id="django_mcp.E021",
                 )
+
+
+@check()
+def check_sign_in() -> Iterator[CheckMessage]:
+    """Endpoints that take OAuth tokens and ask nobody for one."""
+    for server in servers():
+        if takes_oauth(server) and lets_everybody_in(server):
+            yield Warning(
+                _(
+                    "%(server)r lets everybody in, so no client is ever asked to sign in with OAuth: clients do that "
+                    "only when a request without a token is refused."
+                )
+                % {"server": server},
+                hint=_("Make two endpoints: one with 'django_mcp.OAuth', and one with 'django_mcp.Public'."),
+                obj=server,
+                id="django_mcp.W021",
+            )
 
 
 def _answers_for(first: object, second: object) -> bool:
