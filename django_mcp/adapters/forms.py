@@ -312,7 +312,7 @@ class FormTool:
             self._permission.require(ctx, obj)
         form: Any = self._source.bound(ctx, given, obj)
         if self._permission is not None and obj is None and not self._is_set:
-            self._permission.require(ctx, form.instance)  # type: ignore[union-attr] # form_kwargs may have given it
+            self._permission.require(ctx, form.instance)  # form_kwargs may have given it
         return obj, form
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.contrib.auth.models import AnonymousUser
 from django.core.cache import caches
 from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.locmem import LocMemCache
@@ -53,6 +52,8 @@ def check_models_nobody_may_view() -> Iterator[CheckMessage]:
 
 
 def _is_for_anybody(resource: Any) -> bool:
+    from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
+
     try:
         return bool(resource.has_view_permission(AnonymousUser()))
     except Exception:  # noqa: BLE001 - a site's own code; its traceback comes with the first request
