@@ -1,13 +1,11 @@
 """Callers as people read them: by the names of users and keys, as far as their kind says whose they are."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
-from django.db.models import Model
 
+from django_mcp.core.database import keys_of
 from django_mcp.models import APIKey
 
 Caller = tuple[str, str]
@@ -32,17 +30,6 @@ def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
             found[caller] = f"{key.user} ({key.name})"
         elif (user := by_text.get(_user_of(caller) or "")) is not None:
             found[caller] = str(user)
-    return found
-
-
-def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
-    """Those that can be primary keys of *model*: a site's own authenticator may call its callers by other ids."""
-    field, found = model._meta.pk, []  # noqa: SLF001 - Django's documented API
-    for text in filter(None, texts):
-        with suppress(ValidationError):
-            key = field.to_python(text)
-            field.run_validators(key)
-            found.append(key)
     return found
 
 

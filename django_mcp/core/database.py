@@ -4,11 +4,13 @@ They are one where a site has one. Routers decide: whatever is asked for here is
 may not have a session, a key or an approval that was made a moment ago.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 from django.apps import apps
+from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, router, transaction
 from django.db.models import Model
 from django.db.transaction import Atomic
@@ -93,3 +95,14 @@ def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     first = cause.args[0] if cause.args else None
     return state or (first if isinstance(first, int) else None), getattr(cause, "sqlite_errorcode", None)
+
+
+def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
+    """Return those of *texts* that can be primary keys of *model*, as it has them, and leave out the others."""
+    field, found = model._meta.pk, []  # noqa: SLF001 - Django's documented API
+    for text in filter(None, texts):
+        with suppress(ValidationError):
+            key = field.to_python(text)
+            field.run_validators(key)
+            found.append(key)
+    return found

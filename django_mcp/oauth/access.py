@@ -13,15 +13,14 @@ from django.views import View
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth.keys import revoke_key
+from django_mcp.core.database import keys_of
 from django_mcp.core.registry import servers
 from django_mcp.models import APIKey
 from django_mcp.oauth import consent
 from django_mcp.oauth.accesses import Access, accesses, name_of, take_back, titles_of
 from django_mcp.oauth.names import clean_name
 from django_mcp.oauth.pages import page, protect, title_of
-
-LONGEST_KEY = 19
-"""Digits that primary keys do not reach."""
+from django_mcp.oauth.toolkit import get_application_model
 
 
 @method_decorator(csrf_protect, name="dispatch")
@@ -43,14 +42,15 @@ class AccessView(LoginRequiredMixin, View):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Take access back from one application or key; what is not the user's is not there."""
-        if (application := _number(request.POST.get("application"))) is not None:
+        done = ""
+        for application in keys_of(get_application_model(), [request.POST.get("application")]):
             take_back(request.user, application)
             done = _("The application no longer has access.")
-        else:
-            for key in live_keys(request.user).filter(pk=_number(request.POST.get("key")) or 0):
-                revoke_key(key)
+        for key in live_keys(request.user).filter(pk__in=keys_of(APIKey, [request.POST.get("key")])):
+            revoke_key(key)
             done = _("The API key no longer works.")
-        messages.success(request, done, fail_silently=True)
+        if done:
+            messages.success(request, done, fail_silently=True)
         return HttpResponseRedirect(request.path)
 
 
@@ -88,8 +88,3 @@ def shown_key(key: APIKey) -> dict[str, Any]:
         "last_used": key.last_used,
         "expires": key.expires,
     }
-
-
-def _number(text: str | None) -> int | None:
-    """A primary key that a form names; None for what is none, or for more digits than a database takes."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < LONGEST_KEY else None

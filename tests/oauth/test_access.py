@@ -2,9 +2,12 @@
 
 import re
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db.models import UUIDField
 from django.test import TestCase
 from django.utils import timezone
 
@@ -215,3 +218,25 @@ def test_the_page_costs_as_many_queries_for_ten_applications_as_for_one(
         site.tokens_for(application=site.make_client(f"c{number}"))
     with django_assert_max_num_queries(6):
         assert text_of(site.browser().get(PAGE)).count("Take back access") == 10
+
+
+def test_a_uuid_is_not_taken_for_the_key_of_an_api_key(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application model of the site's own may have UUIDs for keys."""
+    taken: list[Any] = []
+    model = SimpleNamespace(_meta=SimpleNamespace(pk=UUIDField()))
+    monkeypatch.setattr("django_mcp.oauth.access.get_application_model", lambda: model)
+    monkeypatch.setattr("django_mcp.oauth.access.take_back", lambda user, application: taken.append(application))
+    key = uuid4()
+    site.tokens_for(application=site.make_client("c"), scope="travel:write")
+    assert press(site, application=str(key)).status_code == 302
+    text = text_of(site.browser().get(PAGE))
+    assert "The application no longer has access." in text
+    assert "The API key no longer works." not in text
+    assert taken == [key]
+
+
+def test_what_is_no_key_at_all_changes_nothing_and_claims_nothing(site: Site) -> None:
+    site.tokens_for(application=site.make_client("c"), scope="travel:write")
+    for button in ({"application": "x"}, {"application": "9" * 40}, {"key": "x"}, {}):
+        press(site, **button)
+        assert "no longer" not in text_of(site.browser().get(PAGE))

@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_mcp.admin.people import keys_of
 from django_mcp.core import database
+from django_mcp.core.database import keys_of
 from django_mcp.models import Applications, ClientPolicy
 from django_mcp.oauth.accesses import acts_for_itself, name_of, take_back, take_back_all
 
