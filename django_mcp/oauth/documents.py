@@ -6,6 +6,7 @@ for a while. Whatever goes wrong, the client is then simply unknown.
 """
 
 import http.client
+import logging
 import re
 import ssl
 import time
@@ -21,6 +22,8 @@ from django_mcp.oauth.outbound import Unreachable, get, require_public, resolve
 from django_mcp.oauth.pruning import make_room
 from django_mcp.oauth.redirects import MOST
 from django_mcp.oauth.toolkit import CIMDError, SafeMetadataFetcher, get_application_model, oauth2_settings
+
+logger = logging.getLogger("django_mcp")
 
 LONGEST = 255
 """Characters of a client id, which its column has."""
@@ -42,7 +45,9 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             url = checked(client_id)
             document, age = self._download(url, self.addresses(str(url.hostname), url.port or 443))
             return normalised(document), age
-        except (Unreachable, InvalidMetadata) as error:
+        except (Unreachable, InvalidMetadata, CIMDError) as error:
+            # Whoever asks reads "Invalid client_id" alone, for the reason may say what this site can reach.
+            logger.warning("The document of client %r cannot be used: %s", client_id[:LONGEST], error)
             raise CIMDError(str(error)) from None
 
     def addresses(self, host: str, port: int) -> Sequence[str]:

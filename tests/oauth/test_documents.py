@@ -142,6 +142,13 @@ def test_a_document_that_failed_is_left_alone_for_a_while(site: Site, published:
     assert StubFetcher.asked == [f"https://{HOST}{PATH}"]
 
 
+def test_why_a_document_cannot_be_used_is_in_the_log(
+    site: Site, published: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert site.ask(client_id=f"https://{HOST}{PATH}").status_code == 400
+    assert f"The document of client 'https://{HOST}{PATH}' cannot be used: there is none" in caplog.text
+
+
 def good(**changes: Any) -> dict[str, Any]:
     document = {
         "client_id": f"https://{HOST}{PATH}",
