@@ -23,6 +23,10 @@ primitive_added = Signal()
 access_ended = Signal()
 """A credential was taken back. Arguments: ``sender``, None; ``kind`` and ``id``, those of its ``Principal``s."""
 
+server_stopped = Signal()
+"""The server of this process ends in good order; all requests are answered. Arguments: ``sender``, None. Receivers may
+block, and are called with ``send_robust``."""
+
 call_logged = Signal()
 """A list, read or call was served or refused. Arguments: ``sender``, the ``MCPServer``; ``call``, a ``ToolCall`` that
 was written already and has no primary key here. Sent with ``send_robust``; at the ASGI edge beside the answer."""

@@ -6,7 +6,7 @@ here does; a Django request is built only when a tool asks for one.
 
 import io
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
@@ -15,6 +15,7 @@ from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import servers
+from django_mcp.core.signals import server_stopped
 from django_mcp.endpoint.gate import JSON_ONLY, Admission, Endpoint
 from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
@@ -59,7 +60,40 @@ class MCPApplication:
                     serving = self._patience.serve(serving)
                 await serving
                 return
+        elif scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+            return
         await self.django_application(scope, receive, send)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the ASGI lifespan protocol, which Django has not and an application around it may have."""
+        begun = answered = False
+
+        async def listening() -> MutableMapping[str, Any]:
+            nonlocal begun
+            message = await receive()
+            begun = True
+            if message["type"] == "lifespan.shutdown":
+                await shared_pool().sync(partial(server_stopped.send_robust, sender=None))
+            return message
+
+        async def answering(message: MutableMapping[str, Any]) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.django_application(scope, listening, answering)
+        except Exception:
+            if answered:
+                raise
+        if answered:
+            return
+        if not begun:
+            await listening()
+        await send({"type": "lifespan.startup.complete"})
+        await listening()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         headers = read_headers(scope["headers"])

@@ -16,6 +16,7 @@ from django.db import InterfaceError, OperationalError, connections
 
 from django_mcp.conf import settings
 from django_mcp.core.connections import refresh_connections
+from django_mcp.core.signals import server_stopped
 from django_mcp.tasks import rows
 from django_mcp.tasks.channel import TaskChannel
 
@@ -35,11 +36,11 @@ class Keeper:
     def __init__(self) -> None:
         self._queued: set[str] = set()
         self._running: dict[str, TaskChannel] = {}
-        self._lock = threading.Lock()
+        self._lock, self._lease_lock = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._failing = False
-        self._is_registered = False
+        self._is_registered = self._is_released = False
         self.look_after: Callable[[], object] = lambda: None
 
     def expect(self, task_id: str) -> None:
@@ -84,6 +85,8 @@ class Keeper:
         if not self._is_registered:
             self._is_registered = True
             atexit.register(self._release)
+            server_stopped.connect(self._release, weak=False)
+        self._is_released = False
         if self._thread is None or not self._thread.is_alive():
             self._wake.clear()
             self._thread = threading.Thread(target=self._work, name="django-mcp-tasks", daemon=True)
@@ -101,7 +104,9 @@ class Keeper:
                 running, held = dict(self._running), self._held()
             try:
                 if time.monotonic() - renewed > settings.TASK_LEASE_SECONDS / 3:
-                    rows.renew(held)
+                    with self._lease_lock:
+                        if not self._is_released:
+                            rows.renew(held)
                     renewed = time.monotonic()
                     self.look_after()
                 self._save_and_stop(running, held)
@@ -135,15 +140,19 @@ class Keeper:
         running = {task_id: channel.task.worker for task_id, channel in self._running.items()}
         return {**dict.fromkeys(self._queued, ""), **running}
 
-    def _release(self) -> None:
-        """The process ends: whoever looks after what it held need not wait for its lease to run out."""
-        with suppress(Exception):
+    def _release(self, **_: object) -> None:
+        """The process ends: whoever looks after what it held need not wait for its lease to run out.
+
+        Some servers raise their signal again after they have shut down, and Python's ``atexit`` never comes.
+        """
+        with self._lease_lock, suppress(Exception):
+            self._is_released = True  # or the lease would be renewed by a thread that is still there
             rows.release(self._held())
 
     def after_fork(self) -> None:
         """What the parent keeps is not the child's, nor is its thread; and its lock may have been held."""
         self._queued, self._running = set(), {}
-        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._lock, self._lease_lock, self._wake = threading.Lock(), threading.Lock(), threading.Event()
         self._thread = None
 
 

@@ -1,8 +1,10 @@
 """A task from its beginning to its end, as a client sees it that asks for it."""
 
+import asyncio
 import base64
 import datetime
 import sys
+import threading
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +14,10 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, ToolError, tool
+from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.tasks import rows
 from django_mcp.tasks.extension import NAME
 from tests.clients import LEGACY, META
 from tests.conversation import Conversation
@@ -31,6 +35,40 @@ def add(server: MCPServer, body: Any, **options: Any) -> None:
 
 
 # From working to its end
+
+
+def test_a_server_that_stops_in_good_order_gives_its_tasks_back_at_once(
+    server: MCPServer, client: TaskClient, gate: Gate
+) -> None:
+    """As ASGI servers say it before they end their process, some of them without ending Python."""
+
+    begun = threading.Event()
+
+    def work() -> str:
+        begun.set()
+        gate.wait()
+        return "done"
+
+    add(server, work)
+    task_id = client.call("work")
+    assert begun.wait(10)
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def django(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("Django can only handle ASGI/HTTP connections")
+
+    asyncio.run(MCPApplication(django)({"type": "lifespan"}, receive, send))
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert [each.task_id for each in rows.abandoned()] == [task_id]
+    gate.open()
+    assert client.text(task_id) == "done"
 
 
 def test_work_that_ends_the_process_is_work_that_failed(server: MCPServer, client: TaskClient) -> None:
