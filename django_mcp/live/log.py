@@ -70,6 +70,12 @@ def after(position: int, topics: Sequence[str]) -> list[Entry]:
         position = page[-1].id
 
 
+def latest(position: int, topics: Sequence[str]) -> list[Entry]:
+    """Return the last ``MOST`` entries of *topics* after *position*, which a client chooses."""
+    rows = Event.objects.filter(id__gt=position, topic__in=topics).order_by("-id").values_list("id", "topic", "data")
+    return [Entry(*row) for row in reversed(rows[:MOST])]
+
+
 def _entries(wanted: Q, topics: Collection[str] | None, most: int) -> list[Entry]:
     if topics is not None:
         wanted &= Q(topic__in=topics)

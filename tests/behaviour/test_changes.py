@@ -9,6 +9,7 @@ from django.db import transaction
 from django.test import override_settings
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, resource, tool
+from django_mcp.live import log
 from django_mcp.live.follower import end_streams
 from tests.clients import LEGACY
 from tests.conversation import Conversation
@@ -121,6 +122,20 @@ def test_only_what_was_subscribed_to_is_told(server: MCPServer, legacy_talk: Con
         server.notify_resource_updated(uri)
     heard = checked(legacy_talk, stream)
     assert [next(heard)["params"] for _ in range(2)] == [{"uri": "test://here"}, {"uri": "test://page/2"}]
+
+
+def test_who_comes_back_from_long_ago_is_told_of_the_last_changes_only(
+    server: MCPServer, legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any client may say that it has seen nothing, and the log of an endpoint is long."""
+    monkeypatch.setattr(log, "MOST", 5)
+    legacy_talk.open()
+    for _ in range(8):
+        server.notify_list_changed("tools")
+    server.notify_list_changed("prompts")
+    told = checked(legacy_talk, opened(legacy_talk, "changes.0"))
+    methods = [next(told)["method"] for _ in range(5)]
+    assert methods == ["notifications/tools/list_changed"] * 4 + ["notifications/prompts/list_changed"]
 
 
 def test_the_uris_a_session_subscribes_to_have_a_limit_together(legacy_talk: Conversation) -> None:

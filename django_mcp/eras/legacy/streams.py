@@ -133,7 +133,7 @@ class SessionStream(ParkedStream):
         if self._position is None:
             self._position = await run(log.newest)
         else:
-            backlog = await run(partial(log.after, self._position, topics))
+            backlog = await run(partial(log.latest, self._position, topics))
             self._read = frozenset(entry.id for entry in backlog)
         last_words = await self._catch_up(backlog)
         await run(partial(log.append, [(self._topic, json.dumps({"opened": self._token}))]))
