@@ -25,7 +25,7 @@ from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import conducted, surely
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.prompt import Prompt, strings_only
+from django_mcp.primitives.prompt import strings_only
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sizes import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError
@@ -399,8 +399,6 @@ def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
 def _known(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
     """Return the arguments without those that a client adds to every call, except the tool's own."""
     ignored = settings.IGNORED_ARGUMENTS
-    if not any(name in arguments for name in ignored):
-        return arguments
     own = tool.definition["inputSchema"].get("properties", {})
     return {name: value for name, value in arguments.items() if name in own or name not in ignored}
 

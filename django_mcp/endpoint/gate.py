@@ -150,8 +150,8 @@ class Admission:
             if head.method == "POST":
                 if is_large:
                     value = await self.runner.sync(partial(decode_messages, body))
-                else:
-                    value = decode(body) if len(body) <= MAX_ID_LENGTH else decode_messages(body)
+                else:  # in what is short nothing can be too long
+                    value = decode_messages(body) if len(body) > MAX_ID_LENGTH else decode(body)
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
                 await require_scopes(server, self.principal, self.runner, edge, value)
