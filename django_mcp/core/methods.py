@@ -25,7 +25,7 @@ from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import conducted, surely
 from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.prompt import strings_only
+from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sizes import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
 from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 
+from django_mcp.exposure.columns import LINK_SCHEMA
 from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value
 from django_mcp.exposure.guards import guarded
 from django_mcp.exposure.paths import Path, value_field
@@ -52,14 +53,18 @@ class Dimension:
     Attributes:
         path: to it.
         part: of a date: one of ``PARTS``.
+        target: the declaration of the rows that a relation leads to, which are shown as links.
     """
 
     path: Path
     part: str | None = None
+    target: "Exposed | None" = None
 
     @property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of its values; there may be none."""
+        if self.target is not None:
+            return {**LINK_SCHEMA, "type": ["object", "null"]}
         kind = {"type": "integer"} if self.part else json_type(self.path.field)
         return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
 
@@ -82,8 +87,20 @@ def aggregated(
     functions = {key: _measure(exposed.measures.get(name), viewer, exposed) for key, name in worked.items()}
     if not dimensions:
         return [_named(rows.aggregate(**functions), worked, exposed)]
-    groups = rows.order_by().values(*names).annotate(**functions).order_by(*names)
-    return [_named(group, {**names, **worked}, exposed) for group in groups[: most + 1]]
+    groups = list(rows.order_by().values(*names).annotate(**functions).order_by(*names)[: most + 1])
+    shown = [_named(group, {**names, **worked}, exposed) for group in groups]
+    for key, name in names.items():
+        if (target := exposed.dimensions[name].target) is not None:
+            links = _links(target, [group[key] for group in groups], viewer)
+            for group, row in zip(groups, shown, strict=True):
+                row[name] = links.get(group[key])
+    return shown
+
+
+def _links(target: "Exposed", keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
+    """Links to rows by primary key, as far as they exist for the caller."""
+    rows = viewer.door(target).filter(pk__in={key for key in keys if key is not None})
+    return {row.pk: target.link(row, viewer) for row in rows.order_by()}
 
 
 def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: "Exposed") -> dict[str, Any]:

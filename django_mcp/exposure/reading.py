@@ -232,4 +232,5 @@ def _dimension(exposed: Exposed, declared: str) -> Dimension:
         )
     if part and not isinstance(path.value_field, models.DateField):
         raise PathError(_("dimensions: %(source)r is no date, so it has no %(part)r"), source=source, part=part)
-    return Dimension(path, part or None)
+    target = exposed.on_server(path.field.related_model) if path.field.is_relation else None
+    return Dimension(path, part or None, target)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.contrib.postgres.fields import ArrayField, DateRangeField
 from django.core.checks import run_checks
 from django.db import connection, connections, models, router
@@ -240,3 +241,37 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
     expose(server, Shelf, **{**shown, "write_fields": ["words", "open"]})
     (one,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
     assert "'open' is a range, so it cannot be written" in one
+
+
+@pytest.mark.postgresql
+def test_groups_by_a_relation_are_links_that_other_tools_take(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    def seen(self: Any, ctx: Context) -> Any:
+        return Author.objects.exclude(name="Carl Dahl")
+
+    expose(server, Author, fields=["name", "publisher"], title_field="name", get_queryset=seen)
+    expose(server, Tag, fields=["word"], lookup_field="word")
+    expose(server, Plant, fields=["name"])
+    expose(
+        server,
+        Book,
+        fields=["title", "author", "owner"],
+        filters=["author"],
+        aggregates={},
+        dimensions=["author", "owner"],
+    )
+
+    groups = reader().data("aggregate_books", by=["author"])["groups"]
+
+    anna = Author.objects.get(name="Anna Berg")
+    link = {"uri": f"library://author/{anna.pk}", "title": "Anna Berg"}
+    assert sorted(groups, key=lambda group: group["count"]) == [
+        {"author": link, "count": 2},
+        {"author": None, "count": 3},
+    ]
+    assert reader().read(link["uri"])["name"] == "Anna Berg"
+    assert {group["owner"] for group in reader().data("aggregate_books", by=["owner"])["groups"]} == {
+        *User.objects.filter(username__in=["ann", "bob"]).values_list("pk", flat=True),
+        None,
+    }
