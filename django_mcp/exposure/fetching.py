@@ -64,7 +64,7 @@ def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: "Exp
     if any(isinstance(column, FunctionColumn) for column in exposed.columns):
         return []
     read = {column.path.source for column in columns if column.path}
-    titles = set() if target is None else {target.lookup.name, target.resource.title_field}
+    titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
     return [
         each.name
         for each in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API

@@ -290,8 +290,8 @@ def test_a_nul_is_a_character_like_others(client: Client) -> None:
     assert client.call("book_hotel", **{**GOOD, "city": "Po\0rto"}).text == "booked"
 
 
-def test_one_mistake_made_a_thousand_times_is_not_told_a_thousand_times(client: Client) -> None:
-    text = client.call("book_hotel", **GOOD, guests=[{"name": "Ann", "age": "x"}] * 1000).text
+def test_one_mistake_made_hundreds_of_times_is_not_told_hundreds_of_times(client: Client) -> None:
+    text = client.call("book_hotel", **GOOD, guests=[{"name": "Ann", "age": "x"}] * 200).text
     assert text.startswith("Argument 'guests[0].age' must be an integer, not 'x'. Argument 'guests[1].age' must")
-    assert text.endswith("And 981 more mistakes.")
+    assert text.endswith("And 181 more mistakes.")
     assert len(text) < 2000

@@ -488,7 +488,7 @@ def test_nothing_need_have_been_chosen(server: MCPServer, client: Client, subtes
 
 
 def test_any_text_may_be_typed(server: MCPServer, client: Client, subtests: pytest.Subtests) -> None:
-    for value in ["\0", "é" * 100_000, "%", "'; --", "\ufffe", "🙂"]:
+    for value in ["\0", "é" * 30_000, "%", "'; --", "\ufffe", "🙂"]:
         with subtests.test(value=value), afresh():
             ref = offer(server, lambda value: [value])
             assert completed(client, ref, "city", value)["values"] == [value]

@@ -65,7 +65,7 @@ def test_a_result_is_kept(tried: list[str]) -> None:
         return values[len(tried) - 1]
 
     for at, value in enumerate(values):
-        assert [steps.once("call", f"pay {at}", act) for _ in range(3)] == [value] * 3
+        assert [steps.once(["call"], f"pay {at}", act) for _ in range(3)] == [value] * 3
         assert len(tried) == at + 1
 
 
@@ -79,16 +79,16 @@ def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> No
         return "done"
 
     with pytest.raises(LookupError):
-        steps.once("call", "pay", act)
+        steps.once(["call"], "pay", act)
     assert Step.objects.count() == 0
-    assert steps.once("call", "pay", act) == "done"
+    assert steps.once(["call"], "pay", act) == "done"
 
 
 @pytest.mark.django_db
 def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
     steps.take("call", "once:pay")
     with pytest.raises(ToolError, match="'pay' was begun before and its outcome is not known"):
-        steps.once("call", "pay", lambda: pytest.fail("done again"))
+        steps.once(["call"], "pay", lambda: pytest.fail("done again"))
 
 
 @pytest.mark.django_db
@@ -118,8 +118,8 @@ def test_a_coroutine_acts_once_wherever_it_runs(tried: list[str], runner: str) -
 
     async def main(runs_in: Any) -> list[str]:
         with pytest.raises(LookupError):
-            await steps.aonce("call", "pay", act, runs_in)
-        return [await steps.aonce("call", "pay", act, runs_in) for _ in range(2)]
+            await steps.aonce(["call"], "pay", act, runs_in)
+        return [await steps.aonce(["call"], "pay", act, runs_in) for _ in range(2)]
 
     pool = Pool(1)
     try:

@@ -289,7 +289,7 @@ def test_unknown_expired_and_foreign_tasks_are_unknown_in_the_same_words(server:
 @pytest.mark.postgresql
 def test_strange_ids_are_unknown(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
-    for task_id in ("", "a\0b", "x" * 10_000, "é/../ü", "' OR 1=1 --"):
+    for task_id in ("", "a\0b", "x" * 8_000, "é/../ü", "' OR 1=1 --"):
         name = {"mcp-name": "=?base64?" + base64.b64encode(task_id.encode()).decode() + "?="}
         outcome = client.request("tasks/get", {"taskId": task_id}, headers=name)
         assert (outcome.status, outcome.error["code"]) == (400, -32602), task_id

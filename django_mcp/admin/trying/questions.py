@@ -70,7 +70,7 @@ def questions_of(requests: Mapping[str, Any]) -> list[Question]:
 
 def sealed(context: Context, requests: Mapping[str, Any]) -> dict[str, str]:
     """Hidden fields, with which the answers continue the call."""
-    state = seal(context)
+    state = seal(context, context.params)
     return {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
 
 

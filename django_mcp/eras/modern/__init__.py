@@ -73,7 +73,7 @@ class ModernEra:
                 can_stop = may_speak(inbound.server, request.method, request.params)
                 result = await (channel.followed(serving) if can_stop else serving)
             except InputRequired as needed:
-                state = seal(context)
+                state = seal(context, request.params)
                 fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
                 result = Result(fields)
             return Answer(200, response(request.id, result, asked.version, complete, inbound.server))

@@ -22,9 +22,14 @@ from django_mcp.protocol.errors import InvalidParams
 SALT = "django_mcp.request_state"
 
 
-def seal(context: Context) -> str:
-    """The state for the next round of a call."""
-    value = {"for": _binding(context), **context.channel.dialogue.to_json()}
+def seal(context: Context, params: Mapping[str, Any]) -> str:
+    """The state for the next round of a call.
+
+    Args:
+        context: of the call.
+        params: as the client sent them; those of the context may be of the tool that ``call_tool`` named.
+    """
+    value = {"for": _binding(context, params), **context.channel.dialogue.to_json()}
     return signing.dumps(value, salt=SALT, compress=True)
 
 
@@ -33,7 +38,7 @@ def unseal(state: Any, context: Context) -> Dialogue:
 
     Args:
         state: as the client sent it.
-        context: of the call that it came with.
+        context: of the call that it came with, before anything runs.
 
     Raises:
         InvalidParams: it is not ours, not for this call, or too old.
@@ -46,16 +51,14 @@ def unseal(state: Any, context: Context) -> Dialogue:
         raise InvalidParams("This requestState has expired. Make the call again without it.") from None
     except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way
         raise InvalidParams("This requestState was not issued here, or was altered.") from None
-    if value.pop("for", None) != _binding(context):
+    if value.pop("for", None) != _binding(context, context.params):
         raise InvalidParams("This requestState belongs to another call: repeat the call with the same arguments.")
     return Dialogue(**value)
 
 
-def _binding(context: Context) -> str:
+def _binding(context: Context, params: Mapping[str, Any]) -> str:
     principal = context.principal
-    params: Mapping[str, Any] = {
-        key: value for key, value in context.params.items() if key not in {"_meta", "inputResponses", "requestState"}
-    }
+    params = {key: value for key, value in params.items() if key not in {"_meta", "inputResponses", "requestState"}}
     caller = [host_of(context.request.META), principal.kind, principal.id]
     parts = [context.server.name, *caller, context.method, params]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
