@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_blocks import TWO_BOOKS, Site, call, code_of
+from tests.docs.test_blocks import BY_NAME, TWO_BOOKS, Site, call, code_of
 
 TOOL, SETTINGS, VERIFICATION = code_of("approvals.md")
 DECIDES = """
@@ -25,13 +25,16 @@ waiting = Approval.objects.get()
 print(json.dumps([Book.objects.filter(title="Emma").exists(), waiting.preview, approve(waiting, anna)]))
 """
 
+ANN = "from django.contrib.auth.models import User; User.objects.create_user('ann')"
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    own = '{"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WAIT_SECONDS": 0.1}'
+    own = '{"AUTHENTICATION": ["mysite.who.ByName"], "APPROVAL_WAIT_SECONDS": 0.1}'
     site.append("mysite/settings.py", f"DJANGO_MCP = {own}")
+    site.append("mysite/who.py", BY_NAME)
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     return site
@@ -39,7 +42,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_the_page_on_approvals_does_what_it_says(site: Site) -> None:
     site.append("library/mcp.py", TOOL)
-    site.migrate(TWO_BOOKS, check=True)
+    site.migrate(f"{TWO_BOOKS}\n{ANN}", check=True)
     wanted = call("withdraw_book", title="Emma")
     (waits,) = site.requests(wanted)
     assert waits["result"]["isError"] is True

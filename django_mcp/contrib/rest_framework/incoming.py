@@ -22,6 +22,7 @@ from django_mcp.adapters.making import with_article
 from django_mcp.contrib.rest_framework.columns import called, column_of, column_schema, key_schema
 from django_mcp.contrib.rest_framework.dialect import Schema, nullable, one_of
 from django_mcp.contrib.rest_framework.notes import note_of_field, without
+from django_mcp.primitives.portable import LARGEST
 
 
 def schema_of(field: Field) -> Schema:
@@ -167,7 +168,8 @@ def _(field: serializers.DecimalField) -> Schema:
 def _between(schema: Schema, field: Any) -> Schema:
     limits = {"minimum": field.min_value, "maximum": field.max_value}
     given = {key: _number(value) for key, value in limits.items() if value is not None and not callable(value)}
-    return {**schema, **given}
+    # Those of the database's own integers say nothing, and JavaScript reads them as other numbers.
+    return {**schema, **{key: value for key, value in given.items() if abs(value) <= LARGEST}}
 
 
 def _number(value: Any) -> Any:
