@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import override_settings
 
-from django_mcp import MCPServer, tool
+from django_mcp import Head, MCPServer, Principal, Public, tool
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from tests.conversation import Conversation
@@ -82,6 +82,27 @@ def test_one_too_many_is_refused_at_once_with_when_to_come_back_and_the_others_a
     door.open.set()
     assert [each.json["result"]["content"][0]["text"] for each in calls] == ["done"] * len(calls)
     assert call(modern_talk).done().status == 200
+
+
+@pytest.mark.usefixtures("limit")
+def test_one_too_many_is_refused_before_anybody_is_looked_up(
+    modern_talk: Conversation, door: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door.fill(modern_talk, LIMIT + 1)
+    looked_up: list[Head] = []
+    authenticate = Public.authenticate
+
+    def noting(self: Public, head: Head, server: MCPServer) -> Principal:
+        looked_up.append(head)
+        return authenticate(self, head, server)
+
+    monkeypatch.setattr(Public, "authenticate", noting)
+    assert call(modern_talk).done().status == 503
+    assert looked_up == []
+    door.open.set()
+    eventually(lambda: not shared_pool().is_overloaded)
+    assert call(modern_talk).done().status == 200
+    assert len(looked_up) == 1
 
 
 @pytest.mark.usefixtures("limit")
