@@ -11,7 +11,7 @@ from django_mcp.oauth import reading, rules
 from django_mcp.oauth.authorization_request import AuthorizationRequest
 from django_mcp.oauth.consent import granted
 from django_mcp.oauth.redirects import redirect_ok
-from django_mcp.oauth.resources import chosen_resources, default_scopes, known_resources
+from django_mcp.oauth.resources import chosen_resources, default_scopes, known_resources, why_not_a_resource
 from django_mcp.oauth.toolkit import OAuthToolkitError
 
 
@@ -116,7 +116,7 @@ def resource_problem(asked: AuthorizationRequest) -> str | None:
     try:
         chosen_resources(asked.resources)
     except ValueError:
-        return "resource is not an endpoint of this site."
+        return why_not_a_resource(asked.resources)
     return None
 
 

@@ -36,6 +36,21 @@ def chosen_resources(given: Iterable[str]) -> list[str]:
     return found
 
 
+def why_not_a_resource(given: Iterable[str]) -> str:
+    """Return why ``chosen_resources`` refused what a request names, in the words of an ``error_description``."""
+    others = {resource_of(server) for server in servers()} - known_resources().keys()
+    for uri in given:
+        try:
+            if canonical(uri) in others:
+                return (
+                    "resource is an endpoint that takes no access tokens of this site: call it without signing in, or "
+                    "with what its owner gave you, like an API key."
+                )
+        except ValueError:
+            continue
+    return "resource is not an endpoint of this site."
+
+
 def default_scopes(uris: Iterable[str]) -> frozenset[str]:
     """What a client gets that asks for no scope: those that calls need at the endpoints, or the site's default.
 

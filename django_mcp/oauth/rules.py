@@ -9,7 +9,7 @@ from django_mcp.conf import settings
 from django_mcp.oauth.authorization_request import S256_CHALLENGE
 from django_mcp.oauth.consent import granted
 from django_mcp.oauth.reading import application_of, policy_of, requested, stored
-from django_mcp.oauth.resources import chosen_resources, default_scopes, known_resources
+from django_mcp.oauth.resources import chosen_resources, default_scopes, known_resources, why_not_a_resource
 from django_mcp.oauth.toolkit import AbstractApplication, get_scopes_backend
 
 
@@ -62,9 +62,8 @@ def resources_granted(request: Any) -> list[str]:
 
 def invalid_target(request: Any) -> errors.OAuth2Error:
     """The error of RFC 8707; it carries what the redirect needs."""
-    return errors.CustomOAuth2Error(
-        error="invalid_target", description="resource is not an endpoint of this site.", request=request
-    )
+    description = why_not_a_resource(requested(request))
+    return errors.CustomOAuth2Error(error="invalid_target", description=description, request=request)
 
 
 def may_use(user: Any, resources: Iterable[str]) -> bool:

@@ -105,6 +105,17 @@ def test_an_unknown_resource_is_refused_before_consent(site: Site, subtests: pyt
             assert not Grant.objects.exists()
 
 
+def test_signing_in_for_an_endpoint_that_needs_no_token_says_so(site: Site) -> None:
+    opened = site.make_server("welcome", authentication=["django_mcp.Public"])
+    for resource, words in [
+        (site.resource(opened), "is an endpoint that takes no access tokens of this site: call it without signing in"),
+        ("https://evil.example/mcp", "is not an endpoint of this site"),
+    ]:
+        answer = site.answer(resource=resource)
+        assert answer["error"] == "invalid_target"
+        assert words in answer["error_description"]
+
+
 def test_an_unknown_resource_is_refused_at_the_token_endpoint(site: Site, subtests: pytest.Subtests) -> None:
     for resource in BAD_RESOURCES:
         with subtests.test(resource=resource), site.afresh():
