@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.approvals import parking, standing, tickets
-from django_mcp.approvals.standing import APPROVE
+from django_mcp.approvals.approvers import may_approve
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.models import OVER, Approval, Task
@@ -60,7 +60,7 @@ def deny(approval: Approval, by: Any, *, reason: str = "") -> bool:
 
 
 def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str, Any]) -> bool:
-    approver = _as_they_are_now(by)
+    approver = _as_they_are_now(by, approval.server)
     fields = {"state": state, "decided": timezone.now(), "decided_by": approver, "reason": reason, **more}
     if not _open_to(approver).filter(pk=approval.pk).update(**fields):
         return False
@@ -74,14 +74,14 @@ def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str
     return True
 
 
-def _as_they_are_now(user: Any) -> Any:
+def _as_they_are_now(user: Any, server: str) -> Any:
     """The user as the database has them in this very transaction, whatever they might do when the page was made.
 
     Raises:
         PermissionDenied: they may not decide, or not any more.
     """
     found = get_user_model()._default_manager.filter(pk=user.pk, is_active=True).first()  # noqa: SLF001 - Django's API
-    if found is None or not found.has_perm(APPROVE):
+    if found is None or not may_approve(found, server):
         raise PermissionDenied
     return found
 
@@ -99,4 +99,4 @@ def _open_to(approver: Any) -> "QuerySet[Approval]":
 def may_decide(approval: Approval, user: Any) -> bool:
     """Whether it makes sense to offer it; what counts is looked at again when they decide."""
     own = approval.user_id is not None and approval.user_id == user.pk
-    return user.has_perm(APPROVE) and (settings.SELF_APPROVAL or not own)
+    return (settings.SELF_APPROVAL or not own) and may_approve(user, approval.server)

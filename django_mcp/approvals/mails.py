@@ -11,6 +11,7 @@ from django.core.mail import DNS_NAME, EmailMessage
 from django.template.loader import render_to_string
 
 from django_mcp.approvals.about import client, page_url, requester
+from django_mcp.approvals.approvers import APPROVE, may_approve
 from django_mcp.conf import settings
 from django_mcp.core.redaction import redact
 from django_mcp.core.visible import visible
@@ -18,7 +19,6 @@ from django_mcp.models import Approval, Notice
 
 APPROVERS = "approvers"
 """Among the addresses: those of whoever may decide."""
-PERMISSION = "django_mcp.approve_toolcall"
 SECONDS = 10
 """For each answer of the mail server, where the site has no ``EMAIL_TIMEOUT``."""
 LONGEST_NAME, LONGEST_TEXT, MOST_LINES = 100, 3000, 60
@@ -34,8 +34,9 @@ def approvers(approval: Approval) -> list[str]:
 
 def _who_may(approval: Approval) -> Iterator[Any]:
     for backend in get_backends():
-        for user in backend.with_perm(PERMISSION) if hasattr(backend, "with_perm") else ():
-            is_able = getattr(user, "is_staff", True)  # the page is in the admin
+        for user in backend.with_perm(APPROVE) if hasattr(backend, "with_perm") else ():
+            # The page is in the admin.
+            is_able = getattr(user, "is_staff", True) and may_approve(user, approval.server)
             if is_able and (user.pk != approval.user_id or settings.SELF_APPROVAL):
                 yield user
 

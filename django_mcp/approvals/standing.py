@@ -10,13 +10,12 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from django_mcp.approvals import tickets
+from django_mcp.approvals.approvers import may_approve
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool
 
-APPROVE = "django_mcp.approve_toolcall"
-"""The permission of those who decide."""
 LONGEST_SECONDS = 24 * 60 * 60
 
 
@@ -76,7 +75,7 @@ def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -
     if not rows:
         return None
     fitting = (each for each in rows if each.pattern.items() <= parts.items())
-    return next((each for each in fitting if each.created_by.has_perm(APPROVE)), None)
+    return next((each for each in fitting if may_approve(each.created_by, context.server.name)), None)
 
 
 def _good() -> Any:

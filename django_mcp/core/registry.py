@@ -47,6 +47,8 @@ class MCPServer:
             refuses to start; ``[Public()]`` lets everybody in.
         scopes: OAuth scopes, of ``DJANGO_MCP["SCOPES"]``, that every call here needs; clients ask for these first.
         user_passes_test: takes a Django user, tells whether they may use this endpoint at all; may be a query.
+        can_approve: takes a Django user with the permission to approve calls, tells whether they may decide about
+            those at this endpoint; may be a query. By default they may at all endpoints.
         page_size: the most entries in one page of a list.
         ttl: seconds for which a client may keep a list.
         rate_limit: how often a caller may call tools here, like ``"60/m"``; s, m, h or d.
@@ -86,6 +88,7 @@ class MCPServer:
         authentication: Sequence[Any] | None = None,
         scopes: Sequence[str] | None = None,
         user_passes_test: Callable[[Any], bool] | None = None,
+        can_approve: Callable[[Any], bool] | None = None,
         page_size: int = 250,
         ttl: int = 60,
         rate_limit: str | None = None,
@@ -115,6 +118,7 @@ class MCPServer:
         self._authentication = authentication
         self._scopes = scopes
         self.user_passes_test = user_passes_test
+        self.can_approve = can_approve
         self._rate_limit = rate_limit
         parse_rate(rate_limit, f"MCPServer {name!r}")
         self.page_size = page_size

@@ -503,3 +503,23 @@ def test_which_of_two_equal_decisions_counts_does_not_change_by_itself(
     assert len(server.policies.rules["pay"]) == 3
     assert server.policies.rules["pay"][0].decision is Decision.ASK
     people["ann"].groups.all().delete()
+
+
+def test_an_endpoint_says_who_of_the_approvers_decides_about_its_calls(
+    server: MCPServer, ask: Say, people: People, pay: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask()
+    waiting = Approval.objects.get()
+    server.can_approve = lambda user: user.pk == people["dora"].pk
+    assert not may_decide(waiting, people["cleo"])
+    for decide_about in (approve, deny):
+        with pytest.raises(PermissionDenied):
+            decide_about(waiting, people["cleo"])
+    assert may_decide(waiting, people["dora"])
+    assert approve(waiting, people["dora"], calls=3, seconds=60)
+    ask()
+    assert len(pay) == 1
+    server.can_approve = lambda user: 1 / 0
+    ask()
+    assert len(pay) == 1, "what was approved beforehand ends when whoever did so may no longer decide"
+    assert "its can_approve() failed" in caplog.text

@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.approvals.values import Preview, line, preview_of, shown_arguments, shown_value
 from django_mcp.admin.people import names_of
 from django_mcp.approvals import about
+from django_mcp.approvals.approvers import APPROVE, may_approve
 from django_mcp.approvals.deciding import may_decide
-from django_mcp.approvals.standing import APPROVE
 from django_mcp.models import OVER, Approval, ApprovalEvent
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class Card:
         """Why there are none."""
         if not self.user.has_perm(APPROVE):
             return _("You may look at it. Deciding needs the permission “Can approve calls of tools”.")
+        if not may_approve(self.user, self.row.server):
+            return _("You may look at it. Others decide about calls at this endpoint.")
         return _("This call was made in your name, so somebody else has to decide.")
 
 

@@ -22,7 +22,6 @@ from django_mcp.adapters.making import with_article
 from django_mcp.contrib.rest_framework.columns import called, column_of, column_schema, key_schema
 from django_mcp.contrib.rest_framework.dialect import Schema, nullable, one_of
 from django_mcp.contrib.rest_framework.notes import note_of_field, without
-from django_mcp.primitives.portable import LARGEST
 
 
 def schema_of(field: Field) -> Schema:
@@ -165,11 +164,15 @@ def _(field: serializers.DecimalField) -> Schema:
     return schema
 
 
+_LARGEST = 2**53
+"""Integers beyond it are other ones in JavaScript."""
+
+
 def _between(schema: Schema, field: Any) -> Schema:
     limits = {"minimum": field.min_value, "maximum": field.max_value}
     given = {key: _number(value) for key, value in limits.items() if value is not None and not callable(value)}
     # Those of the database's own integers say nothing, and JavaScript reads them as other numbers.
-    return {**schema, **{key: value for key, value in given.items() if abs(value) <= LARGEST}}
+    return {**schema, **{key: value for key, value in given.items() if abs(value) <= _LARGEST}}
 
 
 def _number(value: Any) -> Any:

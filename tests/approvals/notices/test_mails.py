@@ -8,6 +8,7 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
 from django_mcp.approvals import notices
+from django_mcp.core.registry import server
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, person, time_passes
 from tests.approvals.notices.mailers import send_mail_by
@@ -129,6 +130,18 @@ def test_all_who_may_approve_are_told_each_once_and_not_the_requester(configure:
     told = sorted(address for each in mail.outbox for address in each.recipients())
     assert told == ["Cleo@example.com", "desk@example.com", "dora@example.com", "gina@example.com"]
     assert all(len(each.recipients()) == 1 for each in mail.outbox)
+
+
+def test_of_those_who_may_approve_only_those_of_the_endpoint_are_told(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(APPROVAL_EMAILS=["approvers"])
+    person("cleo", may=True)
+    person("dora", may=True)
+    monkeypatch.setattr(server, "can_approve", lambda user: user.email.startswith("dora"))
+    asked()
+    assert notices.deliver_due() == 1
+    assert sent().recipients() == ["dora@example.com"]
 
 
 def test_a_requester_who_may_approve_their_own_calls_is_told(configure: Configure) -> None:
