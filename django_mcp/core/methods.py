@@ -155,9 +155,16 @@ async def _spend(context: Context) -> None:
 
     Raises:
         InvalidParams: it was used already.
+        InternalError: that is not known now. No result of the tool: the same request may be sent again.
     """
     spend, context.spend = context.spend, None
-    if spend is not None and not await context.runner.sync(spend):
+    if spend is None:
+        return
+    try:
+        is_new = await context.runner.sync(spend)
+    except Exception as error:
+        raise request_failure(error, context) from error
+    if not is_new:
         raise InvalidParams("This requestState was used already. Make the call again without it.")
 
 
