@@ -51,7 +51,7 @@ class WritePermission:
 
     @property
     def words(self) -> str:
-        """What it takes where no declaration says something else, for the site's operator."""
+        """Say which permissions it asks for where the model has no declaration; ``mcp_inspect`` shows it."""
         return "wants the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
 
 

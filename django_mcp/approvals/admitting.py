@@ -201,7 +201,7 @@ class _Call:
         return found
 
     def _means_the_same(self) -> bool:
-        """Whether the arguments address the rows that were shown."""
+        """Return True if the arguments still address the rows that the approver saw."""
         rows = addressed(self.context, self.tool, self.keywords)
         return digest(self.context, self.tool, self.keywords, rows) == self.digest
 

@@ -1,4 +1,4 @@
-"""Who decides about calls that wait."""
+"""Who may approve or deny a call."""
 
 import logging
 from typing import Any
@@ -12,9 +12,14 @@ APPROVE = "django_mcp.approve_toolcall"
 
 
 def may_approve(user: Any, server: str) -> bool:
-    """Return True if a user may decide about calls at the endpoint of that name. May be queries.
+    """Return True if a user may approve or deny calls at an endpoint. It may make queries.
 
-    They need the permission, and the endpoint's ``can_approve`` says the rest; one that fails lets nobody decide.
+    A user needs the permission ``APPROVE``, and the endpoint's ``can_approve`` has to return True, if it has one. If
+    that raises, the answer is False.
+
+    Args:
+        user: a Django user.
+        server: the endpoint's name.
     """
     if not user.has_perm(APPROVE):
         return False
@@ -22,5 +27,5 @@ def may_approve(user: Any, server: str) -> bool:
     try:
         return test is None or bool(test(user))
     except Exception:
-        logger.exception("nobody may approve calls at %r, for its can_approve() failed", server)
+        logger.exception("can_approve() of %r raised, so nobody may approve its calls", server)
         return False

@@ -32,7 +32,7 @@ def check_destruction() -> Iterator[CheckMessage]:
 
 @check()
 def check_approvals() -> Iterator[CheckMessage]:
-    """Tools that ask for an approval where nobody signs in, so that none can be given."""
+    """Find tools whose calls need approval at endpoints where nobody signs in: those calls cannot be approved."""
     for server in servers():
         if lets_only_strangers_in(server) and (names := list(_asking(server))):
             yield Warning(

@@ -87,7 +87,7 @@ def expired(approval: Approval | None = None) -> NotApproved:
 
 
 def anonymous() -> NotApproved:
-    """For a call of somebody who has not signed in: whoever calls next could use its approval up."""
+    """Return the error for a caller who has not signed in: the next such caller could use an approval of theirs."""
     text = (
         "This call was not run: a person has to approve it, and a call can be approved only for a caller who is signed "
         "in. Sign in, or use a credential of your own, and make it again."

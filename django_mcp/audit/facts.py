@@ -55,7 +55,7 @@ def of_call(
         "method": _cut("method", context.method),
         "name": _cut("name", _about(context.params)),
         "outcome": str(ended.outcome),
-        "error": clean(redact(error))[:MOST_ERROR],
+        "error": _readable(error),
         "client_name": _cut("client_name", client.name),
         "client_version": _cut("client_version", client.version),
         "protocol": _cut("protocol", context.channel.protocol),
@@ -69,6 +69,15 @@ def of_call(
         "task_id": _cut("task_id", ended.task_id or _task_of(context)),
         "trace_id": trace_id or _trace_of(context),
     }
+
+
+def error_of(context: Context, ended: Ended) -> str:
+    """Return the error of a call as people may read it: without its secrets, and cut to ``MOST_ERROR`` characters."""
+    return _readable(_arguments(context, ended.error[: 2 * MOST_ERROR])[1])
+
+
+def _readable(error: str) -> str:
+    return clean(redact(error))[:MOST_ERROR]
 
 
 def of_refusal(
@@ -136,7 +145,7 @@ def _caller(principal: Principal) -> Facts:
 
 def _about(params: Mapping[str, Any]) -> str:
     name = params.get("name")
-    return redact(str(name)[:1000]) if name else redact_uri(str(params.get("uri") or "")[:1000])
+    return redact(str(name)) if name else redact_uri(str(params.get("uri") or ""))
 
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:
@@ -156,7 +165,7 @@ def _arguments(context: Context, error: str) -> tuple[Any, str]:
 
 
 def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
-    """What has the arguments; and where it is called through another tool, in which of that one's."""
+    """Return the tool or prompt that is called and, if ``call_tool`` calls it, the argument that has its arguments."""
     name = str(context.params.get("name"))
     if context.method == "prompts/get":
         return context.server.prompts.get(name), None

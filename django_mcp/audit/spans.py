@@ -7,9 +7,11 @@ from typing import Any
 
 from opentelemetry import metrics, propagate, trace
 
+from django_mcp.audit.facts import error_of
 from django_mcp.audit.outcomes import Ended
 from django_mcp.audit.tracing import Span
 from django_mcp.core.context import Context
+from django_mcp.core.redaction import redact_uri
 from django_mcp.models import ToolCall
 from django_mcp.version import __version__
 
@@ -48,11 +50,11 @@ class Recorded(Span):
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
         """See ``Span``."""
         about, failed = _attributes(context), _error(ended, code)
-        uri = {"mcp.resource.uri": str(context.params["uri"])} if "uri" in context.params else {}
+        uri = {"mcp.resource.uri": redact_uri(str(context.params["uri"]))} if "uri" in context.params else {}
         self._span.update_name(_name(context))
         self._span.set_attributes({**about, **failed, **uri, "jsonrpc.request.id": str(context.request_id)})
         if failed:
-            self._span.set_status(trace.Status(trace.StatusCode.ERROR, ended.error[:1000]))
+            self._span.set_status(trace.Status(trace.StatusCode.ERROR, error_of(context, ended)))
         self._span.end()
         _duration().record(seconds, {**about, **failed})
 

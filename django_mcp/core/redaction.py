@@ -199,7 +199,7 @@ class _Copy:
 
     def _key(self, name: str) -> str:
         self._take(len(name))
-        return redact(name[:_LONGEST_KEY])
+        return redact(name)[:_LONGEST_KEY]
 
     def _text(self, text: str) -> str:
         # Redacted before it is cut: half a credential is not recognised.

@@ -147,6 +147,17 @@ def test_a_failure_has_its_kind(
     assert point.attributes["error.type"] == kind
 
 
+def test_a_span_has_no_secret_either(
+    call_log: Log, site: MCPServer, client: Client, spans: InMemorySpanExporter
+) -> None:
+    client.call("sign_in", login={"name": "ada", "pass_phrase": ["hush-1"]}, again=[], code=["hush-2"], note="")
+    client.request("resources/read", {"uri": "crm://ada:hush-3@house/people?password=hush-4"})
+    ended = spans.get_finished_spans()
+    assert len(ended) == 2
+    assert all(span.status.description for span in ended)
+    assert "hush" not in "".join(span.to_json() for span in ended)
+
+
 def test_a_site_without_a_log_has_spans(
     call_log: Log, make_server: Any, site: MCPServer, client: Client, spans: InMemorySpanExporter
 ) -> None:
