@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.core import database
-from django_mcp.core.checking import add
+from django_mcp.core.checking import add, described
 from django_mcp.core.registry import servers
 from django_mcp.primitives.portable import problems
 from django_mcp.primitives.rates import NO_RATE, parse_rate
@@ -116,7 +116,7 @@ def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> lis
             id="django_mcp.W014",
         )
         for server in servers()
-        for tool in server.tools.values()
+        for tool in described(server)
         if "description" not in tool.definition
     ]
 
@@ -148,7 +148,7 @@ def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[Che
             id="django_mcp.W027",
         )
         for server in servers()
-        for tool in server.tools.values()
+        for tool in described(server)
         for problem in problems(tool.definition)
     ]
 
@@ -165,7 +165,7 @@ def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> 
             id="django_mcp.W028",
         )
         for server in servers()
-        for tool in server.tools.values()
+        for tool in described(server)
         if (count := len(tool.definition["inputSchema"].get("properties", ()))) > MOST_ARGUMENTS
     ]
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp.adapters.forms import OpenFormTool
-from django_mcp.adapters.view_tools import ViewTool
+from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
 from django_mcp.auth.checks.base import check, lets_everybody_in
 from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server, servers
@@ -15,13 +16,20 @@ from django_mcp.core.registry import every_server, servers
 
 @add
 def check_view_tools(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Tools of views that no URL leads to, or that do not take the method."""
-    tools = [tool for server in every_server() for tool in server.tools.values() if isinstance(tool, ViewTool)]
-    found = [(tool.name, problem) for tool in tools if (problem := tool.find_problem()) is not None]
+    """Tools of views that no URL leads to, that do not take the method, or that cannot be described."""
+    tools = [tool for server in every_server() for tool in server.tools.values() if isinstance(tool, LateTool)]
+    found = [(tool.name, problem) for tool in tools if (problem := _problem(tool)) is not None]
     return [
         Error(_("Tool %(name)r: %(problem)s") % {"name": name, "problem": problem}, id="django_mcp.E029")
         for name, problem in found
     ]
+
+
+def _problem(tool: LateTool) -> ImproperlyConfigured | None:
+    try:
+        return tool.find_problem()
+    except NO_DATABASE:  # checks are run before migrate, too
+        return None
 
 
 @check(deploy=True)

@@ -1,5 +1,6 @@
 """What packages under ``contrib`` make tools with, besides the public names."""
 
+from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function, shaped
 from django_mcp.core.registry import every_server
@@ -16,8 +17,10 @@ from django_mcp.primitives.words import shortened, with_article
 
 __all__ = [
     "EMPTY",
+    "NO_DATABASE",
     "ArgumentError",
     "Arguments",
+    "LateTool",
     "Parameter",
     "Tool",
     "Where",

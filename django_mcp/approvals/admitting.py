@@ -18,6 +18,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import find_rule, may_use
+from django_mcp.core.plain import Plain
 from django_mcp.core.policies import Admission, Decision, Rule
 from django_mcp.core.previews import preview_of
 from django_mcp.core.questions import URLElicitation
@@ -142,7 +143,7 @@ class _Call:
             self._since = log.newest()
         return None, found
 
-    def _fields(self, preview: Any = None) -> dict[str, Any]:
+    def _fields(self, preview: Plain | None = None) -> dict[str, Any]:
         more = {"digest": self.digest, "version": self.version, "parts": self.parts}
         return {**tickets.fields_of(self.context, self.tool, preview), **more}
 

@@ -13,6 +13,7 @@ from django_mcp.approvals import parking, standing, tickets
 from django_mcp.approvals.approvers import may_approve
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.redaction import SECRET
 from django_mcp.models import OVER, Approval, Task
 
 State = Approval.State
@@ -26,6 +27,7 @@ def approve(
     names: Iterable[str] = (),
     calls: int | None = 1,
     seconds: float = 0,
+    unseen: bool = False,
 ) -> bool:
     """Approve a call, and perhaps further ones like it.
 
@@ -36,13 +38,18 @@ def approve(
         names: arguments in which further calls must agree with this one.
         calls: how many calls in all; None for any number in that time.
         seconds: for how long further calls are approved; 0 for this call alone.
+        unseen: whether they say that they approve what they cannot be shown; see ``not_shown``.
 
     Returns:
         False where somebody else decided first, or the time is up, or it is their own call.
 
     Raises:
         PermissionDenied: they may not decide.
+        ValueError: something of the call is not shown, and they do not say that they approve it all the same.
     """
+    if not unseen and (hidden := not_shown(approval)):
+        msg = f"not shown to approvers: {', '.join(hidden)}; pass unseen=True to approve the call all the same"
+        raise ValueError(msg)
     fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVED_SECONDS)}
     with database.atomic():
         if not _decide(approval, by, State.APPROVED, reason, fields):
@@ -94,6 +101,17 @@ def _open_to(approver: Any) -> "QuerySet[Approval]":
     found = Approval.objects.filter(is_active, ~unwanted, state=State.PENDING, expires__gt=timezone.now())
     # Whose user is none made it is nobody's own.
     return found if settings.SELF_APPROVAL else found.filter(Q(user=None) | ~Q(user=approver))
+
+
+def not_shown(approval: Approval) -> list[str]:
+    """Return what approvers are not shown of a call although its caller chose it: arguments, and ``"preview"``.
+
+    What is too long, or too deep, is cut; and an argument that is called like a secret is hidden. What the tool's
+    author declared as a secret is none of them: by that they said that nobody has to read it.
+    """
+    withheld: dict[str, Any] = approval.withheld or {}
+    names = [name for name, why in withheld.get("arguments", {}).items() if why != SECRET]
+    return [*names, *(["preview"] if "preview" in withheld else [])]
 
 
 def may_decide(approval: Approval, user: Any) -> bool:

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django_mcp.approvals.about import client, page_url, requester
 from django_mcp.approvals.approvers import APPROVE, may_approve
 from django_mcp.conf import settings
-from django_mcp.core.redaction import redact
+from django_mcp.core.redaction import redact, redacted
 from django_mcp.core.visible import visible
 from django_mcp.models import Approval, Notice
 
@@ -83,8 +83,8 @@ def _context(approval: Approval) -> dict[str, Any]:
         "endpoint": _line(approval.server),
         "requester": _line(requester(approval)),
         "client": _line(client(approval)),
-        "arguments": _quoted(approval.arguments),
-        "preview": _quoted(approval.preview) if approval.preview else "",
+        "arguments": _quoted(redacted(None, approval.arguments, longest=None, whole=None)),
+        "preview": _quoted(redacted(None, approval.preview, longest=None, whole=None)) if approval.preview else "",
         "expires": approval.expires,
         "ticket": approval.ticket,
         "url": page_url(approval),

@@ -19,7 +19,8 @@ from django_mcp.approvals import notices
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
-from django_mcp.core.redaction import redacted
+from django_mcp.core.plain import Plain
+from django_mcp.core.redaction import CUT, declared
 from django_mcp.live import log
 from django_mcp.models import OVER, Approval, ApprovalEvent, Task
 from django_mcp.primitives.tool import Tool, ToolError
@@ -134,10 +135,12 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     return made, True
 
 
-def fields_of(context: Context, tool: Tool, preview: Any = None) -> dict[str, Any]:
+def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dict[str, Any]:
     """Of a row: who asks for what."""
     principal, user, now = context.principal, context.user, timezone.now()
-    shown = "" if preview is None else json.dumps(preview, sort_keys=True)
+    preview = preview or Plain(None)
+    shown = "" if preview.value is None else json.dumps(preview.value, sort_keys=True)
+    arguments, withheld = declared(tool, context.params.get("arguments") or {}, longest=LONGEST, whole=WHOLE)
     return {
         "server": context.server.name,
         "tool": tool.key,
@@ -146,8 +149,9 @@ def fields_of(context: Context, tool: Tool, preview: Any = None) -> dict[str, An
         "client_id": principal.client_id or "",
         "user": user if isinstance(user, get_user_model()) and user.pk is not None else None,
         "client": context.client._asdict(),
-        "arguments": redacted(tool, context.params.get("arguments") or {}, longest=LONGEST, whole=WHOLE),
-        "preview": preview,
+        "arguments": arguments,
+        "withheld": {"arguments": withheld, **({} if preview.is_whole else {"preview": CUT})},
+        "preview": preview.value,
         "preview_digest": hashlib.sha256(shown.encode()).hexdigest() if shown else "",
         "created": now,
         "expires": now + datetime.timedelta(seconds=settings.APPROVAL_SECONDS),

@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.approvals.about import page_url, requester
 from django_mcp.approvals.posting import post
 from django_mcp.conf import settings
+from django_mcp.core.redaction import redacted
 from django_mcp.models import Approval
 
 KIND = "approval.requested"
@@ -76,8 +77,9 @@ def body_of(approval: Approval) -> bytes:
         "requester": requester(approval),
         "client": approval.client,
         "client_id": approval.client_id or None,
-        "arguments": approval.arguments,
-        "preview": approval.preview,
+        # Not what the page shows: these leave the site, and nobody decides by them alone.
+        "arguments": redacted(None, approval.arguments, longest=None, whole=None),
+        "preview": redacted(None, approval.preview, longest=None, whole=None),
         "url": page_url(approval) or None,
         "expires": _moment(approval.expires),
     }

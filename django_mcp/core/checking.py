@@ -3,12 +3,17 @@
 Servers never ask. ``manage.py`` does, for most of its commands.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core import checks
+from django.db import DatabaseError, InterfaceError
+
+if TYPE_CHECKING:
+    from django_mcp.core.registry import MCPServer
+    from django_mcp.primitives.tool import Tool
 
 Check = Callable[..., Iterable[checks.CheckMessage]]
 
@@ -26,6 +31,19 @@ def add(check: Check, when: str = ALWAYS) -> Check:
     """
     _found[when].append(check)
     return check
+
+
+def described(server: "MCPServer") -> "Iterator[Tool]":
+    """Yield the tools of an endpoint whose definition can be made here.
+
+    Some need the database for it, and checks are also run where there is none yet: before ``migrate``.
+    """
+    for tool in server.tools.values():
+        try:
+            tool.definition  # noqa: B018 - a property of some
+        except (DatabaseError, InterfaceError):  # see adapters.late_tools
+            continue
+        yield tool
 
 
 def expect(modules: Iterable[str]) -> None:

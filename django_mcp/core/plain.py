@@ -1,12 +1,13 @@
-"""Whatever a function of the site's gives, as JSON that people read: plain, without secrets, and not too long."""
+"""Whatever a function of the site's gives, as JSON that people read: plain, and not too long."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 from pydantic_core import to_jsonable_python
 
-from django_mcp.core.redaction import redacted
+from django_mcp.core.redaction import CUT, declared
+from django_mcp.primitives.tool import Tool
 
 MOST = 20_000
 """Characters of a value, as JSON."""
@@ -16,17 +17,49 @@ SHORTER = ((2000, 200), (400, 50), (100, 20))
 """The most characters of a text and the most entries of a list, tried in turn where a value is too long."""
 
 
-def as_json(value: Any) -> Any:
-    """*value* as JSON, a text as ``{"text": …}``, in about ``MOST`` characters; None for None."""
+class Plain(NamedTuple):
+    """A value of JSON.
+
+    Attributes:
+        value: a text is ``{"text": …}``; None for None.
+        is_whole: whether nothing was cut.
+    """
+
+    value: Any
+    is_whole: bool = True
+
+
+def as_json(value: Any, tool: Tool) -> Plain:
+    """*value* as JSON in about ``MOST`` characters, without what the tool's schema declares as a secret.
+
+    Args:
+        value: what a function of the site's returned.
+        tool: whose arguments it may repeat.
+    """
     if value is None:
-        return None
-    plain = to_jsonable_python(value, fallback=_text, bytes_mode="base64", inf_nan_mode="null")
+        return Plain(None)
+    is_whole = True
+
+    def text(value: Any) -> Any:
+        """What JSON lacks."""
+        nonlocal is_whole
+        if not isinstance(value, QuerySet):
+            return str(value)
+        rows = list(value[: MOST_ROWS + 1])
+        is_whole = is_whole and len(rows) <= MOST_ROWS
+        return [*map(_row, rows[:MOST_ROWS]), *(["… (there are more)"] if len(rows) > MOST_ROWS else [])]
+
+    plain = to_jsonable_python(value, fallback=text, bytes_mode="base64", inf_nan_mode="null")
     if not isinstance(plain, dict | list):
         plain = {"text": plain if isinstance(plain, str) else json.dumps(plain)}
-    plain = redacted(None, plain, longest=None, whole=None)
     if isinstance(plain, dict) and plain.keys() == {"text"} and isinstance(plain["text"], str):
-        return {"text": _cut(plain["text"], MOST)}
-    return bounded(plain)
+        short = {"text": _cut(plain["text"], MOST)}
+        return Plain(short, is_whole and short == plain)
+    if isinstance(plain, dict):
+        plain, withheld = declared(tool, plain, longest=None, whole=None)
+        is_whole = is_whole and CUT not in withheld.values()
+    short = bounded(plain)
+    return Plain(short, is_whole and short is plain)
 
 
 def bounded(value: Any) -> Any:
@@ -56,14 +89,6 @@ def _shorter(value: Any, characters: int, entries: int) -> Any:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
-
-
-def _text(value: Any) -> Any:
-    """What JSON lacks."""
-    if isinstance(value, QuerySet):
-        rows = list(value[: MOST_ROWS + 1])
-        return [*map(_row, rows[:MOST_ROWS]), *(["… (there are more)"] if len(rows) > MOST_ROWS else [])]
-    return str(value)
 
 
 def _row(row: Any) -> Any:

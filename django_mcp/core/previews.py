@@ -15,7 +15,7 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import ABSENT
-from django_mcp.core.plain import as_json
+from django_mcp.core.plain import Plain, as_json
 from django_mcp.primitives.functions import Function
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool, ToolError
@@ -34,8 +34,8 @@ FAILED = {"error": "The preview failed."}
 ENDS_THE_CALL = (ToolError, ValidationError, ArgumentError, *ABSENT)
 
 
-async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> Any:
-    """What a call would change, as a value of JSON; None where its tool does not say, or asks before it does.
+async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> Plain:
+    """What a call would change, as a value of JSON; of None where its tool does not say, or asks before it does.
 
     A synchronous function runs in a thread, in a transaction that is always rolled back: what
     it writes there is gone, and so is what it wanted done ``on_commit``. What it does elsewhere is done; and a
@@ -49,7 +49,8 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
         keywords: the arguments, checked; the function gets those it takes.
 
     Returns:
-        A str as ``{"text": …}``; dicts and lists as they are, without secrets. What is too long is cut, and says so.
+        A str as ``{"text": …}``; dicts and lists as they are, without the secrets that the tool's schema declares.
+        What is too long is cut, and says so.
 
     Raises:
         ToolError, ValidationError, ArgumentError, PermissionDenied, Http404, ObjectDoesNotExist: the function did, and
@@ -57,23 +58,23 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     """
     function = tool.preview
     if function is None:
-        return None
+        return Plain(None)
     try:
-        return await _run(function, _quiet(context), keywords)
+        return await _run(function, _quiet(context), tool, keywords)
     except ENDS_THE_CALL:
         raise
     except Exception:  # whoever approves is told so; the log has why
         logger.exception("The preview of %s failed", tool.label)
-        return dict(FAILED)
+        return Plain(dict(FAILED))
     except (InputRequired, BaseExceptionGroup) as error:
         if isinstance(error, BaseExceptionGroup) and merged(error) is None:
             raise
         words = "%s: its preview asks the client, which only the tool can do. There is no preview"
         logger.exception(words, tool.label)
-        return None
+        return Plain(None)
 
 
-async def _run(function: Function, context: Context, keywords: Mapping[str, Any]) -> Any:
+async def _run(function: Function, context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Plain:
     # Where something else than the signature checks the arguments, as a form does, they are taken as they came.
     known = {**(context.params.get("arguments") or {}), **keywords}
     # A copy: what is approved has to be what runs, whatever a preview does with its arguments.
@@ -82,9 +83,9 @@ async def _run(function: Function, context: Context, keywords: Mapping[str, Any]
         given[function.context] = context
     if function.is_async:
         value = await context.site_runner.coroutine(function.call, **given)
-        return await context.site_runner.sync(partial(rolled_back, partial(as_json, value)))
+        return await context.site_runner.sync(partial(rolled_back, partial(as_json, value, tool)))
     # Made JSON in there, so that what is lazy is read as the function left it.
-    return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given))))
+    return await context.site_runner.sync(partial(rolled_back, lambda: as_json(function.call(**given), tool)))
 
 
 def _copied(value: Any) -> Any:

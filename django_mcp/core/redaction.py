@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.primitives.prompt import Prompt
-from django_mcp.primitives.secrets import Schemas, below, is_secret, mentions_secrets
+from django_mcp.primitives.secrets import Schemas, below, declares, is_secret, mentions_secrets
 from django_mcp.primitives.tool import Tool
 
 HIDDEN = "***"
@@ -123,16 +123,83 @@ def redacted(
     return arguments
 
 
+# For people who approve a call
+
+SECRET, NAMED, CUT = "secret", "named", "cut"
+"""Why approvers are not shown a value as it is: its schema marks it as a secret; it is declared under a name of
+``DJANGO_MCP["REDACTED_ARGUMENTS"]``; it is too long or too deep."""
+
+
+def declared(
+    tool: Tool, arguments: Mapping[str, Any], *, longest: int | None, whole: int | None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the arguments of a call for people who approve it, and what of them is withheld.
+
+    What is approved must be what was shown, so that nothing a caller writes may hide anything: only values at places
+    that the tool's own schema declares are hidden, and no text because of what it looks like.
+
+    Args:
+        tool: the tool that is called.
+        arguments: as the caller sent them.
+        longest: how many characters of a string are kept; None for all.
+        whole: how many characters are kept in all; None for all.
+
+    Returns:
+        The arguments as a JSON value of its own, and the reason (``SECRET``, ``NAMED`` or ``CUT``) for each argument
+        that is not shown as it is.
+    """
+    withheld: dict[str, set[str]] = {}
+    for schema in _published(tool):
+        arguments = _hidden_as_declared(_Copy(schema, None, None, by_declaration=True), arguments, withheld)
+    arguments = _hidden_as_declared(_Copy({}, longest, whole, by_declaration=True), arguments, withheld)
+    worst = {name: next(each for each in (CUT, NAMED, SECRET) if each in found) for name, found in withheld.items()}
+    return dict(arguments), worst
+
+
+def _hidden_as_declared(
+    copy: "_Copy", arguments: Mapping[str, Any], withheld: dict[str, set[str]]
+) -> Mapping[str, Any]:
+    copied: dict[str, Any] = {}
+    schemas = (copy.root,) if copy.root else ()
+    for number, (name, value) in enumerate(arguments.items()):
+        if copy.room == 0:
+            copied["…"] = f"{len(arguments) - number} more"
+            withheld.setdefault("…", set()).add(CUT)
+            break
+        copy.withheld = set()
+        ((shown, copied_value),) = copy.of({name: value}, schemas, 0).items()
+        copied[shown] = copied_value
+        if copy.withheld:
+            withheld.setdefault(shown, set()).update(copy.withheld)
+    return copied
+
+
 class _Copy:
-    """Copies one value, as long as there is room."""
+    """Copies one value, as long as there is room.
+
+    Args:
+        root: the schema that describes the value, and in which its references lead.
+        longest: characters that are kept of a string; None for all.
+        whole: characters that are kept in all; None for all.
+        hidden: gets the texts that were hidden.
+        by_declaration: whether only what the schema declares is hidden; see ``declared``.
+    """
 
     def __init__(
-        self, root: Mapping[str, Any], longest: int | None, whole: int | None, hidden: list[str] | None
+        self,
+        root: Mapping[str, Any],
+        longest: int | None,
+        whole: int | None,
+        hidden: list[str] | None = None,
+        *,
+        by_declaration: bool = False,
     ) -> None:
         self.root = root
         self.hidden = hidden
         self.longest = longest
         self.room = whole
+        self.by_declaration = by_declaration
+        self.withheld: set[str] = set()
 
     def of(self, value: Any, schemas: Schemas, depth: int) -> Any:
         """A copy of *value*, which *schemas* describe."""
@@ -143,6 +210,7 @@ class _Copy:
             case str():
                 return self._text(self._of_json(value, schemas, depth))
             case _ if depth >= DEEPEST or self.room == 0:
+                self.withheld.add(CUT)
                 return "…"
             case Mapping():
                 return self._mapping(value, schemas, depth)
@@ -157,12 +225,19 @@ class _Copy:
         for number, (key, each) in enumerate(value.items()):
             if self.room == 0:
                 copied["…"] = f"{len(value) - number} more"
+                self.withheld.add(CUT)
                 break
             name = str(key)
             inner = below(schemas, name, self.root) if schemas else ()
-            hidden = (inner and is_secret(inner, self.root)) or is_hidden(name, each, names)
-            hidden = hidden or (name == "value" and is_hidden(called, each, names))
-            copied[self._key(name)] = self._hide(each) if hidden else self.of(each, inner, depth + 1)
+            if inner and is_secret(inner, self.root):
+                reason = SECRET
+            elif self.by_declaration:
+                is_named = declares(schemas, name, self.root) and is_hidden(name, each, names)
+                reason = NAMED if is_named else ""
+            else:
+                is_named = is_hidden(name, each, names) or (name == "value" and is_hidden(called, each, names))
+                reason = NAMED if is_named else ""
+            copied[self._key(name)] = self._hide(each, reason) if reason else self.of(each, inner, depth + 1)
         return copied
 
     def _entries(self, value: Iterable[Any], schemas: Schemas, depth: int) -> list[Any]:
@@ -170,13 +245,16 @@ class _Copy:
         for index, each in enumerate(entries):
             if self.room == 0:
                 copied.append(f"… {len(entries) - index} more")
+                self.withheld.add(CUT)
                 break
             inner = below(schemas, index, self.root) if schemas else ()
             hidden = inner and is_secret(inner, self.root)
-            copied.append(self._hide(each) if hidden else self.of(each, inner, depth + 1))
+            copied.append(self._hide(each, SECRET) if hidden else self.of(each, inner, depth + 1))
         return copied
 
-    def _hide(self, value: Any) -> str:
+    def _hide(self, value: Any, reason: str) -> str:
+        if value != HIDDEN:  # another schema of the same tool had it hidden
+            self.withheld.add(reason)
         self._take(len(HIDDEN))
         if self.hidden is not None:
             self.hidden += _texts(value)
@@ -184,22 +262,27 @@ class _Copy:
 
     def _of_json(self, text: str, schemas: Schemas, depth: int) -> str:
         """*text*; where it is JSON with something to hide, as models send it, that without."""
-        if depth >= DEEPEST or text.lstrip()[:1] not in {"{", "["}:
+        if depth >= DEEPEST or text.lstrip()[:1] not in {"{", "["} or (self.by_declaration and not schemas):
             return text
+        copy = _Copy(self.root, None, None, self.hidden, by_declaration=self.by_declaration)
         try:
             value = json.loads(text)
-            copied = _Copy(self.root, None, None, self.hidden).of(value, schemas, depth)
+            copied = copy.of(value, schemas, depth)
         except (ValueError, RecursionError):
             return text
-        if copied == value:
+        if copied == value or (self.by_declaration and copy.withheld <= {CUT}):
             return text
+        # Written anew it lacks what JSON ignores, such as the first of two members of one name.
+        self.withheld |= {CUT, *copy.withheld}
         if self.hidden is not None:
             self.hidden.append(text)  # a message may repeat the whole of it
         return json.dumps(copied, ensure_ascii=False)
 
     def _key(self, name: str) -> str:
         self._take(len(name))
-        return redact(name)[:_LONGEST_KEY]
+        if len(name) > _LONGEST_KEY:
+            self.withheld.add(CUT)
+        return (name if self.by_declaration else redact(name))[:_LONGEST_KEY]
 
     def _text(self, text: str) -> str:
         # Redacted before it is cut: half a credential is not recognised.
@@ -207,9 +290,11 @@ class _Copy:
         length = len(text)
         if most is None or length <= most:
             self._take(length)
-            return redact(text)
+            return text if self.by_declaration else redact(text)
         self._take(most)
-        return f"{redact(text[: most + _LONGEST_KEY])[:most]}… ({length} characters)"
+        self.withheld.add(CUT)
+        begin = text[: most + _LONGEST_KEY]
+        return f"{(begin if self.by_declaration else redact(begin))[:most]}… ({length} characters)"
 
     def _take(self, characters: int) -> None:
         if self.room is not None:
@@ -255,15 +340,19 @@ def _called(name: str, names: tuple[str, ...]) -> int:
     return found
 
 
+def _published(tool: Tool | Prompt) -> Schemas:
+    """Return the schemas of a tool's arguments: what is published, and what the signature says."""
+    both = (tool.definition.get("inputSchema"), getattr(getattr(tool, "arguments", None), "schema", None))
+    return tuple(each for each in both if isinstance(each, Mapping))
+
+
 _schemas: "WeakKeyDictionary[Tool | Prompt, tuple[Any, Schemas]]" = WeakKeyDictionary()
 
 
 def _marked(tool: Tool | Prompt) -> Schemas:
-    """The schemas of a tool that mark something: what is published, and what the signature says."""
+    """Return those schemas of a tool's arguments that mark something."""
     known = _schemas.get(tool)
     if known is None or known[0] is not tool.definition:
-        published = tool.definition.get("inputSchema")
-        made = getattr(getattr(tool, "arguments", None), "schema", None)
-        found = tuple(each for each in (published, made) if isinstance(each, Mapping) and mentions_secrets(each))
+        found = tuple(each for each in _published(tool) if mentions_secrets(each))
         known = _schemas[tool] = (tool.definition, found)
     return known[1]

@@ -167,6 +167,14 @@ class Migration(migrations.Migration):
                     django_mcp.models.fields.JSONTextField(help_text="Without secrets.", verbose_name="arguments"),
                 ),
                 (
+                    "withheld",
+                    django_mcp.models.fields.JSONTextField(
+                        default=dict,
+                        help_text="What approvers are not shown, and why.",
+                        verbose_name="withheld",
+                    ),
+                ),
+                (
                     "digest",
                     models.CharField(
                         help_text="Of the caller, the tool and the arguments.", max_length=64, verbose_name="digest"

@@ -153,6 +153,7 @@ class Approval(Stored):
     )
     client = JSONTextField(_("client"), null=True, default=None, help_text=_("As it says of itself."))
     arguments = JSONTextField(_("arguments"), help_text=_("Without secrets."))
+    withheld = JSONTextField(_("withheld"), default=dict, help_text=_("What approvers are not shown, and why."))
     digest = models.CharField(_("digest"), max_length=64, help_text=_("Of the caller, the tool and the arguments."))
     parts = JSONTextField(_("parts"), default=dict, help_text=_("Digests of single arguments."))
     version = models.CharField(_("version"), max_length=64, help_text=_("Of tool and policy."))

@@ -39,6 +39,12 @@ def is_secret(schemas: Schemas, root: Mapping[str, Any]) -> bool:
     return any(map(_is_marked, _same_place(schemas, root)))
 
 
+def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
+    """Whether any of the schemas of an object lists *name* among its ``properties``."""
+    listed = (each.get("properties") for each in _same_place(schemas, root))
+    return any(isinstance(each, Mapping) and name in each for each in listed)
+
+
 def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
     """What describes the property *key* of an object, or the entry *key* of a list, by any of the schemas.
 

@@ -159,9 +159,7 @@ class Tool(Primitive):
         self.output = Output(function.returns, self.label)
         schema = without_null_defaults(self.arguments.schema) if self._schema is None else self._schema
         self.mirrors: tuple[Mirror, ...] = mirrored(schema, self.label)
-        if self.idempotency_key is not None and self.idempotency_key not in schema.get("properties", {}):
-            msg = f"{self.label}: idempotency_key={self.idempotency_key!r} must be the name of one of its arguments."
-            raise ImproperlyConfigured(msg)
+        self._check_idempotency_key(schema)
         self._names = frozenset({*schema.get("properties", ()), *(each.name for each in function.parameters)})
         self._check_preview()
         self.definition = {**self.definition, "inputSchema": schema}
@@ -176,6 +174,12 @@ class Tool(Primitive):
                 f"{self.label}: preview takes {', '.join(strange)}, which the tool does not. Name its parameters as "
                 "the tool does, or give them a default."
             )
+            raise ImproperlyConfigured(msg)
+
+    def _check_idempotency_key(self, schema: Mapping[str, Any]) -> None:
+        """Refuse a key that is none of the arguments."""
+        if self.idempotency_key is not None and self.idempotency_key not in schema.get("properties", {}):
+            msg = f"{self.label}: idempotency_key={self.idempotency_key!r} must be the name of one of its arguments."
             raise ImproperlyConfigured(msg)
 
     def _check_limits(self) -> None:

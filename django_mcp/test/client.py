@@ -209,7 +209,7 @@ class MCPClient:
             AssertionError: it does not wait for approval, or cannot be approved by them.
             PermissionDenied: they may not decide.
         """
-        return self._decide(called, deciding.approve(_ticket(called), by, reason=reason), by, answers)
+        return self._decide(called, deciding.approve(_ticket(called), by, reason=reason, unseen=True), by, answers)
 
     def refuse(self, called: Called, by: Any, *, reason: str = "") -> Called:
         """Have somebody refuse it, and make the same call again. See ``approve``."""

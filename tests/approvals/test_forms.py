@@ -77,7 +77,7 @@ def test_the_preview_of_a_form_leaves_its_arguments_to_the_call_that_waits(
     principal = Principal("test", "ann", people["ann"])
     info = ClientInfo("tests", "1")
     context = Context(server, principal, INLINE, HttpRequest, 1, "tools/call", {}, info, {}, StepChannel())
-    assert run_inline(preview_of(context, tool_, keywords))["changes"]
+    assert run_inline(preview_of(context, tool_, keywords)).value["changes"]
     assert keywords["given"] == {"pk": renaming[0].pk, "name": "new"}
 
 

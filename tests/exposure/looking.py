@@ -28,7 +28,7 @@ def look(server: MCPServer, user: User, name: str, /, **arguments: Any) -> Any:
     context = Context(server, principal, INLINE, HttpRequest, 1, "tools/call", params, None, {}, Channel())
     tool = server.tools[name]
     with nothing_happens():
-        return run_inline(preview_of(context, tool, tool.arguments.validate(arguments)))
+        return run_inline(preview_of(context, tool, tool.arguments.validate(arguments))).value
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from django_mcp.admin.approvals.values import Preview, line, preview_of, shown_a
 from django_mcp.admin.people import names_of
 from django_mcp.approvals import about
 from django_mcp.approvals.approvers import APPROVE, may_approve
-from django_mcp.approvals.deciding import may_decide
+from django_mcp.approvals.deciding import may_decide, not_shown
 from django_mcp.models import OVER, Approval, ApprovalEvent
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def state_of(row: Approval) -> State:
 def seen(row: Approval) -> str:
     """A digest of all that a card shows of the call. Who decides sends it along: they decide about what they saw."""
     shown = [row.ticket, row.digest, row.version, row.arguments, row.preview, row.preview_digest, row.client]
+    shown.append(row.withheld)
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -106,9 +107,14 @@ class Card:
         return seen(self.row)
 
     @cached_property
-    def arguments(self) -> list[tuple[str, SafeString]]:
-        """As the caller sent them."""
-        return shown_arguments(self.row.arguments)
+    def arguments(self) -> list[tuple[str, SafeString, str]]:
+        """As the caller sent them, and why one is not shown so."""
+        return shown_arguments(self.row.arguments, (self.row.withheld or {}).get("arguments", {}))
+
+    @cached_property
+    def not_shown(self) -> list[str]:
+        """What has to be approved without being seen."""
+        return [line(each) for each in not_shown(self.row)]
 
     @cached_property
     def preview(self) -> Preview:

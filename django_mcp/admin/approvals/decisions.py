@@ -47,6 +47,7 @@ class DecisionForm(forms.Form):
     calls = forms.IntegerField(min_value=1, max_value=MOST_CALLS, required=False)
     seconds = forms.TypedChoiceField(coerce=int, choices=PERIODS, required=False)
     names = forms.MultipleChoiceField(required=False)
+    unseen = forms.BooleanField(required=False)
 
     def __init__(self, row: Approval, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -71,6 +72,10 @@ def decide(request: HttpRequest, row: Approval) -> Said:
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
             return messages.ERROR, _("This call is not as you saw it any more. Look at it again, and then decide.")
+        is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
+        if not is_told and (hidden := deciding.not_shown(row)):
+            words = _("Nothing was decided: not all of this call is shown (%s). Tick that you approve it all the same.")
+            return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, request.user, form.cleaned_data):
             return messages.SUCCESS, _done(row, form.cleaned_data)
     return messages.WARNING, too_late(row, request.user)
@@ -81,9 +86,9 @@ def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
         case "refuse":
             return deciding.deny(row, user, reason=given["reason"])
         case "approve":
-            return deciding.approve(row, user, reason=given["reason"])
+            return deciding.approve(row, user, reason=given["reason"], unseen=given["unseen"])
     calls = None if given["calls"] is None else given["calls"] + 1
-    more = {"names": given["names"], "calls": calls, "seconds": given["seconds"] or HOUR}
+    more = {"names": given["names"], "calls": calls, "seconds": given["seconds"] or HOUR, "unseen": given["unseen"]}
     return deciding.approve(row, user, reason=given["reason"], **more)
 
 

@@ -10,15 +10,19 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.core.redaction import redact
+from django_mcp.core.redaction import CUT, NAMED, SECRET
 from django_mcp.core.visible import visible
 
 LONGEST_LINE, MOST_LINES = 300, 6
 """What is longer is folded."""
-MOST_CHARACTERS = 20_000
 SUMMARY = 80
 
 NONE = mark_safe('<span class="mcp-none">–</span>')
+WITHHELD = {
+    SECRET: gettext_lazy("Not shown: it is declared as a secret."),
+    NAMED: gettext_lazy("Not shown: it is called like a secret."),
+    CUT: gettext_lazy("Not all of it is shown: it is too long."),
+}
 VERBS = {
     "create": gettext_lazy("create"),
     "update": gettext_lazy("change"),
@@ -59,7 +63,7 @@ class Preview(NamedTuple):
 
 def line(text: Any, longest: int = 200) -> str:
     """A name that somebody else chose, in one line."""
-    shown = visible(redact(" ".join(str(text).split())))
+    shown = visible(" ".join(str(text).split()))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
@@ -85,9 +89,7 @@ def _is_ambiguous(text: str) -> bool:
 
 def _shown(text: str) -> SafeString:
     characters = len(text)
-    shown = visible(redact(text)[:MOST_CHARACTERS])
-    if characters > MOST_CHARACTERS:
-        shown += "\n" + _("… and %d characters more.") % (characters - MOST_CHARACTERS)
+    shown = visible(text)
     lines = shown.count("\n") + 1
     block = format_html('<pre class="mcp-value" translate="no" dir="ltr">{}</pre>', shown)
     if lines <= MOST_LINES and len(shown) <= LONGEST_LINE:
@@ -98,11 +100,12 @@ def _shown(text: str) -> SafeString:
     return format_html(words, begin, size, block)
 
 
-def shown_arguments(arguments: Any) -> list[tuple[str, SafeString]]:
-    """Names and values, in the order in which they came."""
+def shown_arguments(arguments: Any, withheld: Mapping[str, str]) -> list[tuple[str, SafeString, str]]:
+    """Names and values, in the order in which they came, and why one is not shown as it is."""
     if not isinstance(arguments, Mapping):
-        return [("", shown_value(arguments))]
-    return [(line(name), shown_value(value)) for name, value in arguments.items()]
+        return [("", shown_value(arguments), "")]
+    words = {name: str(WITHHELD.get(why, why)) for name, why in withheld.items()}
+    return [(line(name), shown_value(value), words.get(name, "")) for name, value in arguments.items()]
 
 
 def preview_of(value: Any) -> Preview:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from django.contrib.auth.models import AnonymousUser
@@ -20,10 +20,12 @@ from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, 
 from django_mcp.adapters.responses import tool_result
 from django_mcp.contrib.rest_framework.addresses import NoSuchURLError, place
 from django_mcp.contrib.rest_framework.answers import answered
-from django_mcp.contrib.rest_framework.arguments import APIArguments, Sent
-from django_mcp.contrib.rest_framework.dialect import Schema
+from django_mcp.contrib.rest_framework.arguments import Sent
 from django_mcp.contrib.rest_framework.refusals import refused
 from django_mcp.contrib.rest_framework.views import Operation
+
+if TYPE_CHECKING:
+    from django_mcp.contrib.rest_framework.tools import Described
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,14 @@ class Endpoint:
     """What a tool calls.
 
     Attributes:
-        arguments: of the tool.
-        output: JSON Schema of the tool's structured content; None where nobody said what comes back.
+        described: what the view tells of it.
         version: of the API, for views with versions.
         mounted: the view is in the URLconf.
         done: what a model is told of an answer without a body.
     """
 
     operation: Operation
-    arguments: APIArguments
-    output: Schema | None
+    described: "Described"
     version: str | None
     mounted: bool
     done: str
@@ -52,8 +52,8 @@ class Endpoint:
             ToolError: it refused.
             ArgumentError: no URL of it can be made of the arguments.
         """
-        given = keywords["given"]
-        sent = self.arguments.sent(given)
+        given, arguments, output = keywords["given"], self.described.arguments, self.described.output
+        sent = arguments.sent(given)
         path, view, args, variables, match = self._place(sent)
         request: Any = site_request(ctx, self._call(path, sent))
         request.resolver_match = match
@@ -63,11 +63,11 @@ class Endpoint:
         request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
         response: Any = run_view(view, request, args, variables)
         if is_client_error(response.status_code):
-            raise refused(response, self.arguments, given, ctx.user)
+            raise refused(response, arguments, given, ctx.user)
         result = tool_result(response, request, ctx=ctx)
         if response.status_code == HTTP_204_NO_CONTENT or (isinstance(response, Response) and response.data is None):
-            return ToolResult({} if self.output else None, text=self.done)
-        return answered(result, self.arguments, self.output)
+            return ToolResult({} if output else None, text=self.done)
+        return answered(result, arguments, output)
 
     def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
         """The path, the view behind it, what it takes besides the request, and the resolver's match."""

@@ -7,7 +7,7 @@ from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
-from django_mcp.adapters.making import every_server
+from django_mcp.adapters.making import NO_DATABASE, every_server
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
 from django_mcp.contrib.rest_framework.calling import Endpoint
 from django_mcp.contrib.rest_framework.tools import APITool
@@ -36,7 +36,10 @@ def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
         known = addresses(endpoint.operation, endpoint.version)
     except ImproperlyConfigured:  # the URLconf cannot be imported, and whatever is wrong with it is told elsewhere
         return
-    variables = endpoint.arguments.variables
+    try:
+        variables = endpoint.described.arguments.variables
+    except (ImproperlyConfigured, *NO_DATABASE):  # E029 tells of the first; the second is there before migrate
+        return
     version = endpoint.operation.version_variable
     own = {version} if version and endpoint.version is not None else set()
     least, most = {name for name, is_needed in variables.items() if is_needed} | own, {*variables, *own}

@@ -1,15 +1,17 @@
 """One operation of a view as one tool."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from django_mcp import Context
-from django_mcp.adapters.making import EMPTY, Tool, function, shaped
+from django_mcp.adapters.making import EMPTY, NO_DATABASE, LateTool, Tool, function, shaped
 from django_mcp.adapters.methods import hints
 from django_mcp.contrib.rest_framework import outgoing
 from django_mcp.contrib.rest_framework.answers import page_arguments
@@ -22,6 +24,8 @@ from django_mcp.contrib.rest_framework.notes import NOTHING, OperationNote, note
 from django_mcp.contrib.rest_framework.parameters import Parameter, query_parameters, serializer_parameters
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.contrib.rest_framework.words import DONE, Noun, description
+
+T = TypeVar("T")
 
 ANY_KEY: Schema = {"type": ["integer", "string"]}
 
@@ -45,16 +49,37 @@ class Told:
         return given.get(operation.action, given.get(operation.handler, NOTHING))
 
 
-class APITool(Tool):
-    """A tool that calls a view.
+class APITool(LateTool):
+    """A tool that calls a view. Serializers are read when it is first listed or called: some ask the database.
 
     Attributes:
         endpoint: what it calls.
     """
 
-    def __init__(self, endpoint: Endpoint, call: Any, **options: Any) -> None:
-        super().__init__(call, **options)
-        self.endpoint = endpoint
+    reads_database = True
+
+    def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
+        self.endpoint, self._described, self._options = endpoint, described, options
+        super().__init__(self._function(EMPTY), **options)
+        if apps.ready:  # nothing has to be waited for, and whoever declares it reads what is wrong
+            with suppress(*NO_DATABASE):
+                self._fill(self.made())
+                self._is_whole = True
+
+    def _function(self, returns: Any) -> Any:
+        return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
+
+    def made(self) -> Tool:
+        """See ``LateTool``."""
+        output = self._described.output
+        call = self._function(EMPTY if output is None else shaped(output))
+        return Tool(call, context_type=Context, arguments=self._described.arguments, **self._options)
+
+    def _fill(self, whole: Tool) -> None:
+        super()._fill(whole)
+        self._output = whole.output
+        if "outputSchema" in whole.definition:
+            self._definition["outputSchema"] = whole.definition["outputSchema"]
 
 
 class Described:
@@ -68,15 +93,17 @@ class Described:
         self.operation = operation
         self._told = told
         self._label = f"api_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
+        self._read(self._begin)
+
+    def _begin(self) -> None:
+        self.view = self.operation.instance()
+        self.note: OperationNote = note_of_operation(self.view, self.operation.decorated, self.operation.method)
+        self.noun = Noun(self.operation.view, self._model, self._told.name, self._told.plural)
+
+    def _read(self, part: Callable[[], T]) -> T:
         try:
-            self._view = operation.instance()
-            self.note: OperationNote = note_of_operation(self._view, operation.decorated, operation.method)
-            self._request = request_of(operation, self._view, self.note, told.about(operation, told.request))
-            self._response = response_of(operation, self._view, self.note, told.about(operation, told.responses))
-            self.noun = Noun(operation.view, self._model, told.name, told.plural)
-            self._arguments = self._read_arguments()
-            self._output = self._read_output()
-        except ImproperlyConfigured:
+            return part()
+        except (ImproperlyConfigured, *NO_DATABASE):
             raise
         except Exception as error:
             msg = (
@@ -87,23 +114,31 @@ class Described:
 
     def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
         """The tool, with the options of ``@tool``."""
-        endpoint = Endpoint(
-            self.operation, self._arguments, self._output, self._told.version, self._told.mounted, self._done
-        )
-        returns = EMPTY if self._output is None else shaped(self._output)
+        endpoint = Endpoint(self.operation, self, self._told.version, self._told.mounted, self._done)
         own: dict[str, Any] = {**hints(self.operation.method)}
         if self.operation.action == "create":
             own["destructive"] = False
-        own["description"] = description(self.operation, self._view, self.noun, self.note)
+        own["description"] = description(self.operation, self.view, self.noun, self.note)
         own["title"] = self.note.summary or name.replace("_", " ").capitalize()
-        return APITool(
-            endpoint,
-            function(endpoint, name, "", [], self._view, returns),
-            context_type=Context,
-            name=name,
-            arguments=self._arguments,
-            **{**own, **options},
-        )
+        return APITool(endpoint, self, name=name, **{**own, **options})
+
+    @cached_property
+    def arguments(self) -> APIArguments:
+        """What the operation takes."""
+        return self._read(self._read_arguments)
+
+    @cached_property
+    def output(self) -> Schema | None:
+        """JSON Schema of the tool's structured content; None where nobody said what comes back."""
+        return self._read(self._read_output)
+
+    @cached_property
+    def _request(self) -> Any:
+        return request_of(self.operation, self.view, self.note, self._told.about(self.operation, self._told.request))
+
+    @cached_property
+    def _response(self) -> Any:
+        return response_of(self.operation, self.view, self.note, self._told.about(self.operation, self._told.responses))
 
     @property
     def _done(self) -> str:
@@ -112,25 +147,25 @@ class Described:
     @cached_property
     def _model(self) -> Any:
         """The model of the view's rows; None where it has none that could be known here."""
-        queryset = getattr(self._view, "queryset", None)
+        queryset = getattr(self.view, "queryset", None)
         if queryset is not None:
             return queryset.model
         serializer = self._response if isinstance(self._response, BaseSerializer) else self._request
         serializer = getattr(serializer, "child", serializer)
         if not isinstance(serializer, BaseSerializer):
-            serializer = getattr(self._view, "serializer_class", None)
+            serializer = getattr(self.view, "serializer_class", None)
         return getattr(getattr(serializer, "Meta", None), "model", None)
 
     # Arguments
 
     def _read_arguments(self) -> APIArguments:
-        query = query_parameters(self.operation, self._view, self.note, self._model, self._told.filters)
+        query = query_parameters(self.operation, self.view, self.note, self._model, self._told.filters)
         body = self._request
         if self.operation.is_safe and isinstance(body, BaseSerializer):
             query, body = [*query, *serializer_parameters(body)], None
         made = APIArguments(list(self._variables()), query, body, self._label)
-        if paginator := getattr(self._view, "paginator", None):
-            pages = {each["name"] for each in paginator.get_schema_operation_parameters(self._view)}
+        if paginator := getattr(self.view, "paginator", None):
+            pages = {each["name"] for each in paginator.get_schema_operation_parameters(self.view)}
             made.paging = frozenset(pages & {each.name for each in query})
         return made
 
@@ -149,9 +184,9 @@ class Described:
         if annotation := self._told.path_arguments.get(name):
             return from_annotation(annotation) or ANY_KEY
         if name == self.operation.lookup and self._model is not None:
-            column = column_of(self._model, self._view.lookup_field)
+            column = column_of(self._model, self.view.lookup_field)
             schema = ANY_KEY if column is None else column_schema(column)
-            words = "key" if self._view.lookup_field in {"pk", "id"} else self._view.lookup_field.replace("_", " ")
+            words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
             return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
         if parameter is not None and parameter.annotation is not parameter.empty:
             return from_annotation(parameter.annotation) or ANY_KEY
@@ -175,7 +210,7 @@ class Described:
         if is_list and not isinstance(self._response, ListSerializer):
             schema = {"type": "array", "items": schema}
         is_paged = operation.action == "list" or operation.mentions("paginate_queryset")
-        if schema.get("type") != "array" or not is_paged or not self._arguments.paging:
+        if schema.get("type") != "array" or not is_paged or not self.arguments.paging:
             return schema
-        page = structural(inlined(self._view.paginator.get_paginated_response_schema(schema)))
+        page = structural(inlined(self.view.paginator.get_paginated_response_schema(schema)))
         return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}

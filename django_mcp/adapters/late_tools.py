@@ -1,0 +1,204 @@
+"""Tools whose arguments cannot be known while apps are still made ready."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, InterfaceError, connections
+
+from django_mcp.core.context import Context
+from django_mcp.primitives.mirrors import Mirror
+from django_mcp.primitives.output import Output
+from django_mcp.primitives.schema import Arguments
+from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.translated import is_translated
+
+logger = logging.getLogger("django_mcp")
+
+NO_DATABASE = (DatabaseError, InterfaceError)
+"""What a database raises that cannot be reached, or was not migrated yet."""
+
+
+class LateTool(Tool):
+    """A tool that is completed when it is first listed or called.
+
+    What a tool is made of may need any app, the URLconf, in which the endpoint is too, or the database, which is not
+    there yet when ``migrate`` is run. A tool that then proves to be misdeclared fails when it is called, and keeps no
+    other from its clients; a system check tells of it.
+
+    Args:
+        call: as ``Tool`` takes it, as far as it is known.
+        options: of ``Tool``.
+
+    Attributes:
+        reads_database: completing it may read the database, so that it is not done in an event loop.
+    """
+
+    reads_database = False
+    _waiting: ClassVar["WeakSet[LateTool]"] = WeakSet()
+
+    def __init__(self, call: Callable[..., Any], **options: Any) -> None:
+        self._lock, self._is_whole = threading.RLock(), True
+        self._problem: ImproperlyConfigured | None = None
+        super().__init__(call, context_type=Context, **options)
+        self._is_whole = False
+        if self.reads_database:
+            self._waiting.add(self)
+
+    def made(self) -> Tool:
+        """Return the whole tool, with the options of this one.
+
+        Raises:
+            ImproperlyConfigured: it is misdeclared.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def is_translated(self) -> bool:
+        """As ``Primitive`` has it; what is completed late has no lazy translations."""
+        return is_translated(self._definition)
+
+    def find_problem(self) -> ImproperlyConfigured | None:
+        """Return what is wrong with the declaration.
+
+        Raises:
+            DatabaseError, InterfaceError: that cannot be known without the database.
+        """
+        self._complete()
+        return self._problem
+
+    def forget(self) -> None:
+        """Complete it anew."""
+        self._problem, self._is_whole = None, False
+
+    # What is completed: Tool sets these as attributes
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Its entry in a list."""
+        self._complete()
+        return self._definition
+
+    @definition.setter
+    def definition(self, value: dict[str, Any]) -> None:
+        """What ``Tool`` has made so far."""
+        self._definition = value
+
+    @property
+    def arguments(self) -> Arguments:
+        """What checks the arguments."""
+        self._complete()
+        return self._arguments
+
+    @arguments.setter
+    def arguments(self, value: Arguments) -> None:
+        """What ``Tool`` has made so far."""
+        self._arguments: Arguments = value
+
+    @property
+    def output(self) -> Output:
+        """What makes the result."""
+        self._complete()
+        return self._output
+
+    @output.setter
+    def output(self, value: Output) -> None:
+        """What ``Tool`` has made so far."""
+        self._output = value
+
+    @property
+    def mirrors(self) -> tuple[Mirror, ...]:
+        """The parameters that headers repeat."""
+        self._complete()
+        return self._mirrors
+
+    @mirrors.setter
+    def mirrors(self, value: tuple[Mirror, ...]) -> None:
+        """What ``Tool`` has made so far."""
+        self._mirrors = value
+
+    def _check_preview(self) -> None:
+        """What the tool takes shows when it is completed, and so does what is wrong with its preview."""
+
+    def _check_idempotency_key(self, schema: Mapping[str, Any]) -> None:
+        """Likewise."""
+
+    def _complete(self) -> None:
+        if self._is_whole or not apps.ready:
+            return
+        if self.reads_database and _is_in_event_loop():
+            # All of them, since each would need a connection of its own otherwise.
+            thread = threading.Thread(target=_complete_all, args=[list(self._waiting)])
+            thread.start()
+            thread.join()
+        if not self._is_whole:
+            self._complete_here()
+
+    def _complete_here(self) -> None:
+        with self._lock:
+            if self._is_whole:
+                return
+            try:
+                whole = self.made()
+            except ImproperlyConfigured as problem:
+                logger.error("tool %r: %s", self.name, problem)  # noqa: TRY400 - nobody needs the traceback
+                self._problem, self._arguments = problem, Misdeclared(problem)
+            else:
+                self._fill(whole)
+            self._is_whole = True
+
+    def _fill(self, whole: Tool) -> None:
+        self.description = whole.description
+        # Another object, for who keeps what was made of the one before.
+        self._definition = {
+            **self._definition,
+            **{key: whole.definition[key] for key in SHOWN if key in whole.definition},
+        }
+        self._arguments, self._mirrors, self.atomic = whole.arguments, whole.mirrors, whole.atomic
+
+
+SHOWN = ("description", "inputSchema")
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _complete_all(tools: list[LateTool]) -> None:
+    try:
+        for each in tools:
+            each._complete_here()  # noqa: SLF001 - of the same class
+    except NO_DATABASE:  # whoever asked for one of them meets it too
+        logger.debug("a tool could not be completed without the database", exc_info=True)
+    finally:
+        connections.close_all()
+
+
+class Misdeclared(Arguments):
+    """Takes no arguments at all.
+
+    Args:
+        problem: what is wrong.
+    """
+
+    def __init__(self, problem: ImproperlyConfigured) -> None:
+        super().__init__([], "")
+        self._problem = problem
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Say to the log what is wrong.
+
+        Raises:
+            ImproperlyConfigured: always.
+        """
+        raise self._problem
