@@ -53,8 +53,8 @@ def everything(given: list[str], environment: Mapping[str, str]) -> int:
     which = ["--rest"] if is_rest else ["--cov", "--cov-report=term"]
     if not (is_rest or given):
         which.append(f"--cov-fail-under={LEAST_COVERED}")
-    # One process more than there are processors: many of these tests wait for servers.
-    return pytest([*which, "-rfEs", *shared(1), *given], environment) or int(failed)
+    # Two processes more than there are processors: many of these tests wait for servers.
+    return pytest([*which, "-rfEs", *shared(2), *given], environment) or int(failed)
 
 
 def shared(more: int = 0) -> list[str]:

@@ -7,7 +7,7 @@ tested at the first of them; what must be seen at each is in ``tests/behaviour/m
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ LEFT_OUT = {
 }
 """Folders whose tests start processes, and what those are."""
 
+NIGHTLY = {
+    "tests/benchmarks": "whether the benchmarks run",
+    "tests/docs/test_existing_sites.py": "Wagtail and other packages, installed for it",
+    "tests/real_clients/test_fastmcp.py": "FastMCP's client, installed for it",
+}
+"""What .ci/run leaves to the nightly workflow, so that a change waits twenty minutes at most; see decision 31."""
+
 SLOW = 2.0
 """Seconds from which on a test is listed at the end of a run."""
 
@@ -45,7 +52,7 @@ WAYS_IN = {"edge": EDGES, "version": (MODERN, LEGACY)}
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lanes")
     group.addoption("--fast", action="store_true", help="leave out what starts processes or needs services")
-    group.addoption("--rest", action="store_true", help="run what --fast leaves out, and nothing else")
+    group.addoption("--rest", action="store_true", help="run what --fast leaves out, but for what only runs each night")
     group.addoption(
         "--ways-in",
         choices=["first", "others", "all"],
@@ -69,7 +76,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def is_left_out(path: Path) -> bool:
     """Return True for the folders whose tests start processes, and all that is in them."""
-    return any(path.is_relative_to(ROOT / folder) for folder in LEFT_OUT)
+    return is_in(path, LEFT_OUT)
+
+
+def is_in(path: Path, places: Iterable[str]) -> bool:
+    """Return True for what is one of *places*, files or folders, or in one."""
+    return any(path.is_relative_to(ROOT / each) for each in places)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -87,7 +99,9 @@ def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
     is_slow = item.get_closest_marker("slow") is not None
     if config.getoption("fast") and is_slow:
         return False
-    if config.getoption("rest") and not is_slow and not is_left_out(item.path):
+    if config.getoption("rest") and not (is_slow or is_left_out(item.path)):
+        return False
+    if config.getoption("rest") and is_in(item.path, NIGHTLY):
         return False
     return config.getoption("ways_in") != "others" or item.get_closest_marker("other_way_in") is not None
 
@@ -157,6 +171,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("left out; make test-all runs it")
         for line in left_out(config.stash.get(MARKED, 0)):
             terminalreporter.write_line(line)
+    if config.getoption("rest"):
+        terminalreporter.section("left out; make test-all runs it, and so does the nightly workflow")
+        for place, what in NIGHTLY.items():
+            terminalreporter.write_line(f"{place}: {what}")
 
 
 def left_out(marked: int) -> Iterator[str]:
