@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -132,13 +133,12 @@ class LateTool(Tool):
     def _complete(self) -> None:
         if self._is_whole or not apps.ready:
             return
-        if self.reads_database and _is_in_event_loop():
-            # All of them, since each would need a connection of its own otherwise.
-            thread = threading.Thread(target=_complete_all, args=[list(self._waiting)])
-            thread.start()
-            thread.join()
-        if not self._is_whole:
+        if not (self.reads_database and _is_in_event_loop()):
             self._complete_here()
+            return
+        # All of them, since each would need a connection of its own otherwise.
+        with ThreadPoolExecutor(1, "django_mcp-late") as executor:
+            executor.submit(_complete_all, [self, *self._waiting]).result()
 
     def _complete_here(self) -> None:
         with self._lock:
@@ -178,8 +178,6 @@ def _complete_all(tools: list[LateTool]) -> None:
     try:
         for each in tools:
             each._complete_here()  # noqa: SLF001 - of the same class
-    except NO_DATABASE:  # whoever asked for one of them meets it too
-        logger.debug("a tool could not be completed without the database", exc_info=True)
     finally:
         connections.close_all()
 
