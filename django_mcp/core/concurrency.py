@@ -35,6 +35,11 @@ T = TypeVar("T")
 
 logger = logging.getLogger("django_mcp")
 
+AROUND_JOBS: contextvars.ContextVar[Callable[[Callable[[], Any]], Any]] = contextvars.ContextVar(
+    "django_mcp.around_jobs"
+)
+"""Calls what worker threads run for a context, where something of a thread has to be there before."""
+
 ESCAPING = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
 """Exceptions that end a thread, a loop, a generator or a task where nobody awaits them as errors."""
 CALL_SECONDS = 0.05
@@ -285,7 +290,8 @@ class Pool:
                 if not known or started - looked_at > LOOK_SECONDS or any(map(had_error, known)):
                     known = refresh_connections(started - idle_since)
                     looked_at = started
-                value = context.run(function)
+                around = context.get(AROUND_JOBS)
+                value = context.run(function) if around is None else context.run(around, function)
             except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
                 mailbox.put(future, None, error)
             else:

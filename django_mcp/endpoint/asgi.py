@@ -16,7 +16,7 @@ from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.registry import servers
 from django_mcp.core.signals import server_stopped
-from django_mcp.endpoint.gate import JSON_ONLY, Admission, Endpoint
+from django_mcp.endpoint.gate import JSON_ONLY, Admission, Endpoint, keep_script_prefix
 from django_mcp.endpoint.http_sse import http_sse_endpoints
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.stopping import Patience
@@ -55,6 +55,8 @@ class MCPApplication:
                 path = path.removeprefix(root)
             endpoint = self._endpoints.get(path)
             if endpoint is not None:
+                if below := site_settings.FORCE_SCRIPT_NAME or root:
+                    keep_script_prefix(below)
                 serving = self._serve(endpoint, scope, receive, send)
                 if self._patience.is_needed is not False and self._patience.look():
                     serving = self._patience.serve(serving)

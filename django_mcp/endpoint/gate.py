@@ -6,14 +6,15 @@ Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and on
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
+from django.urls import set_script_prefix
 
 from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Runner
+from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
 from django_mcp.core.observing import watching
 from django_mcp.core.principal import Principal
@@ -28,11 +29,31 @@ from django_mcp.eras.base import LARGE_BYTES
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
 
+T = TypeVar("T")
+
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _JSON_HEADER = ("Content-Type", JSON)
 JSON_ONLY: Headers = (_JSON_HEADER,)
 """The headers of most answers."""
+
+
+def keep_script_prefix(prefix: str) -> None:
+    """Have ``reverse()`` know, in this context and in the threads that work for it, below which path the site is.
+
+    Django keeps that path for the thread of a request alone.
+
+    Args:
+        prefix: the path, such as ``"/shop"``; ``"/"`` for a site that is below none.
+    """
+    if prefix != "/":
+        set_script_prefix(prefix)
+        AROUND_JOBS.set(partial(_below, prefix))
+
+
+def _below(prefix: str, function: Callable[[], T]) -> T:
+    set_script_prefix(prefix)
+    return function()
 
 
 class Endpoint:

@@ -13,12 +13,13 @@ from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import HttpHeaders
 from django.http.response import HttpResponseBase
+from django.urls import get_script_prefix
 
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.requests import set_user
-from django_mcp.endpoint.gate import Endpoint, length_required
+from django_mcp.endpoint.gate import Endpoint, keep_script_prefix, length_required
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.streams import BufferedWire
 
@@ -47,6 +48,7 @@ def event_loop_view(endpoint: Endpoint) -> Callable[[HttpRequest], Coroutine[Any
     """The view of an endpoint for which there has to be an event loop; it is exempt from the same."""
 
     async def view(request: HttpRequest) -> HttpResponseBase:
+        keep_script_prefix(get_script_prefix())
         return await _serve(endpoint, request, shared_pool())
 
     return _exempt(view)

@@ -161,6 +161,14 @@ def calls_write_and_read(site: Site, ben: Endpoint) -> None:
     assert ben.call("hours") == "Open from nine to five."
 
 
+def addresses_are_those_of_the_site(site: Site, ben: Endpoint) -> None:
+    """A site that is below a path of its host has that path in its addresses."""
+    for tool in ("address", "address_at_once"):
+        said = ben.call(tool)
+        assert said.startswith(f"{ben.below}/"), f"{tool} says {said}"
+        assert said.endswith("admin/login/"), said
+
+
 def calls_of_async_tools_run_side_by_side(site: Site, ben: Endpoint) -> None:
     started = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
@@ -365,6 +373,7 @@ def a_caller_is_not_told_of_faults(site: Site, ben: Endpoint) -> None:
 
 VISITS: list[Callable[[Site, Endpoint], None]] = [
     calls_write_and_read,
+    addresses_are_those_of_the_site,
     calls_of_async_tools_run_side_by_side,
     calls_at_once_do_not_hang_the_site,
     a_session_is_kept_and_ended,

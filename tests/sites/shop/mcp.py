@@ -4,6 +4,7 @@ import datetime
 import time
 
 from asgiref.sync import sync_to_async
+from django.urls import reverse
 from django.utils import timezone
 
 from django_mcp import Context, ModelResource, register, tool, view_tool
@@ -28,6 +29,18 @@ async def sleep(seconds: float) -> str:
     """Wait in a thread, as async code that calls a blocking library does."""
     await sync_to_async(time.sleep)(seconds)
     return "slept"
+
+
+@tool(read_only=True)
+def address() -> str:
+    """Say where the login page is."""
+    return reverse("admin:login")
+
+
+@tool(read_only=True)
+async def address_at_once() -> str:
+    """Say where the login page is, in the event loop."""
+    return reverse("admin:login")
 
 
 @tool(policy="ask")
