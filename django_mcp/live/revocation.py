@@ -36,14 +36,17 @@ def end_streams_of_user(pk: object) -> None:
 def end_streams(kind: str, id: str) -> None:  # noqa: A002
     """End a caller's open streams, in every process, once the transaction is committed.
 
-    It is logged then and no earlier: the log is read only a little back, and while a long transaction is open others
-    write much behind what it wrote, which is seen when it is committed.
+    It is logged in the transaction, so that nothing is seen of the one without the other, and once more behind it: the
+    log is read only a little back, and while a long transaction is open others write much behind what it wrote.
 
     Args:
         kind: ``Principal.kind``.
         id: ``Principal.id``.
     """
-    database.on_commit(partial(log.append, [(topic(kind, id), REVOKED)]))
+    tell = partial(log.append, [(topic(kind, id), REVOKED)])
+    if database.own_connection().in_atomic_block:
+        tell()
+    database.on_commit(tell)
 
 
 def end_access(kind: str, id: str) -> None:  # noqa: A002

@@ -112,6 +112,18 @@ def test_what_was_decided_otherwise_while_it_waited_counts(
     assert the_ticket().state == "approved", "not used up"
 
 
+def test_a_credential_that_is_taken_back_with_the_approval_opens_nothing_however_late_that_is_told(
+    wait: Callable[[], Waiting], people: People, pay: Calls
+) -> None:
+    waiting, results = wait(), []
+    with transaction.atomic():
+        transaction.on_commit(lambda: results.append(waiting.result()))  # before anything else that is done then
+        end_access("test", people["ann"].username)
+        assert approve(the_ticket(), people["cleo"])
+    assert kind_of(results[0]) == "expired"
+    assert pay == []
+
+
 def test_a_credential_that_is_taken_back_just_when_the_ticket_is_there_opens_nothing(
     server: MCPServer, people: People, pay: Calls, patiently: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
