@@ -46,6 +46,7 @@ class Channel:
         is_recorded: that transaction is committed.
         log_level: the least severe level the client wants to read; None for no log at all.
         acts: under what acts that are done once are noted besides, where several calls are tries of one; else None.
+        shares_acts: other callers may use that too, so they do not read what the acts of this one gave.
         is_task: the call is the work of a task, and nobody holds a connection open for it.
         needs_approval: the call waited for somebody to approve it, and does not run without.
         takes_ttl: a client may say how long its task is to be kept.
@@ -63,6 +64,7 @@ class Channel:
     task_id = ""
     cancelled = False
     acts: str | None = None
+    shares_acts = False
     _dialogue: Dialogue | None = None
 
     @property
@@ -112,12 +114,13 @@ class Channel:
         """``once`` for a coroutine function."""
         raise NotImplementedError
 
-    def repeat(self, call: str, arguments: str) -> "Repeat":
+    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> "Repeat":
         """This try of a call that may be repeated.
 
         Args:
             call: stands for the call, whoever repeats it: 64 characters.
             arguments: their digest.
+            is_shared: see ``Repeat``.
         """
         raise NotImplementedError
 

@@ -25,22 +25,24 @@ class Repeat(Protocol):
 
     Attributes:
         acts: under what ``ctx.once`` notes its acts besides the call, the same for all tries.
+        is_shared: callers who cannot be told apart use the same keys, so no other try reads what this one made.
     """
 
     acts: str
+    is_shared: bool
 
     def begin(self) -> dict[str, Any] | None:
         """The result of an earlier try; None where this one is to run.
 
         Raises:
-            ToolError: another try is under way, or had other arguments.
+            ToolError: another try is under way, or had other arguments, or its result may be another caller's.
         """
 
     def kept(self) -> dict[str, Any] | None:
         """The result of an earlier try, where there is one; nothing is begun.
 
         Raises:
-            ToolError: another try had other arguments.
+            ToolError: another try had other arguments, or its result may be another caller's.
         """
 
     def keep(self, fields: dict[str, Any]) -> None:
@@ -68,7 +70,8 @@ class Repeat(Protocol):
 def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
     """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
 
-    A key belongs to a caller, an endpoint, the host that was called and a tool.
+    A key belongs to a caller, an endpoint, the host that was called and a tool. Callers who are not signed in have
+    keys in common: a repeated call is not run again, and has no result of the first.
 
     Raises:
         ToolError, InvalidParams: the key is none.
@@ -81,7 +84,7 @@ def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> R
     principal = context.principal
     host = host_of(context.request.META)
     call = _digest([context.server.name, host, principal.kind, principal.id, tool.name, key])
-    return context.channel.repeat(call, _digest(arguments))
+    return context.channel.repeat(call, _digest(arguments), is_shared=principal.is_anonymous)
 
 
 def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:

@@ -60,6 +60,7 @@ class Conduct:
         self.deadline: Deadline | None = None
         if self._repeat is not None:
             context.channel.acts = self._repeat.acts
+            context.channel.shares_acts = self._repeat.is_shared
 
     async def run(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         """The result. What is taken on the way is given back where the tool itself ends, which may be later."""

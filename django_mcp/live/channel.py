@@ -16,16 +16,20 @@ class StepChannel(Channel):
 
     def once(self, key: str, function: Callable[[], T]) -> T:
         """See ``live.steps``."""
-        return steps.once(self._acts_of(), key, function)
+        return steps.once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
         """See ``live.steps``."""
-        return await steps.aonce(self._acts_of(), key, function, runner)
+        return await steps.aonce(self._acts_of(), key, function, runner, self._readable())
 
-    def repeat(self, call: str, arguments: str) -> StepRepeat:
+    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
         """See ``live.repeats``."""
-        return StepRepeat(call, arguments)
+        return StepRepeat(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:
         """To the call, whose rounds may come with different idempotency keys, and to the key of this round."""
         return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
+
+    def _readable(self) -> list[str]:
+        """Return those of them whose results this caller may have."""
+        return [self.dialogue.id] if self.shares_acts else self._acts_of()

@@ -22,6 +22,11 @@ from django_mcp.protocol.jsonrpc import encode
 KEY = "repeat"
 TASK = "task"
 OTHER_ARGUMENTS = "This idempotency key was used before, with other arguments. Another call needs a key of its own."
+NOT_YOURS = (
+    "A call with this idempotency key and these arguments was run already, and is not run again. Its result is not "
+    "repeated to callers who are not signed in, who cannot be told apart. Look what became of it, or sign in before "
+    "you make calls that you may have to repeat. Another call needs a key of its own."
+)
 NO_RESULT = (
     "A call with this idempotency key was begun {seconds} s ago and has no result yet. If it still runs, repeat it in "
     "a few seconds. If that does not end, look what became of it before you call again with another key."
@@ -35,9 +40,11 @@ class StepRepeat:
         call: stands for caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
         own: names the try, where it may be begun anew after its process died; else it is no other.
+        is_shared: see ``core.repeats.Repeat``.
     """
 
-    def __init__(self, call: str, arguments: str, own: str | None = None) -> None:
+    def __init__(self, call: str, arguments: str, own: str | None = None, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self._call = call
         self._arguments = arguments
         self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
@@ -73,7 +80,7 @@ class StepRepeat:
     def keep(self, fields: dict[str, Any]) -> None:
         """See ``core.repeats.Repeat``. In the transaction of what the tool wrote, where it has one."""
         if database.has_database():
-            result = {"arguments": self._arguments, "fields": json.loads(encode(fields))}
+            result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
@@ -118,6 +125,8 @@ class StepRepeat:
         if step is None or not step.done:
             age = 0 if step is None else (timezone.now() - step.created).total_seconds()
             raise ToolError(NO_RESULT.format(seconds=round(age)))
+        if self.is_shared and step.value.get("try") != self._claim["try"]:
+            raise ToolError(NOT_YOURS)
         fields: dict[str, Any] = step.value["fields"]
         return fields
 

@@ -39,7 +39,7 @@ def take(call: str, key: str) -> bool:
     return True
 
 
-def once(calls: Sequence[str], name: str, function: Callable[[], T]) -> T:
+def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
     """The function's result, now or as it was kept.
 
     Args:
@@ -47,16 +47,17 @@ def once(calls: Sequence[str], name: str, function: Callable[[], T]) -> T:
             is done.
         name: of the act.
         function: does it.
+        readable: those of *calls* whose kept result may be given; by default all of them.
 
     Raises:
-        ToolError: it was begun before and its outcome is not known, or could not be kept.
+        ToolError: it was begun before and its outcome is not known, or could not be kept, or may not be given.
         TypeError: it was done, and what it returned is no JSON.
     """
     if not database.has_database():
         return function()
     key = f"once:{name}"
     if not _take_all(calls, key):
-        return cast("T", _kept(calls, name, key))
+        return cast("T", _kept(calls, name, key, readable))
     is_done = False
     try:
         with database.atomic():
@@ -75,13 +76,19 @@ def once(calls: Sequence[str], name: str, function: Callable[[], T]) -> T:
     return value
 
 
-async def aonce(calls: Sequence[str], name: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+async def aonce(
+    calls: Sequence[str],
+    name: str,
+    function: Callable[[], Awaitable[T]],
+    runner: Runner,
+    readable: Sequence[str] | None = None,
+) -> T:
     """``once`` for a coroutine function. What it writes is committed by itself."""
     if not database.has_database():
         return await function()
     key = f"once:{name}"
     if not await aside(runner, partial(_take_all, calls, key)):
-        return cast("T", await aside(runner, partial(_kept, calls, name, key)))
+        return cast("T", await aside(runner, partial(_kept, calls, name, key, readable)))
     try:
         value = await function()
     except (Cancelled, asyncio.CancelledError):
@@ -130,10 +137,13 @@ def _forget(calls: Sequence[str], key: str) -> None:
         Step.objects.filter(call__in=calls, key=key, done=False).delete()
 
 
-def _kept(calls: Sequence[str], name: str, key: str) -> Any:
+def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | None) -> Any:
     """The result that one of *calls* has; from now on all of them have it."""
     steps = list(Step.objects.filter(call__in=calls, key=key))
-    step = next((each for each in steps if each.done), None)
+    step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
+    if step is None and any(each.done for each in steps):
+        msg = f"{name!r} was done before, and its result is not given to callers who are not signed in."
+        raise ToolError(msg)
     if step is None:
         msg = f"{name!r} was begun before and its outcome is not known. Look what became of it before you call again."
         raise ToolError(msg)

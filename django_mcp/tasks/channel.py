@@ -149,9 +149,9 @@ class TaskChannel(StepChannel):
         self.cancelled = True
         self.runner.cancel()
 
-    def repeat(self, call: str, arguments: str) -> StepRepeat:
+    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
         """All runs of a task are one try of a call."""
-        return StepRepeat(call, arguments, self.task.task_id)
+        return StepRepeat(call, arguments, self.task.task_id, is_shared=is_shared)
 
     def lacks(self, question: "Question[Any]") -> Exception:
         """The client is not there to be told of a protocol error; the model can read a tool's."""

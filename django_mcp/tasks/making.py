@@ -8,6 +8,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.repeats import Repeat, repeat_of
+from django_mcp.live.repeats import NOT_YOURS
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.tasks import rows
@@ -31,13 +32,13 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
         is_answer: the task is what the client gets, and nobody waits for its result.
 
     Raises:
-        ToolError: the caller has too many, or has used the key for another call.
+        ToolError: the caller has too many, or has used the key for another call, or may be another one than the first.
     """
     repeat = repeat_of(context, tool, context.params.get("arguments") or {})
     before = None if repeat is None else repeat.task()
     found = None if before is None else rows.find(before, context.principal, context.server)
     if found is not None and _is_of_use(found):
-        return found, False
+        return _given(found, repeat), False
     try:
         task = _make(context, tool, repeat, before, is_answer=is_answer)
     except _Slower:
@@ -45,6 +46,17 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
     context.channel.is_recorded = is_answer
     start(task)
     return task, True
+
+
+def _given(task: Task, repeat: Repeat | None) -> Task:
+    """Return the task of an earlier try.
+
+    Raises:
+        ToolError: it may be another caller's.
+    """
+    if repeat is not None and repeat.is_shared:
+        raise ToolError(NOT_YOURS)
+    return task
 
 
 def _is_of_use(task: Task) -> bool:
@@ -57,7 +69,7 @@ def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
     task = None if task_id is None else rows.find(task_id, context.principal, context.server)
     if task is None:  # it is gone again already
         raise ToolError("A call with this idempotency key was made at the same time. Repeat it in a few seconds.")
-    return task
+    return _given(task, repeat)
 
 
 def check_room(context: Context) -> None:

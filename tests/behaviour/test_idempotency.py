@@ -25,6 +25,21 @@ OURS = {KEY: "8e03978e-40d5-43e8-bc93-6894a57f9324"}
 YES = accept(confirm=True)
 
 
+class ByHeader(Authenticator):
+    """Calls everybody what they call themselves."""
+
+    blocking = False
+
+    def authenticate(self, head: Head, server: object) -> Principal:
+        return Principal("test", head.headers.get("x-user", "somebody"), None)
+
+
+@pytest.fixture
+def server(make_server: Callable[..., MCPServer]) -> MCPServer:
+    """An endpoint whose callers can be told apart."""
+    return make_server(authentication=[ByHeader()])
+
+
 @pytest.fixture
 def runs() -> list[Any]:
     """What the tool was run with."""
@@ -469,15 +484,6 @@ def test_other_arguments_after_a_failed_call_are_another_act(
 # Whose it is, and for how long
 
 
-class ByHeader(Authenticator):
-    """Calls everybody what they call themselves."""
-
-    blocking = False
-
-    def authenticate(self, head: Head, server: object) -> Principal:
-        return Principal("test", head.headers.get("x-user", "somebody"), None)
-
-
 @pytest.fixture
 def two_servers(make_server: Callable[..., MCPServer], runs: list[Any]) -> Iterator[list[MCPServer]]:
     servers = [make_server(name, authentication=[ByHeader()]) for name in ("one", "two")]
@@ -505,6 +511,77 @@ def test_a_key_belongs_to_a_caller_an_endpoint_and_a_tool(two_servers: list[MCPS
     calls = [(one, "order", "ada"), (one, "order", "ben"), (one, "reserve", "ada"), (two, "order", "ada")]
     assert [call(*each) for each in calls] == ["1", "2", "3", "4"]
     assert [call(*each, LEGACY) for each in calls] == ["1", "2", "3", "4"]  # whatever version it is repeated in
+
+
+@pytest.fixture
+def public(make_server: Callable[..., MCPServer], edge: str, open_database: None) -> Iterator[Conversation]:
+    """A caller of an endpoint for everybody, at each edge."""
+    with Room(make_server("public"), edge) as room:
+        yield Conversation(room, MODERN)
+
+
+def test_nobody_has_the_result_of_another_caller_who_is_not_signed_in(
+    public: Conversation, kind: str, runs: list[Any]
+) -> None:
+    """Two of them may come upon the same key, and the same arguments."""
+
+    def answer() -> str:
+        runs.append(1)
+        return "the first caller's secret"
+
+    if kind == "sync":
+
+        @tool(server=public.room.server)
+        def order() -> str:
+            return answer()
+
+    else:
+
+        @tool(server=public.room.server)
+        async def order() -> str:
+            return answer()
+
+    assert public.call("order", meta=OURS).text == "the first caller's secret"
+    second = public.call("order", meta=OURS)
+    assert second.failed
+    assert "secret" not in second.text
+    assert "was run already" in second.text
+    assert runs == [1]
+    assert public.call("order", meta={KEY: "another"}).text == "the first caller's secret"
+
+
+def test_nor_of_an_act_of_a_call_that_failed_which_is_not_done_again(public: Conversation, rows: Any) -> None:
+    @tool(server=public.room.server)
+    def pay(ctx: Context) -> str:
+        number = ctx.once("charge", lambda: rows("charge") or "the first caller's receipt")
+        raise ToolError(f"Not now. {number}")
+
+    @tool(server=public.room.server)
+    async def apay(ctx: Context) -> str:
+        async def charge() -> str:
+            await asyncio.to_thread(lambda: None)
+            return "the first caller's receipt"
+
+        raise ToolError(f"Not now. {await ctx.aonce('charge', charge)}")
+
+    for name in ("pay", "apay"):
+        assert public.call(name, meta=OURS).text == "Not now. the first caller's receipt"
+        second = public.call(name, meta=OURS)
+        assert "receipt" not in second.text
+        assert "'charge' was done before" in second.text
+    assert rows.written() == ["charge"]
+
+
+def test_an_act_of_a_call_whose_caller_is_not_signed_in_is_done_once_for_all_its_rounds(
+    public: Conversation, rows: Any
+) -> None:
+    @tool(server=public.room.server)
+    def pay(ctx: Context) -> str:
+        number = ctx.once("charge", lambda: rows("charge") or "receipt")
+        return f"{number} {ctx.confirm('Really?')}"
+
+    assert public.call("pay", meta=OURS, answers=[YES]).text == "receipt True"
+    assert rows.written() == ["charge"]
 
 
 @pytest.mark.usefixtures("orders")

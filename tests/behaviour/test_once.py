@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -14,12 +15,19 @@ from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.core.running import slots_of
 from django_mcp.models import Step
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
+from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import DECLINE, NOBODY, Conversation, Person, accept
 
 pytestmark = pytest.mark.postgresql
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 YES = accept(confirm=True)
+
+
+@pytest.fixture
+def server(make_server: Callable[..., MCPServer]) -> MCPServer:
+    """An endpoint whose callers can be told apart, so that keys have what calls under them have done."""
+    return make_server(authentication=[ByHeader()])
 
 
 def test_an_act_before_a_question_is_done_once_and_its_result_kept(

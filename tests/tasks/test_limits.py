@@ -17,6 +17,7 @@ from django_mcp.models import Step, Task
 from django_mcp.tasks import rows as task_rows
 from django_mcp.tasks.keeping import keeper
 from tests.behaviour.beside import beside
+from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, eventually
 from tests.tasks.clients import TaskClient
@@ -25,6 +26,14 @@ from tests.tasks.gates import Gate
 KEY = "django-mcp/idempotencyKey"
 OURS = {KEY: "8e03978e-40d5-43e8-bc93-6894a57f9324"}
 YES = accept(confirm=True)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, make_server: Callable[..., MCPServer]) -> MCPServer:
+    """An endpoint whose callers can be told apart, unless it is asked to be public."""
+    if getattr(request, "param", None) == "public":
+        return make_server()
+    return make_server(authentication=[ByHeader()], scopes=[])
 
 
 @pytest.fixture
@@ -171,6 +180,20 @@ def test_a_repeated_call_has_the_task_of_the_first(
     assert Task.objects.count() == 3
     eventually(lambda: Task.objects.filter(status="completed").count() == 3)
     assert runs == ["Emma"] * 3
+
+
+@pytest.mark.parametrize("server", ["public"], indirect=True)
+def test_nobody_has_the_task_of_another_caller_who_is_not_signed_in(
+    server: MCPServer, client: TaskClient, runs: list[Any]
+) -> None:
+    ordering(server, "sync", runs)
+    first = client.call("work", meta=OURS, book="Emma")
+    assert client.ended(first)["structuredContent"] == {"number": 1}
+    second = client.request("tools/call", {"name": "work", "arguments": {"book": "Emma"}, "_meta": OURS})
+    assert second.failed
+    assert "was run already" in second.text
+    assert first not in second.text
+    assert runs == ["Emma"]
 
 
 def test_a_tool_s_own_key_does_the_same(server: MCPServer, client: TaskClient, kind: str, runs: list[Any]) -> None:
