@@ -33,6 +33,8 @@ class NotApproved(ToolError):
         url: of the page where it is decided.
     """
 
+    is_of_package = True
+
     def __init__(self, kind: str, text: str, approval: Approval | None = None, url: str = "") -> None:
         super().__init__(text)
         told: dict[str, Any] = {"kind": kind}

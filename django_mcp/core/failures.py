@@ -14,6 +14,7 @@ from django.http import Http404
 from django_mcp.core.context import Context
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.envelope import of_a_tool
 from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
 from django_mcp.protocol.results import Result
 
@@ -32,7 +33,9 @@ def tool_failure(error: BaseException, context: Context) -> Result:
     """
     match error:
         case ToolError(meta=meta) if meta:
-            return Result({**_is_error(str(error)).fields, "_meta": dict(meta)})
+            return Result(
+                {**_is_error(str(error)).fields, "_meta": dict(meta) if error.is_of_package else of_a_tool(meta)}
+            )
         case ToolError() | ArgumentError():
             return _is_error(str(error) or "The tool failed.")
         case ValidationError():

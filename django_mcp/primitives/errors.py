@@ -10,10 +10,12 @@ class ToolError(Exception):
     The text goes to the client as it is; never put into it what the caller may not see.
 
     Attributes:
-        meta: the result's ``_meta``, for programs.
+        meta: the result's ``_meta``, for programs. Keys that begin with ``django-mcp/`` are left out.
+        is_of_package: the package itself raised it, and its ``meta`` is sent whole.
     """
 
     meta: Mapping[str, Any] | None = None
+    is_of_package = False
 
 
 class FormError(Exception):

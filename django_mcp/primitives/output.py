@@ -16,6 +16,7 @@ from django_mcp.primitives.functions import EMPTY
 from django_mcp.primitives.sizes import check_size
 from django_mcp.primitives.translated import is_translated, sendable, translated
 from django_mcp.protocol.content import Content, TextContent
+from django_mcp.protocol.envelope import of_a_tool
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class ToolResult(Generic[T]):
         text: what a reader sees; by default the JSON of *structured*. Some clients show a model only this, so
             it should say everything.
         content: further blocks, after *text*.
-        meta: the result's ``_meta``.
+        meta: the result's ``_meta``. Keys that begin with ``django-mcp/`` are left out.
     """
 
     __slots__ = ("content", "meta", "structured", "text")
@@ -105,7 +106,7 @@ class Output:
             text = None if value.text is None else str(value.text)
             fields = self._fields(value.structured, text, content, most_characters, most_bytes)
             if value.meta is not None:
-                fields["_meta"] = sendable(dict(value.meta))
+                fields["_meta"] = sendable(of_a_tool(value.meta))
             return fields
         return self._fields(value, None, [], most_characters, most_bytes)
 

@@ -12,8 +12,14 @@ CLIENT_CAPABILITIES = PREFIX + "clientCapabilities"
 SERVER_INFO = PREFIX + "serverInfo"
 LOG_LEVEL = PREFIX + "logLevel"
 SUBSCRIPTION = PREFIX + "subscriptionId"
-IDEMPOTENCY_KEY = "django-mcp/idempotencyKey"
-"""Ours: the specification has no such key."""
+OURS = "django-mcp/"
+"""Prefix of the keys that the specification does not have. In a result only the package itself says them."""
+IDEMPOTENCY_KEY = OURS + "idempotencyKey"
+
+
+def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's ``_meta`` without the package's own keys: a tool may pass on the result of another server."""
+    return {key: value for key, value in meta.items() if not str(key).startswith(OURS)}
 
 
 class ClientInfo(NamedTuple):

@@ -20,6 +20,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.approvals.about import page_url
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, Notice, Task
+from django_mcp.tasks.rows import make
 from django_mcp.urls import build_urlpatterns
 from tests.approvals.asking import META, PAID, Calls, People, call, the_ticket
 from tests.behaviour.users import as_user
@@ -224,6 +225,34 @@ def test_an_approved_call_that_failed_is_not_called_done(client: Client, server:
     said = look(client, people)
     assert "Failed" in said
     assert "secret place" not in said
+
+
+def test_of_a_run_whose_end_was_never_noted_the_page_says_that_its_server_may_have_stopped(
+    client: Client, people: People
+) -> None:
+    call(client, people["ann"], amount=5)
+    approve(the_ticket(), people["cleo"])
+    assert call(client, people["ann"], amount=5).text == PAID
+    Approval.objects.update(outcome="")
+    said = look(client, people)
+    assert "Started" in said
+    assert "may have stopped" in said
+    assert "gets the result" not in said
+
+
+@pytest.mark.parametrize("status", ["failed", "completed", "cancelled"])
+def test_of_a_task_that_is_over_without_an_outcome_the_page_says_that_it_was_interrupted(
+    client: Client, people: People, status: str
+) -> None:
+    call(client, people["ann"], amount=5)
+    approve(the_ticket(), people["cleo"])
+    assert call(client, people["ann"], amount=5).text == PAID
+    fields = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    Approval.objects.update(outcome="", task=make(None, status=status, **fields))
+    said = look(client, people)
+    assert "Interrupted" in said
+    assert "Check what it did" in said
+    assert "Started" not in said
 
 
 @pytest.mark.parametrize("state", ["pending", "approved"])

@@ -38,7 +38,24 @@ STATES = {
         _("Expired"),
         *[_("It was not run. If your client makes the call again, it needs a new approval.")] * 2,
     ),
-    "started": (_("Started"), *[_("It was approved and runs. Your client gets the result.")] * 2),
+    "started": (
+        _("Started"),
+        _(
+            "It was approved and began, and what came of it is not noted yet. If your client waits no longer and has "
+            "no result, the server may have stopped. Check what the call did before you make it again."
+        ),
+        _("It was approved and runs. Your client gets the result."),
+    ),
+    "interrupted": (
+        _("Interrupted"),
+        *[
+            _(
+                "It was approved and began, and ended before its outcome was noted. "
+                "Check what it did before you repeat it."
+            )
+        ]
+        * 2,
+    ),
     "done": (_("Done"), *[_("It was approved and has run. Your client has the result.")] * 2),
     "failed": (_("Failed"), *[_("It was approved, and ended with an error. Your client has the message.")] * 2),
 }
@@ -90,6 +107,7 @@ def describe(row: Approval) -> tuple[str, str]:
     """Return a title and a sentence: what the user who made a call may know of its state, and what follows from it."""
     state: str = state_of(row)
     if state == State.CONSUMED:
-        state = {"": "started", "ok": "done"}.get(row.outcome, "failed")
+        begun = "interrupted" if row.task is not None and row.task.is_over else "started"
+        state = {"": begun, "ok": "done"}.get(row.outcome, "failed")
     title, text, text_of_task = STATES[state]
     return str(title), str(text if row.task_id is None else text_of_task)
