@@ -172,3 +172,35 @@ def test_a_tool_with_very_many_arguments_is_told_of(server: MCPServer, books: Bo
     api_tools(ManyBooks, actions=["list"], server=server)
     (found,) = [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
     assert "filters=" in found.hint
+
+
+def test_of_very_many_filters_those_that_are_made_from_lookups_are_offered_only_where_they_are_named(
+    server: MCPServer, books: Books, ann: Reader
+) -> None:
+    """Packages make a dozen of each filter: name__ic, name__nic, name__empty, and so on."""
+
+    class Many(django_filters.FilterSet):
+        written__after = django_filters.NumberFilter(field_name="pages", lookup_expr="gte")
+
+        class Meta:
+            model = Book
+            fields = ["binding"]
+
+        @classmethod
+        def get_filters(cls) -> Any:
+            made = {f"title__{number}": django_filters.CharFilter(field_name="title") for number in range(80)}
+            return {**super().get_filters(), **made}
+
+    class ManyBooks(shop.BookViewSet):
+        filterset_class = Many
+
+    with registering(server):
+        api_tools(ManyBooks, actions=["list"], server=server, mounted=False)
+        properties = tool(ann)["inputSchema"]["properties"]
+        assert {"written__after", "binding", "search", "page"} <= properties.keys()
+        assert not [name for name in properties if name.startswith("title__")]
+        assert not [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
+    api_tools(ManyBooks, actions=["list"], filters=["title__3"], server=server, mounted=False)
+    properties = tool(ann)["inputSchema"]["properties"]
+    assert "title__3" in properties
+    assert "binding" not in properties

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models.constants import LOOKUP_SEP
 from django.utils.choices import flatten_choices
 from django.utils.encoding import force_str
 from rest_framework.fields import Field
@@ -18,6 +19,9 @@ from django_mcp.contrib.rest_framework import incoming
 from django_mcp.contrib.rest_framework.dialect import Schema, inlined, one_of
 from django_mcp.contrib.rest_framework.notes import OperationNote, schema_of_note
 from django_mcp.contrib.rest_framework.views import Operation
+
+MANY_FILTERS = 60
+"""Above so many filters of a class, those made from lookups are offered only where they are named."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ def query_parameters(
     Args:
         operation, view, note: what is asked.
         model: of the view's rows.
-        filters: the only ones of filter sets to give; None for all.
+        filters: the only ones of filter sets to give; None for all, or where they are very many for those that are not
+            made from lookups.
 
     Raises:
         ImproperlyConfigured: there is no such filter.
@@ -52,7 +57,7 @@ def query_parameters(
     paged = operation.action == "list" or operation.mentions("paginate_queryset")
     if filtered if note.filters is None else note.filters:
         for backend in getattr(view, "filter_backends", ()):
-            parameters = {each.name: each for each in _of_backend(backend(), view, model)}
+            parameters = {each.name: each for each in _of_backend(backend(), view, model, whole=filters is not None)}
             if filters is not None and hasattr(backend, "get_filterset_class"):
                 parameters = _chosen(parameters, filters, view)
             found |= parameters
@@ -79,8 +84,13 @@ def serializer_parameters(serializer: BaseSerializer) -> Iterator[Parameter]:
             yield Parameter(name, incoming.schema_of(field), field.required)
 
 
-def _of_backend(backend: Any, view: Any, model: Any) -> Iterator[Parameter]:
-    """What a filter backend takes, told better than it does itself for those that everybody uses."""
+def _of_backend(backend: Any, view: Any, model: Any, *, whole: bool) -> Iterator[Parameter]:
+    """What a filter backend takes, told better than it does itself for those that everybody uses.
+
+    Args:
+        backend, view, model: what is asked.
+        whole: give every filter of a filter set, however many there are.
+    """
     if isinstance(backend, SearchFilter):
         if fields := backend.get_search_fields(view, view.request):
             words = ", ".join(str(each).lstrip("^=@$").replace("__", " ").replace("_", " ") for each in fields)
@@ -92,10 +102,18 @@ def _of_backend(backend: Any, view: Any, model: Any) -> Iterator[Parameter]:
     elif hasattr(backend, "get_filterset_class"):
         rows = None if model is None else model._default_manager.none()  # noqa: SLF001 - Django's documented API
         if filters := backend.get_filterset_class(view, rows):
-            for name, each in filters.base_filters.items():
+            for name, each in _offered(filters, whole=whole).items():
                 yield from _of_filter(name, each)
     else:
         yield from map(_of_openapi, backend.get_schema_operation_parameters(view))
+
+
+def _offered(filters: Any, *, whole: bool) -> dict[str, Any]:
+    """Return the filters of a class; of very many those that it declares, and those called like a field alone."""
+    every = dict(filters.base_filters)
+    if whole or len(every) <= MANY_FILTERS:
+        return every
+    return {name: each for name, each in every.items() if name in filters.declared_filters or LOOKUP_SEP not in name}
 
 
 def _orderings(backend: OrderingFilter, view: Any, model: Any) -> Iterator[str]:

@@ -49,8 +49,9 @@ def api_tools(
         request: serializers for what actions take, where the view does not tell; of GET, for the query.
         responses: serializers for what actions answer, likewise.
         path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name.
-        filters: names of the only filters of a ``filterset_class`` to offer; by default all. Each is an argument, and
-            a model reads hundreds of them before it reads a question.
+        filters: names of the only filters of a ``filterset_class`` to offer; by default all, or above 60 those that
+            the class declares and those without a lookup (``__``) in their names. Each is an argument, and a model
+            reads hundreds of them before it reads a question.
         version: which one to ask for, of an API with versions.
         mounted: the view is in the URLconf. With False it is called without a URL of its own.
         scopes: OAuth scopes that the tools need besides those of the endpoint.
