@@ -16,7 +16,7 @@ from django_mcp.core.registry import every_server, servers
 
 @add
 def check_view_tools(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Tools of views that no URL leads to, that do not take the method, or that cannot be described."""
+    """Tools of views that no URL leads to, or that do not take the method; and views and forms that cannot be read."""
     tools = [tool for server in every_server() for tool in server.tools.values() if isinstance(tool, LateTool)]
     found = [(tool.name, problem) for tool in tools if (problem := _problem(tool)) is not None]
     return [

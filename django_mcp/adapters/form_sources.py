@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error as DatabaseError
+from django.db import Error
 from django.utils.text import camel_case_to_spaces
 
 from django_mcp.adapters.form_filling import Data, fill, problems, put, unknown
@@ -34,10 +34,6 @@ class FormSource:
 
     Attributes:
         model: whose rows it writes, or None.
-        schema: JSON Schema of its arguments.
-
-    Raises:
-        ImproperlyConfigured: it cannot be made.
     """
 
     def __init__(
@@ -50,12 +46,22 @@ class FormSource:
         changes: bool,
     ) -> None:
         self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
+        self._label, self._changes = label, changes
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
-        form = unbound(form_class, label, has_arguments=form_kwargs is not None)
-        self.schema = form_schema(form, asked(form), most_bytes)
-        if changes and self.model is not None:
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments. It makes the form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: it cannot be made.
+            DatabaseError, InterfaceError: it cannot be made without the database.
+        """
+        form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
+        schema = form_schema(form, asked(form), self._most_bytes)
+        if self._changes and self.model is not None:
             kept = set(written_by(form))
-            self.schema["required"] = [name for name in self.schema.get("required", ()) if name not in kept]
+            schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
+        return schema
 
     def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """The form, filled in and valid.
@@ -104,14 +110,16 @@ class FormSource:
 
 
 def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
-    """A form nobody has filled in, to read its fields.
+    """A form nobody has filled in, to read its fields; one that wants arguments is read as its class has it.
 
-    One that wants arguments, or finds no database yet, is read as its class has it.
+    Raises:
+        ImproperlyConfigured: it cannot be made.
+        DatabaseError, InterfaceError: it cannot be made without the database.
     """
     try:
         return form_class()
-    except DatabaseError:
-        pass
+    except Error:
+        raise
     except Exception as error:
         if not has_arguments:
             msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."

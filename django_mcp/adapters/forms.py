@@ -3,10 +3,11 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar, overload
 
 from django import forms
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db import router
 from django.db.models import Model
@@ -18,6 +19,7 @@ from django_mcp.adapters.form_rights import WritePermission, is_predicate
 from django_mcp.adapters.form_rows import Lookup
 from django_mcp.adapters.form_sources import FormSource, words_of
 from django_mcp.adapters.formsets import FormSetSource
+from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
@@ -115,7 +117,7 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
 
     def register(made: F) -> F:
         for each in servers_of(server):
-            each.add(FormTool(made, getattr(each, "server", each), **options).tool)
+            each.add(DeclaredForm(made, getattr(each, "server", each), **options).tool)
         return made
 
     return register if form_class is None else register(form_class)
@@ -133,7 +135,7 @@ class FormArguments(Arguments):
         return {"given": dict(values)}
 
 
-class FormTool:
+class DeclaredForm:
     """A form class and what is done with it.
 
     Attributes:
@@ -158,7 +160,7 @@ class FormTool:
     ) -> None:
         named = form_class.__name__ if isinstance(form_class, type) else f"a {type(form_class).__name__}"
         self._label, self.form_class = f"form_tool({named})", form_class
-        check_options(self._label, options, FormTool.__init__, Tool.__init__, Primitive.__init__)
+        check_options(self._label, options, DeclaredForm.__init__, Tool.__init__, Primitive.__init__)
         self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
         if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
             raise self._wrong("it takes a form class, or a class that formset_factory made")
@@ -173,8 +175,7 @@ class FormTool:
         self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
         self._check_instance(changes, queryset, lookup)
         self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
-        call = function(self._run, self._name(form_class), "", [], self, _returns(result, handle))
-        call.__module__ = form_class.__module__
+        call = self.function(_returns(result, handle))
         if self._written is not None:
             options = {**self._hints(options, handle), **options}
         self._permission = self._permitted(permission)
@@ -185,9 +186,9 @@ class FormTool:
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
-        made = OpenFormTool if self._written is not None and permission is None else Tool
+        made = OpenFormTool if self._written is not None and permission is None else FormTool
         options["permission"] = None if permission == DEFAULT else permission
-        self.tool = made(call, context_type=Context, arguments=FormArguments(self._schema()), **options)
+        self.tool = made(call, self, **options)
         self.tool.rows_of = None if self._lookup is None else self._rows_of
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
@@ -231,8 +232,6 @@ class FormTool:
             raise self._wrong("an inline set of forms belongs to a row; say which with lookup or instance")
         if queryset is not None and lookup is None:
             raise self._wrong("queryset is where lookup looks; say lookup='pk' too")
-        if lookup in self._source.schema["properties"]:
-            raise self._wrong(f"the form has a field {lookup!r} too; use lookup='pk'")
 
     def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
         model: Any = self._source.model
@@ -245,15 +244,33 @@ class FormTool:
 
     # Words
 
-    def _schema(self) -> dict[str, Any]:
-        schema = self._source.schema
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments. It makes the form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: the form cannot be made, or has a field that is called like ``lookup``.
+            DatabaseError, InterfaceError: the form cannot be made without the database.
+        """
+        schema = self._source.schema()
         if self._lookup is None:
             return schema
+        if self._lookup.name in schema["properties"]:
+            raise self._wrong(f"the form has a field {self._lookup.name!r} too; use lookup='pk'")
         return {
             **schema,
             "properties": {self._lookup.name: self._lookup.schema, **schema["properties"]},
             "required": [self._lookup.name, *schema.get("required", ())],
         }
+
+    def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
+        """Return what the tool runs.
+
+        Args:
+            returns: its return annotation.
+        """
+        call = function(self._run, self._name(self.form_class), "", [], self, returns)
+        call.__module__ = self.form_class.__module__
+        return call
 
     def _name(self, form_class: type) -> str:
         if isinstance(self._source, FormSetSource):
@@ -343,7 +360,36 @@ class FormTool:
         return obj
 
 
-class OpenFormTool(Tool):
+class FormTool(LateTool):
+    """A tool that is completed when it is first listed or called: some forms query the database when they are made.
+
+    Args:
+        call: what it runs.
+        declared: the form and what is done with it.
+        options: of ``Tool``.
+    """
+
+    reads_database = True
+
+    def __init__(self, call: Callable[..., Any], declared: DeclaredForm, **options: Any) -> None:
+        self._declared, self._options = declared, options
+        super().__init__(call, **options)
+        if apps.ready:  # nothing has to be waited for, and whoever declares it reads what is wrong
+            with suppress(*NO_DATABASE):
+                self.made()
+
+    def bind(self) -> None:
+        """Complete it anew: the models of its endpoint may be others now."""
+        super().bind()
+        self.forget()
+
+    def made(self) -> Tool:
+        """See ``LateTool``."""
+        arguments = FormArguments(self._declared.schema())
+        return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
+
+
+class OpenFormTool(FormTool):
     """A tool of a model's form for which no permission is asked, because the site said so."""
 
 

@@ -33,10 +33,6 @@ class FormSetSource:
 
     Attributes:
         model: the parent of the rows of an inline set, or None.
-        schema: JSON Schema of its arguments.
-
-    Raises:
-        ImproperlyConfigured: its forms cannot be made.
     """
 
     def __init__(
@@ -51,15 +47,24 @@ class FormSetSource:
         self._is_inline = issubclass(formset_class, forms.BaseInlineFormSet)
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
         self.argument = argument or _plural(formset_class)
-        form = unbound(formset_class.form, label, has_arguments=form_kwargs is not None)
-        self._class().add_fields(form, None)
+        self._label = label
         self._least = formset_class.min_num if formset_class.validate_min else 0
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
         self._most = min(most, MOST_VALUES)
-        item = form_schema(form, self._names(form), most_bytes)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments. It makes a form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: its forms cannot be made.
+            DatabaseError, InterfaceError: they cannot be made without the database.
+        """
+        form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
+        self._class().add_fields(form, None)
+        item = form_schema(form, self._names(form), self._most_bytes)
         array = {"type": "array", "items": item, "minItems": self._least, "maxItems": self._most}
-        self.schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
-        self.schema |= {"required": [self.argument], "additionalProperties": False}
+        schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
+        return {**schema, "required": [self.argument], "additionalProperties": False}
 
     def _names(self, form: Any) -> list[str]:
         """The fields of a form that a caller gives, without those the set adds to tell its forms apart."""

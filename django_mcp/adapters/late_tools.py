@@ -5,7 +5,6 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -14,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError, connections
 
 from django_mcp.core.context import Context
+from django_mcp.primitives.functions import Function
 from django_mcp.primitives.mirrors import Mirror
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.schema import Arguments
@@ -60,10 +60,10 @@ class LateTool(Tool):
         """
         raise NotImplementedError
 
-    @cached_property
+    @property
     def is_translated(self) -> bool:
-        """As ``Primitive`` has it; what is completed late has no lazy translations."""
-        return is_translated(self._definition)
+        """As ``Primitive`` has it. Whether the words of forms and serializers are lazy shows when it is completed."""
+        return self.reads_database or is_translated(self._definition)
 
     def find_problem(self) -> ImproperlyConfigured | None:
         """Return what is wrong with the declaration.
@@ -77,6 +77,15 @@ class LateTool(Tool):
     def forget(self) -> None:
         """Complete it anew."""
         self._problem, self._is_whole = None, False
+
+    def settle(self, function: Function) -> None:
+        """As ``Tool`` has it, with what is known of it now."""
+        with self._lock:
+            is_whole, self._is_whole = self._is_whole, True  # or reading what it has would complete it
+            try:
+                super().settle(function)
+            finally:
+                self._is_whole = is_whole
 
     # What is completed: Tool sets these as attributes
 

@@ -82,6 +82,6 @@ def _asking(server: MCPServer) -> Iterator[str]:
 def destructive(server: MCPServer) -> Iterator[str]:
     """Tools that say they are, exist for everybody, and wait for nobody."""
     for tool in server.tools.values():
-        hint = tool.definition.get("annotations", {}).get("destructiveHint")
+        hint = tool.annotations.get("destructiveHint")
         if hint and not tool.is_guarded and default_decision(tool) is Decision.ALLOW:
             yield tool.name

@@ -19,7 +19,7 @@ def _asks(tool: Tool) -> bool:
     # The hint has to be given: the specification takes for destructive whatever does not say otherwise, and clients do
     # so too; a site would be asked about everything.
     if settings.ASK_BY_DEFAULT == "destructive":
-        return bool(tool.definition.get("annotations", {}).get("destructiveHint"))
+        return bool(tool.annotations.get("destructiveHint"))
     return settings.ASK_BY_DEFAULT == "writes" and not tool.read_only
 
 

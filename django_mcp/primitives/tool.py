@@ -50,6 +50,7 @@ class Tool(Primitive):
         read: the function as it was read; ``function`` may have more around it.
         read_preview: that of ``preview`` likewise.
         read_only: it says that it changes nothing.
+        annotations: its hints, as ``ToolAnnotations`` has them; known before the rest of ``definition`` may be.
         is_conducted: its calls are seen to while they run (``core.running``).
         answered_by: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
             running the function there and then; or to None, to run it.
@@ -111,8 +112,9 @@ class Tool(Primitive):
             "idempotentHint": idempotent,
             "openWorldHint": open_world,
         }
-        if given := {key: value for key, value in hints.items() if value is not None}:
-            self.definition["annotations"] = given
+        self.annotations: Mapping[str, bool] = {key: value for key, value in hints.items() if value is not None}
+        if self.annotations:
+            self.definition["annotations"] = dict(self.annotations)
 
     def _take(self, function: Function) -> None:
         """Use *function* as it was read; what is open is settled later."""
@@ -221,5 +223,4 @@ class Tool(Primitive):
     @property
     def is_repeatable(self) -> bool:
         """Whether calling it again with the same arguments changes nothing more, as far as it says itself."""
-        hints = self.definition.get("annotations", {})
-        return bool(hints.get("readOnlyHint") or hints.get("idempotentHint"))
+        return bool(self.annotations.get("readOnlyHint") or self.annotations.get("idempotentHint"))

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from django import forms
+from django.apps import apps
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
@@ -226,6 +228,15 @@ class TestFormsThatWantArguments:
     def test_must_be_given_them(self, server: MCPServer) -> None:
         with pytest.raises(ImproperlyConfigured, match=r"cannot be made without arguments .* form_kwargs"):
             form_tool(self.Personal, server=server)
+
+    def test_a_system_check_says_so_where_it_is_declared_at_the_start(
+        self, server: MCPServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(apps, "ready", False)
+        form_tool(self.Personal, server=server)
+        monkeypatch.setattr(apps, "ready", True)
+        (found,) = (each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E029")
+        assert "cannot be made without arguments" in found
 
     def test_may_have_less_fields_for_some(self, server: MCPServer, open_database: None) -> None:
         elsewhere = RequestFactory().get("/elsewhere")

@@ -1,6 +1,7 @@
 """Tools that are completed when they are first listed or called."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
 from django.db import OperationalError
 from django.utils.asyncio import async_unsafe
+from django.utils.translation import gettext_lazy
 
 from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.checking import described
 from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.tool import Tool
+from tests.clients import Client
 
 
 def nothing(ctx: Any) -> None:
@@ -30,6 +33,7 @@ class Late(LateTool):
     reads_database = True
     errors: list[Exception]
     times = 0
+    words: Callable[[], Any] = staticmethod(ask_the_database)
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
@@ -39,7 +43,7 @@ class Late(LateTool):
         if self.errors:
             raise self.errors.pop(0)
         self.times += 1
-        return Tool(nothing, context_type=self._context_type, name="late", description=ask_the_database())
+        return Tool(nothing, context_type=self._context_type, name="late", description=self.words())
 
 
 def test_it_is_not_completed_while_apps_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +52,18 @@ def test_it_is_not_completed_while_apps_are_made_ready(monkeypatch: pytest.Monke
     assert late.definition["description"] == "Do nothing."
     monkeypatch.setattr(apps, "ready", True)
     assert late.definition["description"] == "Asked."
+
+
+def test_words_that_prove_to_be_translations_are_told_in_the_language_of_the_caller(
+    server: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Late()
+    late.words = lambda: gettext_lazy("Yes")
+    monkeypatch.setattr(apps, "ready", False)
+    server.add(late)
+    monkeypatch.setattr(apps, "ready", True)
+    (tool,) = client.request("tools/list", {}, headers={"accept-language": "de"}).result["tools"]
+    assert tool["description"] == "Ja"
 
 
 def test_it_may_ask_the_database_where_an_event_loop_lists_it() -> None:

@@ -31,7 +31,7 @@ OF_HINT: Mapping[str, tuple[Any, Test]] = {
     "destructive": (gettext_lazy("destructive"), lambda line: _says(line, "destructiveHint")),
     "idempotent": (gettext_lazy("idempotent"), lambda line: _says(line, "idempotentHint")),
     "open-world": (gettext_lazy("open world"), lambda line: _says(line, "openWorldHint")),
-    "unsaid": (gettext_lazy("says nothing"), lambda line: not line.tool.definition.get("annotations")),
+    "unsaid": (gettext_lazy("says nothing"), lambda line: not line.tool.annotations),
 }
 ORDERS: Mapping[str, tuple[Any, Callable[[Line], Any]]] = {
     "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
@@ -41,8 +41,7 @@ ORDERS: Mapping[str, tuple[Any, Callable[[Line], Any]]] = {
 
 
 def _says(line: Line, hint: str) -> bool:
-    annotations = line.tool.definition.get("annotations", {})
-    return bool(annotations.get(hint)) and not (hint == "destructiveHint" and line.tool.read_only)
+    return bool(line.tool.annotations.get(hint)) and not (hint == "destructiveHint" and line.tool.read_only)
 
 
 @dataclass

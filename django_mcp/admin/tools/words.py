@@ -25,7 +25,7 @@ HINTS = (
 
 def hints_of(tool: Tool) -> list[str]:
     """Those it gives. Whether what only reads is destructive or idempotent is no question."""
-    given = tool.definition.get("annotations", {})
+    given = tool.annotations
     asked = ("readOnlyHint", "openWorldHint") if given.get("readOnlyHint") else tuple(name for name, *_rest in HINTS)
     return [str(yes if given[name] else no) for name, yes, no in HINTS if name in given and name in asked]
 

@@ -66,7 +66,7 @@ def check_public() -> Iterator[CheckMessage]:
     for server in servers():
         if any(isinstance(each, Public) for each in made(server)):
             tools = server.tools.values()
-            writing = [each for each in tools if not each.definition.get("annotations", {}).get("readOnlyHint")]
+            writing = [each for each in tools if not each.annotations.get("readOnlyHint")]
             yield Warning(
                 _("%(server)r lets everybody in and offers %(tools)s tools, %(writing)s of which are not read_only.")
                 % {"server": server, "tools": len(tools), "writing": len(writing)},
