@@ -119,6 +119,7 @@ class MCPApplication:
         try:
             reply = await admitted.answer(body, wire)
         finally:
+            wire.answering.discard(wire)
             if wire.overdue is not None or wire.opened:
                 wire.unwatch()
         if wire.opened or reply.stream is not None:

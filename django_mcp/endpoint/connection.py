@@ -45,6 +45,7 @@ class StdioWire:
     """What goes back because of one message. All share one connection, which is live."""
 
     takes_events = can_hold = is_live = True
+    is_request = False
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self.opened = False

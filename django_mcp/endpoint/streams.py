@@ -37,6 +37,7 @@ class BufferedWire:
     """Where nothing can go out before the call is done: what is sent is kept, and goes out with the answer."""
 
     is_live = False
+    is_request = False
 
     def __init__(self, *, takes_events: bool, can_hold: bool) -> None:
         self.takes_events = takes_events
@@ -71,7 +72,11 @@ class BufferedWire:
 
 
 class LiveWire:
-    """An ASGI connection. The first event turns the answer into a stream."""
+    """An ASGI connection. The first event turns the answer into a stream, and so does a long silence.
+
+    Attributes:
+        answering: the connections of this event loop whose calls are running; take this one out when its call is done.
+    """
 
     can_hold = True
     is_live = True
@@ -81,7 +86,7 @@ class LiveWire:
         "_bytes",
         "_frames",
         "_gone",
-        "_keeping",
+        "_is_quiet",
         "_loop",
         "_receive",
         "_send",
@@ -89,6 +94,8 @@ class LiveWire:
         "_thread",
         "_watching",
         "_writing",
+        "answering",
+        "is_request",
         "opened",
         "overdue",
         "takes_events",
@@ -101,7 +108,7 @@ class LiveWire:
         admitted: "Admission",
     ) -> None:
         self.takes_events = admitted.accepts.events
-        self.opened = False
+        self.opened = self.is_request = False
         self._receive = receive
         self._send = send
         self._admitted = admitted
@@ -109,11 +116,16 @@ class LiveWire:
         self._loop = asyncio.get_running_loop()
         self._frames: list[bytes] = []
         self._bytes = 0
-        self._gone = self._started = False
-        self._keeping: asyncio.TimerHandle | None = None
+        self._gone = self._started = self._is_quiet = False
         self.overdue: Overdue | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
+        # What every call passes makes no function call here: this is all that it pays for the comments of long ones.
+        keep_alive = _keep_alives.get(self._loop) or _new_keep_alive(self._loop)
+        self.answering = keep_alive.wires
+        self.answering.add(self)
+        if not keep_alive.is_running:
+            keep_alive.start()
 
     def send(self, event: Event) -> None:
         """Send an event now, from whatever thread."""
@@ -134,9 +146,7 @@ class LiveWire:
 
     def unwatch(self) -> None:
         """The call is done; what happens to the connection from now on does not concern it."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            self._keeping = None
+        self.answering.discard(self)
         if self.overdue is not None:
             self.overdue.cancel()
             self.overdue = None
@@ -207,22 +217,19 @@ class LiveWire:
 
     def _offer(self, data: bytes, can_resume: bool) -> None:
         """Have an event written, where there is room for it."""
-        if self._keeping is None and not self._gone:
-            self._keep_alive_later()
         if not self._is_full():
             self._put(data)
         elif can_resume and not self._gone:  # after a hole the client would not ask for what is in it
             self.close()
 
-    def _keep_alive_later(self) -> None:
-        self._keeping = self._loop.call_later(settings.KEEP_ALIVE_SECONDS, self._keep_alive, context=_NO_CONTEXT)
-
-    def _keep_alive(self) -> None:
-        """Send a comment while the call runs and says nothing, or a proxy takes the connection for dead."""
-        if not self._gone:
-            if self._writing is None:
-                self._put(PING)
-            self._keep_alive_later()
+    def keep_alive(self) -> None:
+        """Send a comment if nothing was sent since the last time, or a proxy takes the connection for dead."""
+        if self._is_quiet and self._writing is None and (self.opened or (self.is_request and self.takes_events)):
+            self.opened = True
+            self._put(PING)
+            self._is_quiet = False
+        else:
+            self._is_quiet = True
 
     def _is_full(self) -> bool:
         return len(self._frames) > MOST_WAITING or self._bytes > MOST_BYTES
@@ -230,6 +237,7 @@ class LiveWire:
     def _put(self, data: bytes) -> None:
         if self._gone:
             return
+        self._is_quiet = False
         self._frames.append(data)
         self._bytes += len(data)
         self._start_writing()
@@ -279,6 +287,40 @@ class Overdue:
 
 _NO_CONTEXT = contextvars.Context()
 """Or that of the call which started the clock would be kept, and be that of all."""
+
+
+class _KeepAlive:
+    """Goes round among the connections of an event loop whose calls are running, twice in ``KEEP_ALIVE_SECONDS``.
+
+    A connection that was silent from one round to the next sends a comment, so each does so at least that often.
+    """
+
+    __slots__ = ("_loop", "is_running", "wires")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.wires: set[LiveWire] = set()
+        self.is_running = False
+        self._loop = loop
+
+    def start(self) -> None:
+        self.is_running = True
+        self._loop.call_later(settings.KEEP_ALIVE_SECONDS / 2, self.tick, context=_NO_CONTEXT)
+
+    def tick(self) -> None:
+        self.is_running = False
+        for wire in tuple(self.wires):
+            wire.keep_alive()
+        if self.wires:
+            self.start()
+
+
+_keep_alives: dict[asyncio.AbstractEventLoop, _KeepAlive] = {}
+
+
+def _new_keep_alive(loop: asyncio.AbstractEventLoop) -> _KeepAlive:
+    for closed in [each for each in _keep_alives if each.is_closed()]:
+        del _keep_alives[closed]
+    return _keep_alives.setdefault(loop, _KeepAlive(loop))
 
 
 class _Clock:

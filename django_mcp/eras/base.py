@@ -53,11 +53,14 @@ class Wire(Protocol):
         can_hold: the connection can be kept open, to wait for what is still to come.
         is_live: what is sent goes out while the call runs.
         opened: the answer is an event stream, for something was sent.
+        is_request: what came in is answered by a response alone: set before a call runs. From then on the edge may
+            open the stream itself, to keep the connection alive.
     """
 
     takes_events: bool
     can_hold: bool
     is_live: bool
+    is_request: bool
 
     @property
     def opened(self) -> bool:

@@ -289,6 +289,66 @@ def test_a_stream_of_a_running_call_is_kept_alive_by_comments(server: MCPServer,
 
 
 @pytest.mark.parametrize("edge", ["asgi"])
+@pytest.mark.parametrize("has_context", [False, True])
+def test_a_long_call_that_says_nothing_becomes_a_stream_with_comments(
+    server: MCPServer, talk: Conversation, kind: str, has_context: bool
+) -> None:
+    """A proxy ends a connection that is silent, whether or not the tool could have said something."""
+    go_on = threading.Event()
+
+    def plain() -> str:
+        return str(go_on.wait(WITHIN))
+
+    def with_context(ctx: Context) -> str:
+        return str(go_on.wait(WITHIN))
+
+    async def coroutine() -> str:
+        return str(await asyncio.to_thread(go_on.wait, WITHIN))
+
+    async def coroutine_with_context(ctx: Context) -> str:
+        return str(await asyncio.to_thread(go_on.wait, WITHIN))
+
+    functions = {("sync", False): plain, ("sync", True): with_context}
+    functions |= {("async", False): coroutine, ("async", True): coroutine_with_context}  # type: ignore[dict-item]
+    tool(server=server, name="wait", read_only=True)(functions[kind, has_context])
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+        call = talk.begin("tools/call", {"name": "wait"})
+        assert call.exchange.next().is_comment
+        assert call.exchange.next().is_comment
+        go_on.set()
+        answer = next(event for event in call.exchange if not event.is_comment)
+    assert answer.message["result"]["content"][0]["text"] == "True"
+    assert call.exchange.headers["content-type"].startswith("text/event-stream")
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_a_silent_call_still_stops_when_its_client_goes_away(server: MCPServer, modern_talk: Conversation) -> None:
+    stopped = threading.Event()
+
+    async def wait(ctx: Context) -> str:
+        try:
+            await asyncio.sleep(WITHIN)
+        finally:
+            stopped.set()
+        return "done"
+
+    tool(server=server, read_only=True)(wait)
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+        call = modern_talk.begin("tools/call", {"name": "wait"})
+        assert call.exchange.next().is_comment
+        call.exchange.leave()
+        assert stopped.wait(WITHIN / 3)
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
+def test_a_quick_call_is_plain_json_however_many_come(server: MCPServer, talk: Conversation) -> None:
+    tool(server=server, name="quick", read_only=True)(lambda: "done")
+    for _ in range(3):
+        outcome = talk.call("quick")
+        assert outcome.exchanges[0].headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("edge", ["asgi"])
 def test_words_go_out_while_the_tool_runs(server: MCPServer, talk: Conversation, kind: str) -> None:
     go_on = threading.Event()
 

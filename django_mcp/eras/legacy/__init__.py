@@ -58,6 +58,7 @@ class LegacyEra:
                 if type(message) is Request:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
+                    inbound.wire.is_request = True
                     # Several calls share one answer, so none of them has a stream to speak on.
                     answer = await answered(message, version, session, inbound, QuietChannel(version))
                 else:
@@ -81,6 +82,7 @@ class LegacyEra:
                 return await initialize(message, inbound)
             if headers.IDEMPOTENCY_KEY in inbound.headers:
                 adopt_key(message, inbound)
+            inbound.wire.is_request = True
             return await serve_request(message, version, session, inbound)
         except ProtocolError as error:
             return failed(message, error)

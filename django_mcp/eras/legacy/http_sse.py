@@ -85,6 +85,7 @@ class StreamWire:
     """Leads from a POST to its session's stream, wherever that is held."""
 
     takes_events = can_hold = is_live = True
+    is_request = False
 
     def __init__(self, session: Session) -> None:
         self.opened = False

@@ -68,6 +68,7 @@ class ModernEra:
             begin = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
                 begin = partial(resume, context)
+            inbound.wire.is_request = True
             try:
                 serving = dispatch(context, extended=True, begin=begin)
                 can_stop = may_speak(inbound.server, request.method, request.params)
