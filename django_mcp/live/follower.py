@@ -17,11 +17,12 @@ from weakref import WeakKeyDictionary
 from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import detached, shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.seldom import log_seldom
 from django_mcp.live import log
 from django_mcp.live.bell import Listener
+from django_mcp.live.clearing import clear
 from django_mcp.live.log import Entry
 from django_mcp.live.revocation import topics_of
 from django_mcp.live.stopping import listen_for_stop, server_stops
@@ -30,6 +31,10 @@ logger = logging.getLogger("django_mcp")
 
 LOOK_UP_SECONDS = 1.0
 """How often to look whether the server is stopping: it waits for streams, and they would wait for ever."""
+CLEAR_SECONDS = 600.0
+"""How often a process with open streams deletes some of what has expired, for sites that never run ``mcp_clear``."""
+CLEAR_MOST = 500
+"""Rows of each kind that are deleted at a time."""
 SAFETY_SECONDS = 15.0
 """How often the log is read although the bell works, in case it missed a ring."""
 MOST_SEEN = 2 * (log.LOOK_BACK + log.MOST)
@@ -154,6 +159,7 @@ class Follower:
         self._silent: dict[Subscription, float] = {}
         self._expiry = math.inf
         self._failing = False
+        self._cleared = time.monotonic()
 
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
         """A subscription to what is written from now on."""
@@ -204,6 +210,7 @@ class Follower:
                     if self._topics:
                         await self._read()
                         self._look_after()
+                        self._clear_now_and_then()
                 except Exception:  # every stream of the process waits for the next round
                     logger.exception("the log of streams could not be followed, going on")
                     await asyncio.sleep(settings.POLL_SECONDS)
@@ -264,6 +271,12 @@ class Follower:
             self._end_expired()
         self._keep_alive()
 
+    def _clear_now_and_then(self) -> None:
+        """Delete some of what has expired, in a worker thread, which nothing waits for."""
+        if time.monotonic() - self._cleared >= CLEAR_SECONDS:
+            self._cleared = time.monotonic()
+            detached(_clear())
+
     def _end_expired(self) -> None:
         now, self._expiry = time.time(), math.inf
         for subscription in self._silent:
@@ -283,6 +296,13 @@ class Follower:
             del self._silent[subscription]
             self._silent[subscription] = now
             _put(subscription, None)
+
+
+async def _clear() -> None:
+    try:
+        await shared_pool().sync(partial(clear, CLEAR_MOST))
+    except DatabaseError as error:
+        log_seldom(logging.WARNING, "what has expired could not be deleted: %s", error)
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:

@@ -98,6 +98,11 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "session",
                 "verbose_name_plural": "sessions",
+                "indexes": [
+                    models.Index(
+                        fields=["principal_kind", "principal_id", "server", "expires"], name="django_mcp_session_caller"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(

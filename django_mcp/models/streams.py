@@ -28,6 +28,11 @@ class Session(Stored):
     class Meta:
         verbose_name = _("session")
         verbose_name_plural = _("sessions")
+        indexes = (
+            models.Index(
+                fields=["principal_kind", "principal_id", "server", "expires"], name="django_mcp_session_caller"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.client.get('name') or '?'} {self.version} #{self.pk}"

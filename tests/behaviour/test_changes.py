@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 from django.test import override_settings
@@ -312,3 +313,14 @@ def test_a_head_request_gets_no_stream(legacy_talk: Conversation) -> None:
     refused = legacy_talk.open().send("HEAD", {"accept": "text/event-stream"}).done()
     assert refused.status == 405
     assert "POST" in refused.headers["allow"]
+
+
+def test_a_caller_with_too_many_open_streams_is_refused_another(legacy_talk: Conversation, room: Room) -> None:
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "STREAMS_PER_CALLER": 1}):
+        first = opened(legacy_talk)
+        other = Conversation(room, LEGACY).open()
+        refused = other.get().done()
+        assert (refused.status, refused.headers["retry-after"].isdecimal()) == (429, True)
+        assert "Close one of them." in refused.json["error"]["message"]
+        first.leave()
+        eventually(lambda: other.get().begun().status == 200, "the place is not free again")

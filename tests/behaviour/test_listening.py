@@ -1,9 +1,11 @@
 """``subscriptions/listen``: one stream of just the changes a client of the newest version asked for."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.test import override_settings
 
@@ -287,3 +289,17 @@ def test_what_changed_before_anybody_listened_is_not_told(server: MCPServer, tal
     acknowledged(call)
     server.notify_list_changed("tools")
     assert heard(call, 1) == [("tools/list_changed", None)]
+
+
+def test_a_caller_with_too_many_open_streams_is_refused_another_until_one_is_closed(talk: Conversation) -> None:
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "STREAMS_PER_CALLER": 2}):
+        first, second = listen(talk, LISTS), listen(talk, LISTS)
+        acknowledged(first)
+        acknowledged(second)
+        refused = listen(talk, LISTS).exchange.done()
+        assert refused.status == 429
+        assert refused.headers["retry-after"].isdecimal()
+        message = json.loads(refused.body)["error"]["message"]
+        assert message.startswith("You have 2 open streams, which is the most at once. Close one of them.")
+        first.exchange.leave()
+        eventually(lambda: listen(talk, LISTS).exchange.begun().status == 200, "the place is not free again")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import connection
 from django.test import override_settings
@@ -13,10 +14,11 @@ from django.utils import timezone
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
 from django_mcp.eras.legacy import sessions
+from django_mcp.live import follower
 from django_mcp.models import Call, Event, PendingRequest, Session
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
-from tests.exchange import Room
+from tests.exchange import Room, eventually
 
 pytestmark = pytest.mark.postgresql
 
@@ -276,3 +278,27 @@ def test_who_calls_under_another_version_than_agreed_is_obeyed_and_asked_as_the_
     legacy_talk.headers = {"mcp-protocol-version": "2025-06-18"}
     legacy_talk.version = "2025-06-18"
     assert legacy_talk.call("ask", answers=[YES]).text == "True"
+
+
+def test_a_caller_with_too_many_sessions_loses_the_one_used_longest_ago(room: Room) -> None:
+    other = Conversation(room, LEGACY, headers={"x-caller": "ben"})
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "SESSIONS_PER_CALLER": 2}):
+        talks = [Conversation(room, LEGACY) for _ in range(3)]
+        for talk in (other, *talks):
+            assert talk.call("who").text
+    assert Session.objects.count() == 3
+    assert talks[0].request("tools/list").error["message"] == "There is no such session. Send 'initialize' again."
+    for talk in (other, *talks[1:]):
+        assert talk.call("who").text
+
+
+def test_expired_sessions_are_cleared_while_a_stream_is_open_though_no_session_comes(
+    legacy_talk: Conversation, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "CLEAR_SECONDS", 0.0)
+    Conversation(room, LEGACY, headers={"x-caller": "ben"}).open()
+    legacy_talk.open()
+    Session.objects.filter(principal_id="ben").update(expires=timezone.now() - datetime.timedelta(seconds=1))
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "POLL_SECONDS": 0.02}):
+        legacy_talk.get().begun()
+        eventually(lambda: Session.objects.count() == 1, "the expired session is still there")

@@ -395,6 +395,15 @@ def test_the_stream_ends_when_its_session_is_gone(server: MCPServer, open_databa
         listener.stream.done()
 
 
+def test_a_caller_with_too_many_open_streams_is_refused_another(server: MCPServer, open_database: None) -> None:
+    with site(**ON, STREAMS_PER_CALLER=1), Worker(server, "asgi") as worker:
+        listener = Listener([worker])
+        listener.initialize()  # which opens the stream of changes in this one: no further one
+        refused = worker.to("GET", "/test/mcp/sse", {"accept": "text/event-stream"}).done()
+        assert refused.status == 429
+        assert Session.objects.count() == 1
+
+
 def test_an_idle_stream_keeps_itself_and_its_session_alive(server: MCPServer, open_database: None) -> None:
     with site(**ON, KEEP_ALIVE_SECONDS=0.05, SESSION_SECONDS=2), Worker(server, "asgi") as worker:
         listener = Listener([worker])

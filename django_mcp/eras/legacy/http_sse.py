@@ -23,6 +23,7 @@ from django_mcp.eras.legacy.joined import Joined
 from django_mcp.eras.legacy.running import failed
 from django_mcp.eras.legacy.sessions import SessionNotFound
 from django_mcp.eras.legacy.streams import changes_for, tail
+from django_mcp.eras.parked import StreamSlot
 from django_mcp.live import log
 from django_mcp.live.follower import Subscription, follow
 from django_mcp.live.patience import patiently
@@ -51,9 +52,11 @@ async def open_events(inbound: Inbound) -> Answer:
 
     Raises:
         Unavailable: there is no database to keep the session in.
+        TooManyRequests: the caller has too many open streams.
     """
     if not inbound.wire.can_hold:
         return _needs_asgi()
+    slot = StreamSlot(inbound.principal)
     try:
         session_id, session = await inbound.runner.sync(partial(_open, inbound))
     except DatabaseError as error:
@@ -62,7 +65,7 @@ async def open_events(inbound: Inbound) -> Answer:
     path = str(inbound.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
     inbound = inbound._replace(headers={headers.SESSION: session_id})
-    return Answer(200, stream=_events(address, session, inbound))
+    return Answer(200, stream=_events(address, session, inbound, slot))
 
 
 async def receive_message(inbound: Inbound) -> Answer:
@@ -178,7 +181,7 @@ async def _initialize(request: Request, session: Session, inbound: Inbound) -> A
 # The stream
 
 
-async def _events(address: str, session: Session, inbound: Inbound) -> AsyncGenerator[Event, None]:
+async def _events(address: str, session: Session, inbound: Inbound, slot: StreamSlot) -> AsyncGenerator[Event, None]:
     subscription = await follow(topic(session), principal=inbound.principal)
     joined = Joined()
     try:
@@ -188,6 +191,7 @@ async def _events(address: str, session: Session, inbound: Inbound) -> AsyncGene
             async for event in events:
                 yield event
     finally:
+        slot.close()
         subscription.close()
         await joined.close()
         with suppress(DatabaseError):  # it expires then

@@ -45,6 +45,7 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
     """A new session's id: visible ASCII, 256 random bits. None for a site without a database."""
     if not database.has_database():
         return None
+    _end_oldest(server, principal)
     session_id = secrets.token_urlsafe(32)
     session = Session.objects.create(
         key=_hash(session_id),
@@ -60,6 +61,19 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
     if session.pk % CLEAR_EVERY == 0:
         clear(CLEAR_MOST)
     return session_id
+
+
+def _end_oldest(server: MCPServer, principal: Principal) -> None:
+    """Make room for one more session of a caller: end those that were used longest ago.
+
+    To refuse the new one would lock out, for a day, the users of a client that ends none of its sessions.
+    """
+    mine = Session.objects.filter(
+        principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
+    )
+    most = settings.SESSIONS_PER_CALLER - 1
+    for session in mine.order_by("-expires", "-pk")[most : most + CLEAR_MOST]:
+        end_session(session)
 
 
 def find_session(session_id: str, server: MCPServer, principal: Principal) -> Session:

@@ -18,7 +18,7 @@ from django_mcp.eras.hearing import NONE, Hearing
 from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.eras.legacy.task_support import RESULT
-from django_mcp.eras.parked import ParkedStream
+from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
 from django_mcp.live.patience import patiently
@@ -207,6 +207,7 @@ async def open_get(session: Session, last_event_id: str | None, inbound: Inbound
 
     Raises:
         InvalidRequest: the event id is none of this session's.
+        TooManyRequests: the caller has too many open streams.
     """
     if last_event_id is not None and not last_event_id.startswith(f"{CHANGES}."):
         found = await inbound.runner.sync(partial(calls.find, session, last_event_id))
@@ -217,4 +218,7 @@ async def open_get(session: Session, last_event_id: str | None, inbound: Inbound
         return None
     position = (last_event_id or "").partition(".")[2]
     known = int(position) if position.isdecimal() and len(position) < 19 else None  # noqa: PLR2004
-    return Answer(200, stream=changes_for(session, inbound, known))
+    slot = StreamSlot(inbound.principal)
+    stream = changes_for(session, inbound, known)
+    stream.slot = slot
+    return Answer(200, stream=stream)

@@ -9,7 +9,7 @@ from django_mcp.core.known import known_resources
 from django_mcp.core.later import later
 from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
-from django_mcp.eras.parked import ParkedStream
+from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.live import changes
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
@@ -42,6 +42,7 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
         MethodNotFound: this edge cannot hold a stream open.
         InvalidParams: the filter is malformed.
         MissingClientCapability: it names tasks, and the client does not know any.
+        TooManyRequests: the caller has too many open streams.
     """
     if not inbound.wire.can_hold:
         raise MethodNotFound("'subscriptions/listen' needs an ASGI server; this one answers each request at once.")
@@ -56,6 +57,7 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
     if any(len(uri) > MAX_STRING_LENGTH for uri in uris):
         text = f'"params.notifications.resourceSubscriptions" has a URI of more than {MAX_STRING_LENGTH} characters.'
         raise InvalidParams(text)
+    slot = StreamSlot(inbound.principal)
     declared = capabilities(inbound.server, inbound.wire)
     context = context_for(inbound, request, None, client, Channel())
     honoured: dict[str, Any] = {
@@ -69,7 +71,9 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
     if "taskIds" in asked and NAME in inbound.server.extensions:
         tasks = _task_hearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
-    return Answer(200, stream=Listening(request.id, honoured, tasks, inbound))
+    listening = Listening(request.id, honoured, tasks, inbound)
+    listening.slot = slot
+    return Answer(200, stream=listening)
 
 
 class Listening(ParkedStream):
