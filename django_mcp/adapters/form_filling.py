@@ -2,7 +2,7 @@
 
 import difflib
 import html
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from django import forms
@@ -70,15 +70,17 @@ def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
     try:
         return read(field, value, most_bytes)
     except ValidationError as error:
-        field.clean = _refusing(error)  # type: ignore[method-assign]
+        refuse(field, error)
         return None
 
 
-def _refusing(error: ValidationError) -> Callable[..., NoReturn]:
+def refuse(field: forms.Field, error: ValidationError) -> None:
+    """Have a field of one form find *error* in whatever it is given."""
+
     def clean(*_: Any) -> NoReturn:
         raise error
 
-    return clean
+    field.clean = clean  # type: ignore[assignment, method-assign]
 
 
 def _initial(field: Any, initial: Any) -> Any:

@@ -78,9 +78,9 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
 
 
 def given_values(form: forms.BaseForm) -> dict[str, Any]:
-    """The cleaned values of the fields that can be given, but no passwords."""
+    """The cleaned values of the fields that can be given, but no passwords; rows by what they were given by, or key."""
     return {
-        name: _plain(form.cleaned_data[name])
+        name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form.cleaned_data[name])
         for name, field in asked(form).items()
         if name in form.cleaned_data and getattr(field.widget, "input_type", None) != "password"
     }

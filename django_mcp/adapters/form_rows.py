@@ -1,16 +1,18 @@
 """Rows behind forms: the one that is changed, and those that can be chosen, as far as the caller may see them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ValidationError
 from django.db import models
 from django.db.models import QuerySet
 
+from django_mcp.adapters.form_filling import refuse
 from django_mcp.adapters.form_schema import key_column
 from django_mcp.core.context import Context
-from django_mcp.exposure.exposed import address_in, rules_at
+from django_mcp.exposure.exposed import Exposed, address_in, rules_at
 from django_mcp.exposure.field_types import json_type
 from django_mcp.exposure.instances import finding_hint
 from django_mcp.exposure.paths import is_composite
@@ -76,19 +78,110 @@ class Lookup:
         return None
 
 
-def narrow(form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer) -> None:
+@dataclass(frozen=True)
+class Choice:
+    """How a field chooses rows at an endpoint.
+
+    Attributes:
+        column: whose value says which row.
+        exposed: the model's declaration, which says which rows there are for whom; None where there is none.
+        rows: the field's own queryset.
+        is_declared: the declaration shows its rows by another column than the field would take.
+    """
+
+    column: Any
+    exposed: Exposed | None
+    rows: "QuerySet[Any]"
+    is_declared: bool
+
+    def among(self, viewer: Viewer, value: Any) -> dict[Any, Any]:
+        """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
+        keys = [address_in(self.column, each) for each in _each(value)[:MOST_VALUES]]
+        rows = on_writer(self.rows.all() if self.exposed is None else viewer.door(self.exposed)).order_by()
+        found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
+        name = self.column.attname
+        return {getattr(row, name): row for row in found if self.exposed is None or viewer.sees(self.exposed, row)}
+
+
+def choices_of(form: Any, server: Any) -> dict[str, Choice]:
+    """Return how the fields of a form choose rows, by name; without those of which only the call knows the rows."""
+    return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
+
+
+def _choice(field: Any, server: Any) -> Choice | None:
+    if not isinstance(field, forms.ModelChoiceField) or field.disabled or field.queryset is None:
+        return None
+    exposed, own = rules_at(server, field.queryset.model), key_column(field)
+    is_declared = exposed is not None and exposed.is_sound and own.primary_key and not exposed.lookup.primary_key
+    return Choice(exposed.lookup if is_declared else own, exposed, field.queryset, is_declared)  # type: ignore[union-attr]
+
+
+def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
+    """Return the columns by which declarations show rows, where fields would take another one."""
+    return {name: choice.column for name, choice in choices.items() if choice.is_declared}
+
+
+def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
+    """Return what a page would send for *given*: primary keys, and nothing where a row does not exist."""
+    sent = dict(given)
+    for name, choice in choices.items():
+        if choice.is_declared and name in given and _is_key(given[name]):
+            keys, lacking = _keys(choice, given[name], choice.among(viewer, given[name]))
+            sent[name] = keys
+            if lacking is not None:
+                del sent[name]
+    return sent
+
+
+def narrow(form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
     """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
 
     Where a row's model has no declaration, it is the form alone that says which there are.
+
+    Returns:
+        *given*, with the primary keys that the form wants in place of what the declarations show.
     """
-    for name, field in form.fields.items():
-        if name not in given or field.disabled or not isinstance(field, forms.ModelChoiceField):
+    taken = dict(given)
+    for name, choice in choices_of(form, viewer.ctx.server).items():
+        if name not in given or choice.exposed is None:
             continue
-        if field.queryset is not None and (exposed := rules_at(viewer.ctx.server, field.queryset.model)):
-            column = key_column(field)
-            keys = [address_in(column, each) for each in _each(given[name])[:MOST_VALUES]]
-            rows = on_writer(viewer.door(exposed)).order_by().filter(**{f"{column.attname}__in": keys})
-            field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows if viewer.sees(exposed, row)])
+        field: Any = form.fields[name]
+        rows = choice.among(viewer, given[name])
+        field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows.values()])
+        if choice.is_declared and _is_key(given[name]):
+            there = set(field.queryset.values_list("pk", flat=True))
+            taken[name], lacking = _keys(
+                choice, given[name], {key: row for key, row in rows.items() if row.pk in there}
+            )
+            field.mcp_given = given[name]
+            if lacking is not None:
+                words = field.error_messages["invalid_choice"]
+                refuse(field, ValidationError(words, code="invalid_choice", params={"value": lacking}))
+    return taken
+
+
+def _is_key(value: Any) -> bool:
+    """Return True if *value* addresses rows, so that it is not empty, and of a kind that a field does not refuse."""
+    if isinstance(value, list):
+        return 0 < len(value) <= MOST_VALUES and all(type(each) in (str, int) for each in value)
+    return type(value) in (str, int) and value != ""
+
+
+def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
+    """Return the primary keys of the rows that *value* addresses, and the first value that addresses none, or None."""
+    keys: list[Any] = []
+    for each in _each(value):
+        row = rows.get(address_in(choice.column, each))
+        if row is None:
+            return None, each
+        keys.append(row.pk if type(row.pk) is int else str(row.pk))
+    return (keys if isinstance(value, list) else keys[0]), None
+
+
+def chosen(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Viewer) -> dict[str, list[Any]]:
+    """Return the rows that arguments address which may come to address others, by argument."""
+    found = {name: choice for name, choice in choices.items() if name in given and not choice.column.primary_key}
+    return {name: list(choice.among(viewer, given[name]).values()) for name, choice in found.items()}
 
 
 def _each(value: Any) -> list[str | int]:

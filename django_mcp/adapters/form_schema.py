@@ -7,6 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -25,6 +26,7 @@ from django_mcp.primitives.portable import LOCAL_TIME, portable
 MOST_LABELS = 50
 """Labels of choices beyond these are not told: the values have to speak for themselves."""
 _MOST_PATTERN = 200
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def asked(form: forms.BaseForm) -> dict[str, forms.Field]:
@@ -32,20 +34,30 @@ def asked(form: forms.BaseForm) -> dict[str, forms.Field]:
     return {name: field for name, field in form.fields.items() if not field.disabled}
 
 
-def form_schema(form: forms.BaseForm, names: Iterable[str], most_bytes: int) -> dict[str, Any]:
+def form_schema(
+    form: forms.BaseForm, names: Iterable[str], most_bytes: int, by: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
     """JSON Schema of an object with a value for each of the fields *names*.
 
     Args:
         form: not bound.
         names: of fields of the form.
         most_bytes: how large a file may be.
+        by: name of a field that chooses rows -> the column by which they are given, in place of its own. Its initial
+            value is not told: it is a primary key, of a row that not everybody may see.
     """
     properties, required = {}, []
     for name in names:
-        field = form.fields[name]
+        field: Any = form.fields[name]
+        if name in by:
+            field.to_field_name = by[name].name
         properties[name] = described(name, field, _columns(form).get(name), most_bytes)
         initial = form.initial.get(name, field.initial)
-        if not callable(initial) and (default := _default(field, initial, properties[name])) is not None:
+        if (
+            name not in by
+            and not callable(initial)
+            and (default := _default(field, initial, properties[name])) is not None
+        ):
             properties[name]["default"] = default
         if field.required and not callable(initial) and initial in field.empty_values:
             required.append(name)
@@ -107,7 +119,7 @@ def _key_type(field: Any) -> dict[str, Any]:
 def key_column(field: Any) -> Any:
     """The column by which a field chooses among rows."""
     options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
-    return options.get_field(field.to_field_name) if field.to_field_name else options.pk
+    return options.pk if field.to_field_name in {None, "", "pk"} else options.get_field(field.to_field_name)
 
 
 def _parts(field: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from django.db import Error
 from django.utils.text import camel_case_to_spaces
 
 from django_mcp.adapters.form_filling import Data, fill, problems, put, unknown
-from django_mcp.adapters.form_rows import keep_hidden, narrow
+from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, declared, keep_hidden, narrow
 from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.core.context import Context
 from django_mcp.exposure.viewing import Viewer
@@ -47,17 +47,19 @@ class FormSource:
     ) -> None:
         self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
         self._label, self._changes = label, changes
+        self._choices: dict[Any, Mapping[str, Choice]] = {}
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of its arguments. It makes the form, which may query the database.
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments at an endpoint. It makes the form, which may query the database.
 
         Raises:
             ImproperlyConfigured: it cannot be made.
             DatabaseError, InterfaceError: it cannot be made without the database.
         """
         form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
-        schema = form_schema(form, asked(form), self._most_bytes)
+        choices = self._choices[server] = choices_of(form, server)
+        schema = form_schema(form, asked(form), self._most_bytes, declared(choices))
         if self._changes and self.model is not None:
             kept = set(written_by(form))
             schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
@@ -77,7 +79,8 @@ class FormSource:
         options = {} if self._kwargs is None else dict(self._kwargs(ctx))
         data: Data = Data()
         prefix = options.get("prefix", self._class.prefix)
-        for name, value in given.items():  # some forms look what was chosen before they make their fields
+        sent = as_sent(self._choices_at(ctx.server), given, Viewer(ctx))
+        for name, value in sent.items():  # some forms look what was chosen before they make their fields
             put(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
             options["instance"] = obj
@@ -91,14 +94,23 @@ class FormSource:
         viewer = Viewer(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = asked(form)
-        narrow(form, given, viewer)
+        taken = narrow(form, given, viewer)
         if is_change:
             keep(form, form.instance, given)
-        fill(form, given, self._most_bytes)
+        fill(form, taken, self._most_bytes)
         found = list(problems(form, given, mine))
         if is_change and not found:
             keep_hidden(form, form.instance, given, viewer)
         return found
+
+    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+        if server not in self._choices:
+            self.schema(server)
+        return self._choices[server]
+
+    def chosen(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument."""
+        return dict(chosen(self._choices_at(ctx.server), given, Viewer(ctx)))
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""

@@ -11,6 +11,7 @@ from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db import router
 from django.db.models import Model
+from django.dispatch import receiver
 from django.http import Http404
 from django.utils import translation
 
@@ -25,6 +26,7 @@ from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
 from django_mcp.core.previews import rolled_back
 from django_mcp.core.selection import Where
+from django_mcp.core.signals import primitive_added
 from django_mcp.exposure.declaration import DEFAULT
 from django_mcp.exposure.write_saving import check_at_once, in_database
 from django_mcp.exposure.write_words import stored
@@ -188,8 +190,8 @@ class DeclaredForm:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
         made = OpenFormTool if self._written is not None and permission is None else FormTool
         options["permission"] = None if permission == DEFAULT else permission
-        self.tool = made(call, self, **options)
-        self.tool.rows_of = None if self._lookup is None else self._rows_of
+        self.tool = made(call, self, server, **options)
+        self.tool.rows_of = self._rows_of
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
     def _wrong(self, words: str) -> ImproperlyConfigured:
@@ -244,14 +246,14 @@ class DeclaredForm:
 
     # Words
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments. It makes the form, which may query the database.
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments at an endpoint. It makes the form, which may query the database.
 
         Raises:
             ImproperlyConfigured: the form cannot be made, or has a field that is called like ``lookup``.
             DatabaseError, InterfaceError: the form cannot be made without the database.
         """
-        schema = self._source.schema()
+        schema = self._source.schema(server)
         if self._lookup is None:
             return schema
         if self._lookup.name in schema["properties"]:
@@ -333,10 +335,13 @@ class DeclaredForm:
         return obj, form
 
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The row that a call addresses."""
+        """The rows that the arguments of a call address: the one that is changed, and those that are chosen."""
         given = dict(keywords["given"])
-        name, using = self._lookup.name, router.db_for_write(self._written)  # type: ignore[union-attr, arg-type]
-        return {name: rolled_back(lambda: self._row(ctx, given), using)}
+        rows = self._source.chosen(ctx, given)
+        if self._lookup is not None:
+            using = router.db_for_write(self._written)  # type: ignore[arg-type]
+            rows[self._lookup.name] = rolled_back(lambda: self._row(ctx, given), using)
+        return rows
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)
@@ -366,13 +371,17 @@ class FormTool(LateTool):
     Args:
         call: what it runs.
         declared: the form and what is done with it.
+        server: the endpoint.
         options: of ``Tool``.
+
+    Attributes:
+        server: the endpoint that offers it, whose declarations say by what rows are chosen.
     """
 
     reads_database = True
 
-    def __init__(self, call: Callable[..., Any], declared: DeclaredForm, **options: Any) -> None:
-        self._declared, self._options = declared, options
+    def __init__(self, call: Callable[..., Any], declared: DeclaredForm, server: Any, **options: Any) -> None:
+        self._declared, self._options, self.server = declared, options, server
         super().__init__(call, **options)
         if apps.ready:  # nothing has to be waited for, and whoever declares it reads what is wrong
             with suppress(*NO_DATABASE):
@@ -385,12 +394,19 @@ class FormTool(LateTool):
 
     def made(self) -> Tool:
         """See ``LateTool``."""
-        arguments = FormArguments(self._declared.schema())
+        arguments = FormArguments(self._declared.schema(self.server))
         return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
 
 
 class OpenFormTool(FormTool):
     """A tool of a model's form for which no permission is asked, because the site said so."""
+
+
+@receiver(primitive_added)
+def set_server(*, sender: Any, primitive: Primitive, **_: Any) -> None:
+    """Have a tool that an endpoint takes from another one know its own."""
+    if isinstance(primitive, FormTool):
+        primitive.server = sender
 
 
 def _returns(*calls: Any) -> Any:

@@ -8,7 +8,7 @@ from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
 from django.utils.text import slugify
 
 from django_mcp.adapters.form_filling import Data, fill, in_words, problems, put, unknown
-from django_mcp.adapters.form_rows import narrow
+from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, declared, narrow
 from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.adapters.form_sources import Filled, unbound, words_of
 from django_mcp.core.context import Context
@@ -48,12 +48,13 @@ class FormSetSource:
         self.model = formset_class.fk.remote_field.model if self._is_inline else None
         self.argument = argument or _plural(formset_class)
         self._label = label
+        self._choices: dict[Any, Mapping[str, Choice]] = {}
         self._least = formset_class.min_num if formset_class.validate_min else 0
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
         self._most = min(most, MOST_VALUES)
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of its arguments. It makes a form, which may query the database.
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments at an endpoint. It makes a form, which may query the database.
 
         Raises:
             ImproperlyConfigured: its forms cannot be made.
@@ -61,7 +62,8 @@ class FormSetSource:
         """
         form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
         self._class().add_fields(form, None)
-        item = form_schema(form, self._names(form), self._most_bytes)
+        choices = self._choices[server] = choices_of(form, server)
+        item = form_schema(form, self._names(form), self._most_bytes, declared(choices))
         array = {"type": "array", "items": item, "minItems": self._least, "maxItems": self._most}
         schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
         return {**schema, "required": [self.argument], "additionalProperties": False}
@@ -108,21 +110,20 @@ class FormSetSource:
     def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         prefix = self._class.get_default_prefix()
         counts = (len(items), 0, self._class.min_num, self._class.max_num)
+        viewer, choices = Viewer(ctx), self._choices_at(ctx.server)
         data: Data = Data({f"{prefix}-{name}": [count] for name, count in zip(_COUNTS, counts, strict=True)})
         for place, item in enumerate(items):
-            for name, value in item.items():
+            for name, value in as_sent(choices, item, viewer).items():
                 put(data, f"{prefix}-{place}-{name}", value)
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
             options["form_kwargs"] = dict(self._kwargs(ctx))
         formset = self._class(data=data, files=Data(), prefix=prefix, **options)
-        viewer = Viewer(ctx)
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             own = {name: value for name, value in item.items() if name in self._names(form)}
             for name in item.keys() - own.keys():  # which the fields of the set would read, and tell of rows
-                del data[f"{prefix}-{place}-{name}"]
-            narrow(form, own, viewer)
-            fill(form, own, self._most_bytes)
+                data.pop(f"{prefix}-{place}-{name}", None)
+            fill(form, narrow(form, own, viewer), self._most_bytes)
             form.empty_permitted = False
             # What was given counts, even where it is what a page would show at first.
             form.has_changed = lambda: True
@@ -136,6 +137,19 @@ class FormSetSource:
             yield from unknown(item, names, self._place(place))
             yield from problems(form, item, names, self._place(place))
         yield from (in_words(error, self.argument) for error in formset.non_form_errors().as_data())
+
+    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+        if server not in self._choices:
+            self.schema(server)
+        return self._choices[server]
+
+    def chosen(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument."""
+        items, choices, viewer = given.get(self.argument), self._choices_at(ctx.server), Viewer(ctx)
+        if not isinstance(items, list) or len(items) > self._most:
+            return {}
+        found = [chosen(choices, item, viewer) if isinstance(item, dict) else {} for item in items]
+        return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""

@@ -7,7 +7,7 @@ import pytest
 from django import forms
 from django.http import HttpRequest
 
-from django_mcp import Context, MCPServer, Principal, form_tool, tool
+from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, register, tool
 from django_mcp.approvals.deciding import approve
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.previews import preview_of
@@ -17,7 +17,7 @@ from django_mcp.protocol.envelope import ClientInfo
 from tests.approvals.asking import People, kind, kind_of, newest, serve
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client
-from tests.exposure.library.models import Author
+from tests.exposure.library.models import Author, Tag
 
 
 class Name(forms.ModelForm):
@@ -152,3 +152,52 @@ def test_less_than_nothing_is_not_nothing(server: MCPServer, people: People) -> 
     assert approve(newest(), people["cleo"])
     assert kind_of(serve(server, people["ann"], "turn", {"angle": -0.0})) == "approval_required"
     assert ran == []
+
+
+class Draft(forms.Form):
+    about = forms.ModelChoiceField(Tag.objects.all())
+
+
+class Drafts(forms.Form):
+    about = forms.ModelMultipleChoiceField(Tag.objects.all(), to_field_name="word")
+
+
+@pytest.mark.parametrize(
+    ("form", "given"),
+    [
+        (Draft, {"about": "sea"}),
+        (Drafts, {"about": ["sea"]}),
+        (forms.formset_factory(Draft), {"drafts": [{"about": "sea"}]}),
+    ],
+)
+def test_a_call_is_approved_for_the_rows_that_it_chose_and_not_for_those_that_are_called_so_since(
+    server: MCPServer, people: People, open_database: None, form: Any, given: dict[str, Any]
+) -> None:
+    ran: list[Any] = []
+
+    @register(Tag, server=server)
+    class Tags(ModelResource):
+        fields = ("word",)
+        lookup_field = "word"
+
+        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+            return True
+
+    assert Tags
+    form_tool(form, server=server, name="draft", handle=lambda *_: ran.append("ran") or "done", policy="ask")
+    before = Tag.objects.create(word="sea")
+    try:
+        assert kind_of(serve(server, people["ann"], "draft", given)) == "approval_required"
+        ticket = newest()
+        assert form is Drafts or "'sea'" in str(ticket.preview), "the approver reads what the caller gave"
+        assert approve(ticket, people["cleo"])
+        Tag.objects.filter(pk=before.pk).update(word="ocean")
+        Tag.objects.create(word="sea")
+        assert kind_of(serve(server, people["ann"], "draft", given)) == "approval_required"
+        assert ran == []
+        Tag.objects.filter(word="sea").delete()
+        Tag.objects.filter(pk=before.pk).update(word="sea")
+        assert not serve(server, people["ann"], "draft", given).get("isError")
+        assert ran == ["ran"]
+    finally:
+        Tag.objects.all().delete()

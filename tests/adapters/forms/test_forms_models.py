@@ -14,7 +14,7 @@ from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from django_mcp.core.policies import Decision
 from django_mcp.policies.defaults import default_decision
 from tests.exposure.conftest import ByName, Reader
-from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Tag
+from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Review, Tag
 
 pytestmark = [pytest.mark.usefixtures("books"), pytest.mark.postgresql]
 Made = Callable[..., Reader]
@@ -526,3 +526,191 @@ class TestRightsToWriteRows:
         client.user = "ann"
         carl = Author.objects.get(name="Carl Dahl").pk
         assert client.problem("create_book", **new(author=carl)).startswith("Argument 'author': Select a valid choice.")
+
+
+class ReviewForm(forms.ModelForm):
+    class Meta:
+        model = Review
+        fields = ("book", "text", "stars")
+
+
+CHOOSE = "Select a valid choice. That choice is not one of the available choices."
+
+
+class TestRowsThatTheirDeclarationShowsByAnotherField:
+    @pytest.fixture(autouse=True)
+    def declared(self, server: MCPServer) -> None:
+        @register(Book, server=server)
+        class Books(ModelResource):
+            fields = ("title",)
+            lookup_field = "slug"
+
+            def get_queryset(self, ctx: Context) -> Any:
+                return Book.objects.exclude(slug="tides")
+
+        @register(Tag, server=server)
+        class Tags(ModelResource):
+            fields = ("word",)
+            lookup_field = "word"
+            object_permissions = True
+
+            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+                return obj is None or obj.word != "night"
+
+        assert Books
+        assert Tags
+
+    @pytest.fixture
+    def ann(self, server: MCPServer, reader: Made) -> Reader:
+        form_tool(ReviewForm, permission=None, server=server)
+        return reader("ann")
+
+    def test_are_chosen_by_that_field(self, ann: Reader) -> None:
+        (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_review")
+        said = tool["inputSchema"]["properties"]["book"]
+        assert (said["type"], said["description"]) == ("string", "Which book, by slug.")
+        made = ann.data("create_review", book="salt", text="Wet.")
+        assert made["book"] == "salt"
+        assert Review.objects.get(pk=made["pk"]).book.slug == "salt"
+
+    def test_are_no_choice_where_the_caller_cannot_see_them_or_by_primary_key(self, ann: Reader) -> None:
+        hidden, seen = Book.objects.get(slug="tides"), Book.objects.get(slug="salt")
+        for wrong in ("tides", "no-such-book", hidden.pk, seen.pk, str(seen.pk)):
+            assert ann.problem("create_review", book=wrong, text="x") == f"Argument 'book': {CHOOSE}"
+        assert ann.problem("create_review", book=None, text="x") == "Argument 'book': This field is required."
+        assert ann.problem("create_review", book=["salt"], text="x").startswith(
+            "Argument 'book' must be the key of one"
+        )
+
+    def test_of_which_several_are_chosen_are_named_as_they_were_given(self, server: MCPServer, reader: Made) -> None:
+        class Tagging(forms.Form):
+            tags = forms.ModelMultipleChoiceField(Tag.objects.exclude(word="wind"))
+
+            def save(self) -> str:
+                return ", ".join(sorted(tag.word for tag in self.cleaned_data["tags"]))
+
+        Tag.objects.create(word="wind")
+        sea = Tag.objects.get(word="sea")
+        Tag.objects.create(word=str(sea.pk))
+        form_tool(Tagging, server=server)
+        ann = reader("ann")
+        (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "tagging")
+        assert tool["inputSchema"]["properties"]["tags"]["description"] == "Which tags, by word."
+        assert tool["inputSchema"]["properties"]["tags"]["items"]["type"] == "string"
+        assert ann.call("tagging", tags=["sea", str(sea.pk)]).text == f"{sea.pk}, sea"
+        for wrong in ("night", "wind", "no-such-word"):
+            words = f"Argument 'tags': Select a valid choice. {wrong} is not one of the available choices."
+            assert ann.problem("tagging", tags=["sea", wrong]) == words
+
+    def test_may_be_chosen_at_first_which_is_not_told(self, server: MCPServer, reader: Made) -> None:
+        class Chosen(ReviewForm):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                self.fields["book"].initial = Book.objects.get(slug="salt").pk
+
+        form_tool(Chosen, permission=None, server=server)
+        ann = reader("ann")
+        (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_chosen")
+        assert "default" not in tool["inputSchema"]["properties"]["book"]
+        assert "book" not in tool["inputSchema"]["required"]
+        made = ann.data("create_chosen", text="x")
+        assert Review.objects.get(pk=made["pk"]).book.slug == "salt"
+
+    def test_are_what_a_page_would_send_to_a_form_that_looks_at_its_data(self, server: MCPServer, reader: Made) -> None:
+        class Dependent(forms.Form):
+            book = forms.ModelChoiceField(Book.objects.all())
+            review = forms.ModelChoiceField(Review.objects.none(), required=False)
+
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                if "book" in self.data:
+                    self.fields["review"].queryset = Review.objects.filter(book_id=int(self.data["book"]))
+
+            def save(self) -> str:
+                return f"{self.cleaned_data['review'].text} {self.has_changed()} {self.data['book']}"
+
+        form_tool(Dependent, server=server)
+        review = Review.objects.get(text="Wet.")
+        assert reader("ann").call("dependent", book="salt", review=review.pk).text == f"Wet. True {review.book_id}"
+        assert reader("ann").problem("dependent", book="tides") == f"Argument 'book': {CHOOSE}"
+
+    def test_are_chosen_alike_in_each_form_of_a_set(self, server: MCPServer, reader: Made) -> None:
+        form_tool(forms.modelformset_factory(Review, ReviewForm), permission=None, server=server)
+        ann = reader("ann")
+        (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_reviews")
+        item = tool["inputSchema"]["properties"]["reviews"]["items"]
+        assert item["properties"]["book"]["description"] == "Which book, by slug."
+        ann.data("create_reviews", reviews=[{"book": "salt", "text": "a"}, {"book": "foghorn", "text": "b"}])
+        assert {each.book.slug for each in Review.objects.filter(text__in="ab")} == {"salt", "foghorn"}
+        words = ann.problem("create_reviews", reviews=[{"book": "salt", "text": "a"}, {"book": "tides", "text": "b"}])
+        assert words == f"Argument 'reviews[1].book': {CHOOSE}"
+
+    def test_stay_chosen_where_a_row_is_changed(self, server: MCPServer, reader: Made) -> None:
+        rows = {"lookup": "pk", "queryset": lambda ctx: Review.objects.all()}
+        form_tool(ReviewForm, **rows, permission=None, policy="allow", server=server)
+        review, tides = Review.objects.get(text="Wet."), Book.objects.get(slug="tides")
+        ann = reader("ann")
+        ann.data("update_review", pk=review.pk, text="Dry.")
+        assert Review.objects.get(pk=review.pk).book.slug == "salt"
+        ann.data("update_review", pk=review.pk, book="foghorn")
+        assert Review.objects.get(pk=review.pk).book.slug == "foghorn"
+        Review.objects.filter(pk=review.pk).update(book=tides)
+        ann.data("update_review", pk=review.pk, text="Wet again.")
+        assert Review.objects.get(pk=review.pk).book == tides
+
+    def test_are_chosen_so_at_endpoints_that_take_the_tool_with_or_without_the_model(
+        self, server: MCPServer, reader: Made, make_server: Callable[..., MCPServer], version: str
+    ) -> None:
+        form_tool(ReviewForm, tags=["shop"], permission=None, server=server)
+        shop = make_server("shop", include_tags=["shop"], source=server, authentication=[ByName()])
+        other = make_server("other", include_tags=["shop"], source=server, authentication=[ByName()])
+
+        @register(Book, server=other)
+        class Books(ModelResource):
+            fields = ("title",)
+            lookup_field = "key"
+            secret_fields = ("key",)
+
+        assert Books
+        salt = Book.objects.get(slug="salt")
+        for endpoint, field, value in ((shop, "slug", "salt"), (other, "key", str(salt.key)), (server, "slug", "salt")):
+            client = Reader(endpoint, version, "view")
+            client.user = "ann"
+            (tool,) = (tool for tool in client.list("tools/list") if tool["name"] == "create_review")
+            said = tool["inputSchema"]["properties"]["book"]["description"]
+            assert said == f"Which book, by {field}."
+            client.data("create_review", book=value, text="x")
+            assert client.problem("create_review", book=salt.pk, text="x") == f"Argument 'book': {CHOOSE}"
+
+    def test_keep_the_field_that_the_form_names_itself(self, server: MCPServer, reader: Made) -> None:
+        class Own(forms.Form):
+            book = forms.ModelChoiceField(Book.objects.all(), to_field_name="key")
+
+            def save(self) -> str:
+                title: str = self.cleaned_data["book"].title
+                return title
+
+        form_tool(Own, server=server)
+        salt = Book.objects.get(slug="salt")
+        assert reader("ann").call("own", book=str(salt.key)).text == "Salt"
+
+
+def test_a_form_tool_follows_a_declaration_that_comes_after_it(server: MCPServer, reader: Made) -> None:
+    form_tool(ReviewForm, permission=None, server=server)
+    ann = reader("ann")
+
+    def said() -> str:
+        (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_review")
+        words: str = tool["inputSchema"]["properties"]["book"]["description"]
+        return words
+
+    assert said() == "Which book, by primary key."
+
+    @register(Book, server=server)
+    class Books(ModelResource):
+        fields = ("title",)
+        lookup_field = "slug"
+
+    assert Books
+    assert said() == "Which book, by slug."
+    assert ann.data("create_review", book="salt", text="x")["book"] == "salt"
