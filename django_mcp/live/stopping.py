@@ -28,12 +28,14 @@ class _Ear:
 def server_stops() -> bool:
     """Whether this process was told to stop, as far as its server can be asked or ``listen_for_stop`` heard of it.
 
-    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer.
+    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer; gunicorn's own
+    workers do so with one of the worker.
     """
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, _Ear):
         return handler.was_told
-    return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
+    server = getattr(handler, "__self__", None)
+    return bool(getattr(server, "should_exit", False)) or getattr(server, "alive", True) is False
 
 
 def listen_for_stop() -> None:

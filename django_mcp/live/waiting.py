@@ -3,15 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TypeVar
+
+from asgiref.sync import async_to_sync
 
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
 from django_mcp.live.follower import follow
 from django_mcp.live.log import Entry
 from django_mcp.live.patience import patiently
+from django_mcp.live.stopping import listen_for_stop, server_stops
 
 T = TypeVar("T")
 
@@ -66,13 +69,20 @@ async def wait_for(
     return await look_there()
 
 
+async def _listen() -> None:
+    """Run on the event loop that the calling thread works for, if any: only the main thread hears of signals."""
+    listen_for_stop()
+
+
 def _wait_here(context: Context, look: Callable[[], T], has_come: Callable[[T], bool], seconds: float | None) -> T:
-    """In this thread, which has nothing else to do."""
+    """In this thread, which has nothing else to do, until the server stops: it would wait for this call."""
     until = None if seconds is None else time.monotonic() + seconds
     pause = SHORTEST
     if no_waiting.get():
         return look()
-    while not has_come(found := look()) and (until is None or time.monotonic() < until):
+    with suppress(RuntimeError):  # where this thread has an event loop itself
+        async_to_sync(_listen)()
+    while not has_come(found := look()) and (until is None or time.monotonic() < until) and not server_stops():
         context.check_cancelled()
         time.sleep(pause)
         pause = min(LONGEST, pause * 1.5)

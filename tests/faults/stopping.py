@@ -15,6 +15,7 @@ from benchmarks.process import HOST, RunningServer
 from tests.conformance.databases import sqlite
 from tests.conformance.legs import Command, migrate, start
 from tests.faults.conftest import until
+from tests.faults.reading import read
 from tests.faults.wire import Legacy, Modern, Reply
 
 SITE = "tests.faults.site"
@@ -28,9 +29,9 @@ def daphne(port: int) -> list[str]:
     return ["daphne", "-b", HOST, "-p", str(port), f"{SITE}.asgi:application"]
 
 
-def granian(application: str = "asgi") -> Command:
+def granian(application: str = "asgi", interface: str = "asginl") -> Command:
     return lambda port: [
-        *["granian", "--interface", "asginl", "--host", HOST, "--port", str(port)],
+        *["granian", "--interface", interface, "--host", HOST, "--port", str(port)],
         f"{SITE}.{application}:application",
     ]
 
@@ -45,6 +46,7 @@ SERVERS: Mapping[str, Command] = {
     "uvicorn, view": uvicorn("asgi_view"),
     "daphne": daphne,
     "granian": granian(),
+    "granian, lifespan": granian(interface="asgi"),
     "granian, view": granian("asgi_view"),
     "gunicorn": gunicorn("--threads", "8"),
     "gunicorn, uvicorn worker": gunicorn("-k", "uvicorn.workers.UvicornWorker", application="asgi"),
@@ -117,6 +119,12 @@ class Stopping:
             client = Legacy(self.server.port).open()
             self.answers[label] = watch(lambda: client.start(name, token=1, label=label))
         self.saw(f"began {label}")
+
+    def wait_for_approval(self) -> None:
+        """Begin a call that a person has to approve, and come back when it waits."""
+        connection = Modern(self.server.port).start("wait_for_approval", label="approval")
+        self.answers["approval"] = watch(lambda: Reply(connection))
+        until(lambda: read(self.environment, "SELECT * FROM django_mcp_approval"), "the call waits for approval")
 
     def listen(self) -> None:
         """Open the streams that have no end."""

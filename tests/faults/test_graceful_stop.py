@@ -1,6 +1,7 @@
 """A server that is told to stop answers the calls that run, ends its streams as answers end, and is gone soon."""
 
 import asyncio
+import datetime
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ WITHIN = 5.0
 PATIENCE = 20.0
 CODES = {"uvicorn": -signal.SIGTERM, "uvicorn, view": -signal.SIGTERM}
 """uvicorn ends itself by the signal when it is done; others give 0."""
+TELL_NOBODY = {"uvicorn, view", "granian", "granian, view"}
+"""These end without ``lifespan.shutdown`` and without Python's ``atexit``, so the lease of a task runs on."""
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -45,6 +48,29 @@ def test_a_server_that_is_told_to_stop_lets_calls_and_streams_end_and_ends(name:
         if name in HOLDS_STREAMS:
             assert "result" in site.answers["listen"].messages[-1], "the end is said in the words of the protocol"
         assert "Traceback" not in site.output()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_calls_that_wait_are_told_how_to_go_on_and_tasks_are_given_back_where_the_server_says_that_it_ends(
+    name: str, tmp_path: Path
+) -> None:
+    with running(SERVERS[name], tmp_path) as site:
+        site.call("wait_as_task")
+        site.wait_for_approval()
+
+        code = site.stop(PATIENCE)
+
+        assert site.ended - site.told < WITHIN, site.output()
+        assert code == CODES.get(name, 0), site.output()
+        assert {key: each.failure for key, each in site.answers.items()} == dict.fromkeys(site.answers)
+        answers = {key: text(each.messages[-1]) for key, each in site.answers.items()}
+        assert "goes on as task" in answers["wait_as_task-modern"]
+        assert "has to approve it first" in answers["approval"]
+        (task,) = read(site.environment, "SELECT status, lease FROM django_mcp_task")
+        assert task["status"] == "working"
+        lease = datetime.datetime.fromisoformat(task["lease"]).replace(tzinfo=datetime.UTC)
+        if name not in TELL_NOBODY:
+            assert lease < datetime.datetime.now(datetime.UTC), "whoever looks next takes the task over"
 
 
 class TestSignal:

@@ -240,3 +240,15 @@ async def watch_process() -> Counters:
     queries = list(counters.queries)
     counters.queries.clear()
     return Counters(queries=queries, tasks=[each.get_name() for each in asyncio.all_tasks() - {asyncio.current_task()}])
+
+
+@tool(policy="ask")
+def wait_for_approval(label: str) -> str:
+    """Do what a person has to approve first."""
+    return f"approved {label}"
+
+
+@tool(task="optional", read_only=True)
+def wait_as_task(ctx: Context, label: str) -> str:
+    """Wait in the background."""
+    return wait(ctx, label)
