@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -147,7 +148,7 @@ class LateTool(Tool):
             return
         # All of them, since each would need a connection of its own otherwise.
         with ThreadPoolExecutor(1, "django_mcp-late") as executor:
-            executor.submit(_complete_all, [self, *self._waiting]).result()
+            executor.submit(_complete_all, self, list(self._waiting)).result()
 
     def _complete_here(self) -> None:
         with self._lock:
@@ -183,10 +184,12 @@ def _is_in_event_loop() -> bool:
     return True
 
 
-def _complete_all(tools: list[LateTool]) -> None:
+def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:
     try:
-        for each in tools:
-            each._complete_here()  # noqa: SLF001 - of the same class
+        wanted._complete_here()  # noqa: SLF001 - of the same class
+        for each in waiting:
+            with suppress(*NO_DATABASE):  # it is raised where that one is wanted
+                each._complete_here()  # noqa: SLF001
     finally:
         connections.close_all()
 

@@ -78,6 +78,16 @@ def test_it_may_ask_the_database_where_an_event_loop_lists_it() -> None:
     assert other.times == 1, "all are completed with the first one"
 
 
+def test_one_that_cannot_be_completed_keeps_no_other_from_it() -> None:
+    bad, late = Late(OperationalError("no such table")), Late()
+
+    async def listed() -> Any:
+        return late.definition["description"]
+
+    assert asyncio.run(listed()) == "Asked."
+    assert bad.find_problem() is None
+
+
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_without_a_database_it_is_tried_again_and_is_no_fault_of_the_declaration(
     server: MCPServer, in_loop: bool

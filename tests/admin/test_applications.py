@@ -432,7 +432,7 @@ def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> Non
     pairs = [f"{user.pk}:{site.application.pk}" for user in (site.user, grace)]
     assert ended == {(kind, pair) for kind in ("oauth", "client") for pair in pairs}
     for pair in pairs:
-        assert Event.objects.filter(topic=topic("oauth", pair)).count() == 1
+        assert Event.objects.filter(topic=topic("oauth", pair)).exists()
 
 
 @pytest.mark.parametrize("button", ["take_back", "all", "blocked"])
