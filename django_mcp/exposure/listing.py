@@ -10,10 +10,9 @@ from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
 from django_mcp.exposure import cursors
 from django_mcp.exposure.exposed import Exposed
-from django_mcp.exposure.fetching import without_weight
 from django_mcp.exposure.field_types import to_json_value
 from django_mcp.exposure.ordering import Key, Sorting
-from django_mcp.exposure.pages import Found, objects
+from django_mcp.exposure.pages import Found, objects, with_columns
 from django_mcp.exposure.paths import read_path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
@@ -101,7 +100,7 @@ def _rows(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) 
     if limit <= 0:
         return Found([], None)
     sorting = Sorting([Key(read_path(exposed.model, "pk"))], viewer, exposed)
-    found = objects(exposed, viewer, without_weight(viewer.door(exposed), [], exposed), sorting, limit, place)
+    found = objects(exposed, viewer, with_columns(exposed, viewer, viewer.door(exposed), []), sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most
     return Found(found.objects, None if is_enough else found.place)
 

@@ -201,6 +201,29 @@ def test_asking_about_each_row_takes_no_query_more_for_thirty_rows(
     assert len(ann.data("search_books", limit=50)["rows"]) == 15
 
 
+def test_a_question_about_each_row_that_follows_a_declared_relation_takes_no_query_of_its_own(
+    server: MCPServer, reader: Callable[..., Reader], people: Mapping[str, User]
+) -> None:
+    @register(Book, server=server)
+    class Books(ModelResource):
+        fields = ["title"]
+        select_related = ["author"]
+
+        def has_view_permission(self, user, obj=None):
+            return obj is None or obj.author.name != ""
+
+    ann, counts = reader("ann"), []
+    for numbers in (range(1), range(1, 30)):
+        write(numbers, people["ann"])
+        counts.append(
+            [
+                len(queries(lambda reader: reader.data("search_books", limit=50), ann)),
+                len(queries(lambda reader: reader.request("resources/list").result, ann)),
+            ]
+        )
+    assert counts[0] == counts[1]
+
+
 def plans(statements: list[str], table: str) -> list[str]:
     """How the database goes about those of *statements* that read *table*, in words of its own."""
     explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
