@@ -1,7 +1,7 @@
 """System checks: what would otherwise be found by a client."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import metadata
 from typing import Any
@@ -154,20 +154,22 @@ def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[Che
 
 
 @add
-def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
-    """Tools with more arguments than a model can choose from."""
-    return [
-        Warning(
-            _("%(tool)s has %(count)s arguments, which a model reads with every request.")
-            % {"tool": tool.label, "count": count},
-            hint=_("Choose among them: filters=[…] of api_tools, filters of a ModelResource, fields of a form."),
-            obj=server,
-            id="django_mcp.W028",
-        )
-        for server in servers()
-        for tool in described(server)
-        if (count := len(tool.definition["inputSchema"].get("properties", ()))) > MOST_ARGUMENTS
-    ]
+def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> Iterator[CheckMessage]:  # noqa: ARG001
+    """Tools with more arguments than a model can choose from, in one message for each endpoint."""
+    for server in servers():
+        counts = {tool.name: len(tool.definition["inputSchema"].get("properties", ())) for tool in described(server)}
+        if large := {name: count for name, count in counts.items() if count > MOST_ARGUMENTS}:
+            yield Warning(
+                _("%(server)r has tools of over %(most)s arguments, which a model reads with each request: %(tools)s.")
+                % {
+                    "server": server,
+                    "most": MOST_ARGUMENTS,
+                    "tools": ", ".join(f"{name} ({count})" for name, count in large.items()),
+                },
+                hint=_("Choose among them: filters=[…] of api_tools, filters of a ModelResource, fields of a form."),
+                obj=server,
+                id="django_mcp.W028",
+            )
 
 
 packages_distributions = cache(metadata.packages_distributions)
