@@ -14,7 +14,9 @@ LEAST_COVERED = 97
 """Percent of the branches that all tests together go through."""
 SERVICES = ("DATABASE_URL", "REDIS_URL")
 ALREADY_RUN = "FAST_LANE_RUN"
-"""Set where the fast lane was run just before: the rest runs without it, and coverage of a part says nothing."""
+"""Set by .ci/run, which has run the fast lane just before and has twenty minutes: the rest runs without it, and what is
+left to the night is left out. Coverage of a part says nothing.
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -45,10 +47,11 @@ def everything(given: list[str], environment: Mapping[str, str]) -> int:
         print("On PostgreSQL: tests with the mark postgresql", flush=True)
         postgresql = {**environment, "TEST_ON": "postgresql"}
         failed |= pytest(["-m", "postgresql", *shared(), *given], postgresql) not in {0, NOTHING_CHOSEN}
-    print("On SQLite: every edge and version besides the first", flush=True)
-    others = ["--fast", "--ways-in=others", *shared(), *given]
-    failed |= pytest(others, environment) not in {0, NOTHING_CHOSEN}
     is_rest = bool(environment.get(ALREADY_RUN))
+    if not is_rest:  # .ci/run leaves them to the night, but for what is in tests/behaviour/matrix.py
+        print("On SQLite: every edge and version besides the first", flush=True)
+        others = ["--fast", "--ways-in=others", *shared(), *given]
+        failed |= pytest(others, environment) not in {0, NOTHING_CHOSEN}
     print(f"On SQLite: {'what the fast lane left out' if is_rest else 'everything, with coverage'}", flush=True)
     which = ["--rest"] if is_rest else ["--cov", "--cov-report=term"]
     if not (is_rest or given):

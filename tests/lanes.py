@@ -175,6 +175,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("left out; make test-all runs it, and so does the nightly workflow")
         for place, what in NIGHTLY.items():
             terminalreporter.write_line(f"{place}: {what}")
+        terminalreporter.write_line("the edges and versions besides the first, but for the rows of the matrix")
 
 
 def left_out(marked: int) -> Iterator[str]:
