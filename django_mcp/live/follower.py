@@ -164,7 +164,8 @@ class Follower:
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
         """A subscription to what is written from now on."""
         subscription = Subscription(self, topics, principal)
-        newest = await self.newest() if self._task is None else None
+        # Not where the others are: that is some time ago, and what was written since is none of this one's business.
+        newest = await self.newest()
         subscription.since = newest or self._position or 0
         for topic in subscription.topics:
             self._topics.setdefault(topic, set()).add(subscription)

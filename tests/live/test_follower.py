@@ -201,3 +201,27 @@ def test_with_very_many_topics_each_stream_still_hears_its_own(monkeypatch: pyte
         assert len(asked[-1]) == follower.MANY_TOPICS
 
     play(act)
+
+
+def test_who_joins_hears_of_nothing_that_was_written_before_however_far_the_others_have_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = [7]
+
+    async def newest(_: Follower) -> int:
+        return written[-1]
+
+    async def run(_: Follower) -> None:
+        """Has not read further yet."""
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(Follower, "newest", newest)
+    monkeypatch.setattr(Follower, "_run", run)
+
+    async def act(reader: Follower) -> None:
+        (first,) = await joined(reader, 1)
+        written.append(9)
+        (second,) = await joined(reader, 1)
+        assert (first.since, second.since) == (7, 9)
+
+    play(act)
