@@ -122,7 +122,7 @@ class FormSource:
 
 
 def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
-    """A form nobody has filled in, to read its fields; one that wants arguments is read as its class has it.
+    """Return a form without data, to read its fields. A class that takes arguments is read without being called.
 
     Raises:
         ImproperlyConfigured: it cannot be made.

@@ -3,11 +3,10 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, overload
 
 from django import forms
-from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.db import router
 from django.db.models import Model
@@ -20,7 +19,7 @@ from django_mcp.adapters.form_rights import WritePermission, is_predicate
 from django_mcp.adapters.form_rows import Lookup
 from django_mcp.adapters.form_sources import FormSource, words_of
 from django_mcp.adapters.formsets import FormSetSource
-from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
+from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
@@ -383,9 +382,7 @@ class FormTool(LateTool):
     def __init__(self, call: Callable[..., Any], declared: DeclaredForm, server: Any, **options: Any) -> None:
         self._declared, self._options, self.server = declared, options, server
         super().__init__(call, **options)
-        if apps.ready:  # nothing has to be waited for, and whoever declares it reads what is wrong
-            with suppress(*NO_DATABASE):
-                self.made()
+        self.complete_now()
 
     def bind(self) -> None:
         """Complete it anew: the models of its endpoint may be others now."""

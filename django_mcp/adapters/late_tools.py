@@ -15,7 +15,6 @@ from django.db import DatabaseError, InterfaceError, connections
 
 from django_mcp.core.context import Context
 from django_mcp.primitives.functions import Function
-from django_mcp.primitives.mirrors import Mirror
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.schema import Arguments
 from django_mcp.primitives.tool import Tool
@@ -24,7 +23,23 @@ from django_mcp.primitives.translated import is_translated
 logger = logging.getLogger("django_mcp")
 
 NO_DATABASE = (DatabaseError, InterfaceError)
-"""What a database raises that cannot be reached, or was not migrated yet."""
+"""Raised where the database cannot be reached, or where ``migrate`` was not run yet."""
+
+
+class _Completed:
+    """An attribute that ``Tool`` sets with what is known so far. To read it completes the tool."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, tool: Any, owner: type) -> Any:
+        if tool is None:
+            return self
+        tool._complete()  # noqa: SLF001 - of this module
+        return getattr(tool, self._name)
+
+    def __set__(self, tool: Any, value: Any) -> None:
+        setattr(tool, self._name, value)
 
 
 class LateTool(Tool):
@@ -43,6 +58,12 @@ class LateTool(Tool):
     """
 
     reads_database = False
+    definition: Any = _Completed()
+    arguments: Any = _Completed()
+    output: Any = _Completed()
+    mirrors: Any = _Completed()
+    _definition: dict[str, Any]
+    _output: Output
     _waiting: ClassVar["WeakSet[LateTool]"] = WeakSet()
 
     def __init__(self, call: Callable[..., Any], **options: Any) -> None:
@@ -66,6 +87,17 @@ class LateTool(Tool):
         """As ``Primitive`` has it. Whether the words of forms and serializers are lazy shows when it is completed."""
         return self.reads_database or is_translated(self._definition)
 
+    def complete_now(self) -> None:
+        """Complete the tool if apps are ready and the database can be read.
+
+        Raises:
+            ImproperlyConfigured: it is misdeclared; said where it is declared, and not when it is first listed.
+        """
+        if apps.ready:
+            with suppress(*NO_DATABASE):
+                self._fill(self.made())
+                self._is_whole = True
+
     def find_problem(self) -> ImproperlyConfigured | None:
         """Return what is wrong with the declaration.
 
@@ -87,52 +119,6 @@ class LateTool(Tool):
                 super().settle(function)
             finally:
                 self._is_whole = is_whole
-
-    # What is completed: Tool sets these as attributes
-
-    @property
-    def definition(self) -> dict[str, Any]:
-        """Its entry in a list."""
-        self._complete()
-        return self._definition
-
-    @definition.setter
-    def definition(self, value: dict[str, Any]) -> None:
-        """What ``Tool`` has made so far."""
-        self._definition = value
-
-    @property
-    def arguments(self) -> Arguments:
-        """What checks the arguments."""
-        self._complete()
-        return self._arguments
-
-    @arguments.setter
-    def arguments(self, value: Arguments) -> None:
-        """What ``Tool`` has made so far."""
-        self._arguments: Arguments = value
-
-    @property
-    def output(self) -> Output:
-        """What makes the result."""
-        self._complete()
-        return self._output
-
-    @output.setter
-    def output(self, value: Output) -> None:
-        """What ``Tool`` has made so far."""
-        self._output = value
-
-    @property
-    def mirrors(self) -> tuple[Mirror, ...]:
-        """The parameters that headers repeat."""
-        self._complete()
-        return self._mirrors
-
-    @mirrors.setter
-    def mirrors(self, value: tuple[Mirror, ...]) -> None:
-        """What ``Tool`` has made so far."""
-        self._mirrors = value
 
     def _check_preview(self) -> None:
         """What the tool takes shows when it is completed, and so does what is wrong with its preview."""

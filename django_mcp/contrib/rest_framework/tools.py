@@ -1,12 +1,10 @@
 """One operation of a view as one tool."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
@@ -61,10 +59,7 @@ class APITool(LateTool):
     def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
-        if apps.ready:  # nothing has to be waited for, and whoever declares it reads what is wrong
-            with suppress(*NO_DATABASE):
-                self._fill(self.made())
-                self._is_whole = True
+        self.complete_now()
 
     def _function(self, returns: Any) -> Any:
         return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
