@@ -43,6 +43,12 @@ NIGHTLY = {
 }
 """What .ci/run leaves to the nightly workflow, so that a change waits twenty minutes at most; see decision 31."""
 
+
+def at_night(value: Any, *marks: pytest.MarkDecorator) -> Any:
+    """Return a parameter's value whose tests .ci/run leaves to the nightly workflow likewise."""
+    return pytest.param(value, marks=[pytest.mark.nightly, *marks])
+
+
 SLOW = 2.0
 """Seconds from which on a test is listed at the end of a run."""
 
@@ -101,7 +107,7 @@ def is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
         return False
     if config.getoption("rest") and not (is_slow or is_left_out(item.path)):
         return False
-    if config.getoption("rest") and is_in(item.path, NIGHTLY):
+    if config.getoption("rest") and (is_in(item.path, NIGHTLY) or item.get_closest_marker("nightly")):
         return False
     return config.getoption("ways_in") != "others" or item.get_closest_marker("other_way_in") is not None
 
@@ -176,6 +182,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for place, what in NIGHTLY.items():
             terminalreporter.write_line(f"{place}: {what}")
         terminalreporter.write_line("the edges and versions besides the first, but for the rows of the matrix")
+        terminalreporter.write_line("values of parameters that are given by at_night: further servers and databases")
 
 
 def left_out(marked: int) -> Iterator[str]:

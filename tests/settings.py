@@ -7,6 +7,7 @@ from pathlib import Path
 from demo_project.settings import *  # noqa: F403
 from demo_project.settings import DJANGO_MCP as DEMO
 from demo_project.settings import INSTALLED_APPS, postgresql, sqlite
+from tests.tables import NoMigrations
 
 # SQLite whatever DATABASE_URL says, unless asked: every run should have run there.
 ON_POSTGRESQL = os.environ.get("TEST_ON") == "postgresql"
@@ -20,17 +21,6 @@ else:
     # A file, as sites have it: in memory nobody waits for a lock, so threads that write side by side fail at once.
     name = f"django_mcp_tests_{os.getpid()}.sqlite3"
     DATABASES["default"]["TEST"] = {"NAME": str(Path(tempfile.gettempdir()) / name)}
-
-
-class NoMigrations:
-    """Tables are made from the models: migrations take five seconds, and a test says that both give the same tables."""
-
-    def __contains__(self, app: str) -> bool:
-        return True
-
-    def __getitem__(self, app: str) -> None:
-        return None
-
 
 MIGRATION_MODULES = NoMigrations()
 

@@ -107,7 +107,7 @@ def migrate(environment: Mapping[str, str]) -> None:
 
     def fill(file: Path | None) -> None:
         own = {} if file is None else {"CONFORMANCE_DATABASE": str(file)}
-        run_to_end("manage.py", "migrate", "--verbosity", "0", environment={**environment, **own})
+        run_to_end("-m", "tests.tables", environment={**environment, **own})
 
     file = Path(environment.get("CONFORMANCE_DATABASE", ""))
     if environment.get("DATABASE_URL") or not file.name or file.exists():

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.clients import LEGACY, META, MODERN
+from tests.conformance.prepared import prepare
 from tests.endpoint.pipes import LOCAL, Message, Pipe, until
-from tests.real_clients.sites import DEMO, manage
+from tests.real_clients.sites import DEMO, load_agency, manage
 
 Start = Callable[..., Pipe]
 
@@ -136,8 +137,7 @@ def test_what_a_header_would_mirror_needs_no_header(pipe: Pipe) -> None:
 
 def test_the_demo_is_served_in_the_name_of_one_of_its_users(tmp_path: Path) -> None:
     database = tmp_path / "demo.sqlite3"
-    manage(database, "migrate", "--verbosity", "0")
-    manage(database, "load_travel", "--verbosity", "0")
+    prepare(database, "agency", load_agency)
     pipe = Pipe(database, tmp_path / "errors", arguments=("--user", "anna"), project=DEMO)
     try:
         assert "Paris" in json.dumps(pipe.answer(pipe.request("resources/read", {"uri": "travel://cities"})))

@@ -14,7 +14,8 @@ from benchmarks.process import HOST, RunningServer, run_to_end
 from tests.auth_check.browser import find_chromium
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate, start
-from tests.faults.conftest import DATABASES, Workers, closed_connections
+from tests.faults.conftest import Workers, closed_connections
+from tests.lanes import at_night
 from tests.real_browser.people import APPROVERS, CALLERS
 from tests.real_logins.conftest import chromium
 
@@ -81,7 +82,7 @@ def site_in(folder: Path, database: Mapping[str, str]) -> Iterator[Site]:
             assert "Traceback" not in made.log(index), made.log(index)
 
 
-@pytest.fixture(scope="module", params=DATABASES)
+@pytest.fixture(scope="module", params=["sqlite", at_night("postgresql", pytest.mark.needs("DATABASE_URL"))])
 def running_site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: str
 ) -> Iterator[Site]:

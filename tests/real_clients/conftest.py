@@ -7,29 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.prepared import prepare
+from tests.lanes import at_night
 from tests.real_clients.agency import Agency
 from tests.real_clients.node import Clients, NoClientsError, find_node, install
-from tests.real_clients.sites import COMMANDS, DEMO, FIXTURES, TASKS, Project, Site, accepts, manage
-
-ALLOWED = """
-from django_mcp.models import ToolPolicy
-for server, tool in (("default", "book_hotel"), ("default", "cancel_booking"), ("staff", "import_flights")):
-    ToolPolicy.objects.create(server=server, tool=tool, decision="allow")
-"""
-"""These tests are of clients; who approves what they do is tested elsewhere."""
+from tests.real_clients.sites import DEMO, FIXTURES, TASKS, Project, Site, accepts, load_agency, manage
 
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with the demo's data."""
-
-    def fill(file: Path) -> None:
-        manage(file, "migrate", "--verbosity", "0")
-        manage(file, "load_travel", "--verbosity", "0")
-        manage(file, "shell", "-c", ALLOWED)
-
     path = tmp_path_factory.mktemp("agency") / "agency.sqlite3"
-    prepare(path, "agency", fill)
+    prepare(path, "agency", load_agency)
     return path
 
 
@@ -73,19 +61,19 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert "Traceback" not in site.output(), site.output()
 
 
-@pytest.fixture(params=sorted(COMMANDS))
+@pytest.fixture(params=["daphne", at_night("gunicorn"), at_night("uvicorn")])
 def site(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
     """The demo under each kind of server."""
     yield from watched(running(request.param, DEMO))
 
 
-@pytest.fixture(params=["daphne", "uvicorn"])
+@pytest.fixture(params=["daphne", at_night("uvicorn")])
 def interactive(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
     """The project of fixtures under servers that keep streams open."""
     yield from watched(running(request.param, FIXTURES))
 
 
-@pytest.fixture(params=["gunicorn", "uvicorn"])
+@pytest.fixture(params=["uvicorn", at_night("gunicorn")])
 def agency_with_tasks(request: pytest.FixtureRequest, running: Running) -> Iterator[Site]:
     """The demo and a slow tool, behind the demo's own logins."""
     yield from watched(running(request.param, TASKS))

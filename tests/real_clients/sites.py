@@ -81,6 +81,21 @@ def manage(database: Path, *arguments: str, project: Project = DEMO) -> None:
     assert done.returncode == 0, f"manage.py {' '.join(arguments)}\n{done.stdout}{done.stderr}"
 
 
+ALLOWED = """
+from django_mcp.models import ToolPolicy
+for server, tool in (("default", "book_hotel"), ("default", "cancel_booking"), ("staff", "import_flights")):
+    ToolPolicy.objects.create(server=server, tool=tool, decision="allow")
+"""
+"""These tests are of clients; who approves what they do is tested elsewhere."""
+
+
+def load_agency(file: Path) -> None:
+    """Fill a SQLite file with the demo's data."""
+    manage(file, "migrate", "--verbosity", "0")
+    manage(file, "load_travel", "--verbosity", "0")
+    manage(file, "shell", "-c", ALLOWED)
+
+
 def accepts(port: int) -> bool:
     """Whether somebody listens on *port*."""
     try:

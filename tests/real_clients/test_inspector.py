@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.lanes import at_night
 from tests.real_clients.node import Clients
 from tests.real_clients.sites import Site
 
 pytestmark = [
-    pytest.mark.parametrize("site", ["daphne", "uvicorn"], indirect=True),
+    pytest.mark.parametrize("site", ["daphne", at_night("uvicorn")], indirect=True),
     pytest.mark.parametrize("era", ["legacy", "auto", "modern"]),
 ]
 

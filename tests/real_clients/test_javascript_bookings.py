@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.lanes import at_night
 from tests.real_clients.agency import Agency
 from tests.real_clients.node import Clients
 from tests.real_clients.sites import Site
 
 pytestmark = [
-    pytest.mark.parametrize("site", ["daphne", "gunicorn", "uvicorn"], indirect=True),
+    pytest.mark.parametrize("site", ["daphne", at_night("gunicorn"), at_night("uvicorn")], indirect=True),
     pytest.mark.parametrize("speaker", ["sdk", "client-auto"]),
 ]
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.lanes import at_night
 from tests.real_clients.agency import Agency, moment
 from tests.real_clients.node import SPEAKERS, Clients
 from tests.real_clients.sites import Site
 
 pytestmark = [
-    pytest.mark.parametrize("site", ["daphne", "uvicorn"], indirect=True),
+    pytest.mark.parametrize("site", ["daphne", at_night("uvicorn")], indirect=True),
     pytest.mark.parametrize("speaker", SPEAKERS),
 ]
 

@@ -11,12 +11,13 @@ from mcp import MCPError, types
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from tests.lanes import at_night
 from tests.real_clients.node import Clients
 from tests.real_clients.sites import Site
 
 T = TypeVar("T")
 
-on_the_demo = pytest.mark.parametrize("site", ["daphne", "uvicorn"], indirect=True)
+on_the_demo = pytest.mark.parametrize("site", ["daphne", at_night("uvicorn")], indirect=True)
 
 
 @pytest.fixture(params=["legacy", "auto"])

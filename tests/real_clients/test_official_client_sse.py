@@ -16,6 +16,7 @@ from mcp.client.sse import sse_client
 
 from tests.conformance.prepared import prepare
 from tests.endpoint.pipes import LOCAL, until
+from tests.lanes import at_night
 from tests.real_clients.sites import Site, manage
 
 T = TypeVar("T")
@@ -95,7 +96,9 @@ def processes(local_database: Path, tmp_path_factory: pytest.TempPathFactory) ->
         assert "Traceback" not in site.output(), site.output()
 
 
-@pytest.fixture(params=[("uvicorn", "uvicorn"), ("daphne", "daphne"), ("uvicorn", "daphne")], ids=" and ".join)
+@pytest.fixture(
+    params=[("daphne", "daphne"), at_night(("uvicorn", "uvicorn")), at_night(("uvicorn", "daphne"))], ids=" and ".join
+)
 def person(request: pytest.FixtureRequest, processes: dict[str, Site]) -> Person:
     holder, other = request.param
     return Person(processes[holder], processes[other])

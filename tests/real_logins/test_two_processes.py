@@ -11,14 +11,14 @@ import pytest
 
 from tests.auth_check.browser import ROOT
 from tests.auth_check.site import Certificate, Demo, running
-from tests.faults.conftest import DATABASES
+from tests.lanes import at_night
 from tests.real_logins.people import PythonClient, status_of
 
 ROUNDS = 7
 """How often they do so; each leaves one refresh token more, and a login has at most eight."""
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=[at_night("sqlite"), pytest.param("postgresql", marks=pytest.mark.needs("DATABASE_URL"))])
 def busy_demo(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: str, certificate: Certificate
 ) -> Iterator[Demo]:
