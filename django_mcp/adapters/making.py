@@ -3,6 +3,7 @@
 from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function, shaped
+from django_mcp.core.previews import rolled_back
 from django_mcp.core.registry import every_server
 from django_mcp.core.selection import Where
 from django_mcp.exposure.field_types import json_type
@@ -31,6 +32,7 @@ __all__ = [
     "json_type",
     "missing_argument",
     "property_name",
+    "rolled_back",
     "sentences",
     "servers_of",
     "shaped",

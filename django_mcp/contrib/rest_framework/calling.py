@@ -2,19 +2,25 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import FieldError, ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.db import router
+from django.db.models import Model
+from django.http import Http404
+from rest_framework.exceptions import APIException
 from rest_framework.parsers import BaseParser
 from rest_framework.response import Response
 from rest_framework.status import HTTP_204_NO_CONTENT, is_client_error
 from rest_framework.versioning import AcceptHeaderVersioning, QueryParameterVersioning
 
 from django_mcp import Context, ToolError, ToolResult
-from django_mcp.adapters.making import ArgumentError, missing_argument
+from django_mcp.adapters.making import ArgumentError, missing_argument, rolled_back
 from django_mcp.adapters.paths import nothing_with
 from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, site_request
 from django_mcp.adapters.responses import tool_result
@@ -26,6 +32,10 @@ from django_mcp.contrib.rest_framework.views import Operation
 
 if TYPE_CHECKING:
     from django_mcp.contrib.rest_framework.tools import Described
+
+
+MOST_ROWS = 100
+"""So many rows are looked at that an argument may name."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +63,7 @@ class Endpoint:
             ArgumentError: no URL of it can be made of the arguments.
         """
         given, arguments, output = keywords["given"], self.described.arguments, self.described.output
-        sent = arguments.sent(given)
-        path, view, args, variables, match = self._place(sent)
-        request: Any = site_request(ctx, self._call(path, sent))
-        request.resolver_match = match
-        # What REST framework's own test client sets: the view's authenticators are not asked. There is no token to
-        # give: the caller's is for this endpoint, and for nothing behind it.
-        caller = AnonymousUser() if ctx.user is None else ctx.user
-        request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
+        request, view, args, variables = self._asked(ctx, arguments.sent(given))
         response: Any = run_view(view, request, args, variables)
         if is_client_error(response.status_code):
             raise refused(response, arguments, given, ctx.user)
@@ -68,6 +71,77 @@ class Endpoint:
         if response.status_code == HTTP_204_NO_CONTENT or (isinstance(response, Response) and response.data is None):
             return ToolResult({} if output else None, text=self.done)
         return answered(result, arguments, output)
+
+    def rows(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The row that a call is about, by the argument that names it; none where the view has none for the caller.
+
+        The view itself finds it, with the request of the call and behind its permissions. What it writes meanwhile is
+        rolled back.
+
+        Raises:
+            ToolError, ArgumentError: as when it is called.
+        """
+        name, sent = self.operation.lookup, self.described.arguments.sent(keywords["given"])
+        if name is None or name not in sent.path:
+            return {}
+        model = self.described.model
+        alias = None if model is None else router.db_for_write(model)
+        try:
+            row = rolled_back(partial(rolled_back, partial(self._found, ctx, sent), alias))
+        except (ToolError, ArgumentError):
+            raise
+        except Exception:  # noqa: BLE001 - it needs what is around it in the URLconf perhaps, or cannot find rows at all
+            row = rolled_back(partial(self._of_model, sent.path[name]), alias)
+        return {} if row is None else {name: row}
+
+    def _found(self, ctx: Context, sent: Sent) -> Any:
+        """The row that the view finds; None for none."""
+        request, view, args, variables = self._asked(ctx, sent)
+        found: list[Any] = []
+        mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
+        looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_found": found})
+        run_view(looking, request, args, variables)
+        return next((each for each in found if isinstance(each, Model) and each.pk is not None), None)
+
+    @cached_property
+    def _looking(self) -> Any:
+        """The view, with a handler that finds the row and does nothing with it. To look does not count as a call."""
+
+        def look(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
+            with suppress(APIException, Http404, PermissionDenied, ObjectDoesNotExist):
+                view.mcp_found.append(view.get_object())
+            return Response()
+
+        view = self.operation.view
+        own = {"__module__": view.__module__, "mcp_found": None, "check_throttles": lambda _view, _request: None}
+        return type(view.__name__, (view,), {**own, self.operation.handler: look})
+
+    def _of_model(self, value: Any) -> Any:
+        """The keys of all rows that an argument may name; None where that cannot be known."""
+        model = self.described.model
+        if model is None:
+            return None
+        rows = model._base_manager.using(router.db_for_write(model))  # noqa: SLF001 - Django's documented API
+        try:
+            found = rows.filter(**{self.described.view.lookup_field: value}).order_by("pk").values_list("pk", flat=True)
+            return list(found[:MOST_ROWS]) or None
+        except (FieldError, ValueError, TypeError, ValidationError):
+            return None
+
+    def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
+        """The request, the view behind its URL, and what that takes besides.
+
+        Raises:
+            ToolError, ArgumentError: there is no such URL.
+        """
+        path, view, args, variables, match = self._place(sent)
+        request: Any = site_request(ctx, self._call(path, sent))
+        request.resolver_match = match
+        # What REST framework's own test client sets: the view's authenticators are not asked. There is no token to
+        # give: the caller's is for this endpoint, and for nothing behind it.
+        caller = AnonymousUser() if ctx.user is None else ctx.user
+        request._force_auth_user, request._force_auth_token = caller, None  # noqa: SLF001
+        return request, view, args, variables
 
     def _place(self, sent: Sent) -> tuple[str, Any, Any, Mapping[str, Any], Any]:
         """The path, the view behind it, what it takes besides the request, and the resolver's match."""
@@ -99,6 +173,8 @@ class Endpoint:
         if scheme and self.version is not None and issubclass(scheme, QueryParameterVersioning):
             query[scheme.version_param] = self.version
         content_type = MULTIPART if sent.files else self._content_type
+        if isinstance(sent.body, list):  # which no form can be
+            content_type = JSON
         body = sent.body if content_type == JSON else as_form(sent.body or {})
         headers = {"Accept": f"{accept}, */*;q=0.1"}
         return Call(self.operation.method, path, query, body, content_type, headers, sent.files)

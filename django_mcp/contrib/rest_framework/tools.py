@@ -59,6 +59,7 @@ class APITool(LateTool):
     def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
+        self.rows_of = endpoint.rows
         self.complete_now()
 
     def _function(self, returns: Any) -> Any:
@@ -93,7 +94,7 @@ class Described:
     def _begin(self) -> None:
         self.view = self.operation.instance()
         self.note: OperationNote = note_of_operation(self.view, self.operation.decorated, self.operation.method)
-        self.noun = Noun(self.operation.view, self._model, self._told.name, self._told.plural)
+        self.noun = Noun(self.operation.view, self.model, self._told.name, self._told.plural)
 
     def _read(self, part: Callable[[], T]) -> T:
         try:
@@ -127,9 +128,13 @@ class Described:
         """JSON Schema of the tool's structured content; None where nobody said what comes back."""
         return self._read(self._read_output)
 
+    @property
+    def _given(self) -> Any:
+        return self._told.about(self.operation, self._told.request)
+
     @cached_property
     def _request(self) -> Any:
-        return request_of(self.operation, self.view, self.note, self._told.about(self.operation, self._told.request))
+        return request_of(self.operation, self.view, self.note, self._given)
 
     @cached_property
     def _response(self) -> Any:
@@ -140,21 +145,19 @@ class Described:
         return DONE.get(self.operation.action, "Done.")
 
     @cached_property
-    def _model(self) -> Any:
+    def model(self) -> Any:
         """The model of the view's rows; None where it has none that could be known here."""
         queryset = getattr(self.view, "queryset", None)
         if queryset is not None:
             return queryset.model
-        serializer = self._response if isinstance(self._response, BaseSerializer) else self._request
-        serializer = getattr(serializer, "child", serializer)
-        if not isinstance(serializer, BaseSerializer):
-            serializer = getattr(self.view, "serializer_class", None)
-        return getattr(getattr(serializer, "Meta", None), "model", None)
+        serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self.note.request]
+        models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
+        return next(filter(None, models), None)
 
     # Arguments
 
     def _read_arguments(self) -> APIArguments:
-        query = query_parameters(self.operation, self.view, self.note, self._model, self._told.filters)
+        query = query_parameters(self.operation, self.view, self.note, self.model, self._told.filters)
         body = self._request
         if self.operation.is_safe and isinstance(body, BaseSerializer):
             query, body = [*query, *serializer_parameters(body)], None
@@ -178,8 +181,8 @@ class Described:
     def _variable_schema(self, name: str, parameter: Any) -> Schema:
         if annotation := self._told.path_arguments.get(name):
             return from_annotation(annotation) or ANY_KEY
-        if name == self.operation.lookup and self._model is not None:
-            column = column_of(self._model, self.view.lookup_field)
+        if name == self.operation.lookup and self.model is not None:
+            column = column_of(self.model, self.view.lookup_field)
             schema = ANY_KEY if column is None else column_schema(column)
             words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
             return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
