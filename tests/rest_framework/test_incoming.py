@@ -29,6 +29,36 @@ class Upper(serializers.Field):
     """A field of a site's own."""
 
 
+class OneOf(serializers.Field):
+    """Another one, that has choices."""
+
+    def __init__(self, choices: Any, *, allow_blank: bool = False, **options: Any) -> None:
+        self.choices, self.allow_blank = dict(choices), allow_blank
+        super().__init__(**options)
+
+
+class ByKeyOrName(serializers.ModelSerializer):
+    """A relation that takes more than its members."""
+
+    class Meta:
+        model = Tag
+        fields = ["id", "word"]
+
+    def to_internal_value(self, data: Any) -> Any:
+        return Tag.objects.get(pk=data)
+
+
+class ByHash(serializers.PrimaryKeyRelatedField):
+    """A key in another form."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(int(data, 16))
+
+
+class ByLabel(serializers.RelatedField):
+    """A row of a kind of its own."""
+
+
 def schema_of(field: serializers.Field) -> dict[str, Any]:
     """As part of a serializer, for only there it has a name."""
     made = type("Made", (serializers.Serializer,), {"value": field})()
@@ -100,6 +130,23 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
             },
         ),
         (Upper(), {}),
+        (OneOf([("active", "Active"), ("in-use", "In use")]), {"type": "string", "enum": ["active", "in-use"]}),
+        (
+            OneOf([(1, "Low"), (2, "High")], allow_blank=True, allow_null=True),
+            {"type": ["string", "integer", "null"], "enum": ["", 1, 2, None], "description": "1: Low; 2: High."},
+        ),
+        (OneOf([((1, 2), "Low")]), {}),
+        (
+            ByKeyOrName(),
+            {
+                "properties": {
+                    "word": {"type": "string", "maxLength": 50, "minLength": 1, "pattern": "^[-a-zA-Z0-9_]+$"}
+                },
+                "description": "An object, or what else names a tag, such as its key.",
+            },
+        ),
+        (ByHash(queryset=User.objects.all()), {"description": "Key of a user."}),
+        (ByLabel(queryset=User.objects.all()), {}),
         (
             serializers.PrimaryKeyRelatedField(queryset=User.objects.all()),
             {"type": "integer", "description": "Key of a user."},

@@ -3,7 +3,7 @@
 The schema is for whoever writes the call. Values are checked by the serializer, and by nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import singledispatch
 from typing import Any
@@ -27,7 +27,9 @@ from django_mcp.contrib.rest_framework.notes import note_of_field, without
 def schema_of(field: Field) -> Schema:
     """What a field takes, with its words: label, help text, default."""
     noted = note_of_field(field, schema_of)
-    schema = _typed(field) if noted is None else noted
+    schema = noted
+    if schema is None:
+        schema = _untyped(field, _typed(field)) if _is_of_the_site(field) else _typed(field)
     if field.allow_null:
         schema = nullable(schema)
     if field.label and _tells_more(field):
@@ -37,6 +39,29 @@ def schema_of(field: Field) -> Schema:
     if (default := _default(field)) is not empty:
         schema = {**schema, "default": default}
     return schema
+
+
+def _is_of_the_site(field: Field) -> bool:
+    """Whether a relation is read by code of the site: perhaps it takes a key, or an object, or either.
+
+    The serializer of a whole body takes an object even so: its members are arguments.
+    """
+    own = getattr(type(field).to_internal_value, "__module__", None) or ""
+    if not isinstance(field, serializers.BaseSerializer | serializers.RelatedField) or own.startswith(
+        "rest_framework."
+    ):
+        return False
+    outer = field.parent
+    return outer is not None and not (isinstance(outer, serializers.ListSerializer) and outer.parent is None)
+
+
+def _untyped(field: Any, schema: Schema) -> Schema:
+    """What *schema* says without forbidding anything."""
+    kept = {key: schema[key] for key in ("description", "properties", "items") if schema.get(key)}
+    model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
+    if model is None or "properties" not in kept:
+        return kept
+    return {**kept, "description": f"An object, or what else names {with_article(called(model))}, such as its key."}
 
 
 def _tells_more(field: Field) -> bool:
@@ -73,7 +98,15 @@ def _default(field: Field) -> Any:
 
 
 @singledispatch
-def _typed(field: Field) -> Schema:  # noqa: ARG001 - a field of a site's own takes anything
+def _typed(field: Field) -> Schema:
+    """Of a field of a site's own, which takes anything, unless it has choices as ``ChoiceField`` has them."""
+    choices = getattr(field, "choices", None)
+    is_plain = isinstance(choices, Mapping) and all(isinstance(key, str | int | float | None) for key in choices)
+    return _chosen(field) if is_plain else {}
+
+
+@_typed.register
+def _(field: serializers.RelatedField) -> Schema:  # noqa: ARG001 - its choices are rows, which are not listed
     return {}
 
 
@@ -211,9 +244,10 @@ def _(field: serializers.DurationField) -> Schema:  # noqa: ARG001
     return {"type": "string", "description": "[DD] [HH:[MM:]]ss, or ISO 8601 such as P1DT2H."}
 
 
-@_typed.register
-def _(field: serializers.ChoiceField) -> Schema:
-    schema = one_of([*([""] if field.allow_blank and "" not in field.choices else []), *map(_value, field.choices)])
+@_typed.register(serializers.ChoiceField)
+def _chosen(field: Any) -> Schema:
+    blank = [""] if getattr(field, "allow_blank", False) and "" not in field.choices else []
+    schema = one_of([*blank, *map(_value, field.choices)])
     labels = {_value(key): force_str(label) for key, label in field.choices.items()}
     telling = [f"{key}: {label}" for key, label in labels.items() if _plain(key) != _plain(label)]
     return {**schema, "description": f"{'; '.join(telling)}."} if telling else schema
