@@ -47,6 +47,7 @@ class APIArguments(Arguments):
     Attributes:
         of_body: from members of the body to their arguments.
         whole: the argument that is the body as a whole, or None.
+        is_list: that is an array.
         uploads: the members of the body that are files.
         is_sent: there is a body, an empty one perhaps.
         paging: the parameters of the query that choose a page.
@@ -61,6 +62,7 @@ class APIArguments(Arguments):
             self._query[_free(each.name, {**self._path, **self._query})] = each
         self.of_body: dict[str, str] = {}
         self.whole: str | None = None
+        self.is_list = False
         self.uploads: frozenset[str] = frozenset()
         self.is_sent = body is not None
         shown = {name: each.schema for name, each in self._path.items()}
@@ -81,8 +83,9 @@ class APIArguments(Arguments):
             return shown, required
         schema = schema_of_note(body, incoming.schema_of)
         if isinstance(body, ListSerializer) or "properties" not in schema:
-            self.whole = _free("items" if schema.get("type") == "array" else "body", shown)
-            is_needed = not isinstance(body, dict)
+            self.is_list = schema.get("type") == "array"
+            self.whole = _free("items" if self.is_list else "body", shown)
+            is_needed = self.is_list or not isinstance(body, dict)
             return {**shown, self.whole: schema}, [*required, self.whole] if is_needed else required
         if isinstance(body, Serializer):
             self.uploads = frozenset(name for name, each in body.fields.items() if incoming.is_upload(each))
@@ -97,10 +100,14 @@ class APIArguments(Arguments):
         """The arguments under one name, ``given``: any name may be one of theirs.
 
         Raises:
-            ArgumentError: one is unknown, or what the URL needs is missing.
+            ArgumentError: one is unknown, or what the URL needs is missing, or a body that is an array.
         """
         given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
-        if missing := [name for name, each in self._path.items() if each.required and given.get(name) in (None, "")]:
+        needed = [
+            *(name for name, each in self._path.items() if each.required),
+            *([self.whole] if self.is_list else []),
+        ]
+        if missing := [str(name) for name in needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 
@@ -129,7 +136,7 @@ class APIArguments(Arguments):
     def argument(self, place: Sequence[Any]) -> str | None:
         """What an error's place in the body or the query is called in the call, like ``items[1].quantity``."""
         first = str(place[0])
-        if self.whole is not None and first not in self._query:
+        if self.whole is not None and first not in self._query and (isinstance(place[0], int) or not self.is_list):
             return written([self.whole, *place])
         name = self.of_body.get(first) or next((arg for arg, each in self._query.items() if each.name == first), None)
         return written([name, *place[1:]]) if name else None

@@ -73,6 +73,8 @@ def description(operation: Operation, view: Any, noun: Noun, note: OperationNote
         return words
     title = force_str(note.summary or getattr(view, "name", None) or "")
     first = noun.in_words(SENTENCES[operation.action]) if operation.action in SENTENCES else title
+    if operation.action not in {*SENTENCES, *METHODS}:
+        first = title or f"{tool_name(operation, noun, OperationNote()).replace('_', ' ').capitalize()}."
     return "\n\n".join(filter(None, [first, sections.get("", "")])) or operation.view.__name__
 
 
