@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import path
 from rest_framework import permissions, serializers, throttling, viewsets
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -186,6 +187,72 @@ def test_a_call_of_a_view_that_finds_its_rows_by_itself_is_approved_for_its_argu
     assert approve(newest(), people["cleo"])
     assert not ask(word="a4").get("isError")
     assert not Tag.objects.filter(word="a4").exists()
+
+
+class ShelfSerializer(serializers.Serializer):
+    first = serializers.SlugRelatedField("word", queryset=Tag.objects.all())
+
+
+class TagByWord(serializers.ModelSerializer):
+    """Takes the row itself, by its word."""
+
+    class Meta:
+        model = Tag
+        fields = ["word"]
+
+    def to_internal_value(self, data: Any) -> Tag:
+        return get_object_or_404(Tag, word=data)
+
+
+class OfTheCaller(serializers.SlugRelatedField):
+    def get_queryset(self) -> QuerySet[Tag]:
+        return Tag.objects.all() if self.context["request"].user.is_authenticated else Tag.objects.none()
+
+
+class BookSerializer(serializers.ModelSerializer):
+    tags = OfTheCaller("word", queryset=Tag.objects.none(), many=True, required=False)
+    shelves = ShelfSerializer(many=True, required=False)
+    about = TagByWord(required=False)
+
+    class Meta:
+        model = Book
+        fields = ["title", "slug", "author", "tags", "shelves", "about"]
+
+
+class Books(viewsets.ModelViewSet):
+    queryset = Book.objects.all()
+    serializer_class = BookSerializer
+
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        serializer = self.get_serializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return Response("made")
+
+    @action(detail=False, methods=["post"])
+    def create_all(self, request: Request) -> Response:
+        serializer = self.get_serializer(data=request.data, many=True)
+        serializer.is_valid(raise_exception=True)
+        return Response("made")
+
+
+def test_a_call_is_approved_for_the_rows_that_its_body_names(
+    server: MCPServer, people: People, publish: Callable[..., Ask], subtests: pytest.Subtests
+) -> None:
+    names = {"create": "delete", "create_all": "create_all"}
+    publish(Books, actions=["create", "create_all"], names=names)
+    book = {"title": "Emma", "slug": "emma-2", "author": Author.objects.get().pk}
+    bodies = [{"tags": ["a5", "a4"]}, {"shelves": [{"first": "a5"}, {"first": "a4"}]}, {"about": "a4"}]
+    for each in bodies:
+        for name, given in (("delete", {**book, **each}), ("create_all", {"items": [{**book, **each}]})):
+            with subtests.test(name=name, given=each):
+                assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
+                assert approve(newest(), people["cleo"])
+                Tag.objects.filter(word="a4").update(word="was-a4")
+                other = Tag.objects.create(word="a4")
+                assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
+                other.delete()
+                Tag.objects.filter(word="was-a4").update(word="a4")
+                assert "made" in serve(server, people["ann"], name, given)["content"][0]["text"]
 
 
 class Once(throttling.UserRateThrottle):

@@ -9,9 +9,11 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+from django.db.models import Model
 from rest_framework.fields import Field
 from rest_framework.generics import GenericAPIView
-from rest_framework.serializers import BaseSerializer
+from rest_framework.relations import ManyRelatedField, PrimaryKeyRelatedField, RelatedField
+from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
 from rest_framework.viewsets import GenericViewSet
 
 from django_mcp.adapters.making import NO_DATABASE
@@ -333,3 +335,44 @@ def _of_statuses(told: Any) -> Any:
 def _status(key: Any) -> str | None:
     status = key[0] if isinstance(key, tuple) else key
     return str(status) if str(status)[:1].isdigit() else None
+
+
+# Rows
+
+
+def addresses_rows(field: Any) -> bool:  # noqa: PLR0911 - one line for each kind
+    """Return True if a field takes what may come to mean another row, such as a slug: anything but a primary key."""
+    if not isinstance(field, Field) or not incoming.is_taken(field):
+        return False
+    match field:
+        case ManyRelatedField():
+            return addresses_rows(field.child_relation)
+        case RelatedField() | BaseSerializer() if incoming.is_read_by_the_site(field):
+            return True
+        case RelatedField():
+            return not isinstance(field, PrimaryKeyRelatedField)
+        case ListSerializer():
+            return addresses_rows(field.child)
+        case Serializer():
+            return any(map(addresses_rows, field.fields.values()))
+    return False
+
+
+def rows_in(field: Any, value: Any) -> Any:
+    """The rows that *value* means, in the places where it does, as the field finds them; None for none."""
+    if not addresses_rows(field):
+        return None
+    match field:
+        case ListSerializer() | ManyRelatedField() if isinstance(value, list):
+            child = field.child if isinstance(field, ListSerializer) else field.child_relation
+            return [rows_in(child, each) for each in value]
+        case Serializer() if isinstance(value, dict) and not incoming.is_read_by_the_site(field):
+            return {name: rows_in(each, value[name]) for name, each in field.fields.items() if name in value}
+        case RelatedField() | Serializer():
+            try:
+                found = field.to_internal_value(value)
+            except Exception:  # noqa: BLE001 - what it cannot read the call refuses
+                return None
+            within = found if isinstance(found, Mapping) else {"": found}
+            return {name: row for name, row in within.items() if isinstance(row, Model) and row.pk is not None}
+    return None

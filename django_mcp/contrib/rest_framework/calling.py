@@ -73,48 +73,55 @@ class Endpoint:
         return answered(result, arguments, output)
 
     def rows(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """The row that a call is about, by the argument that names it; none where the view has none for the caller.
+        """The rows that a call means, by argument: the one that it is about, and those that its body names.
 
-        The view itself finds it, with the request of the call and behind its permissions. What it writes meanwhile is
-        rolled back.
+        The view and its serializer find them, with the request of the call and behind the view's permissions. What is
+        none for the caller is left out. What they write meanwhile is rolled back.
 
         Raises:
             ToolError, ArgumentError: as when it is called.
         """
-        name, sent = self.operation.lookup, self.described.arguments.sent(keywords["given"])
-        if name is None or name not in sent.path:
+        sent = self.described.arguments.sent(keywords["given"])
+        name = self.operation.lookup if self.operation.lookup in sent.path else None
+        if name is None and not self.described.addresses_rows:
             return {}
         model = self.described.model
         alias = None if model is None else router.db_for_write(model)
         try:
-            row = rolled_back(partial(rolled_back, partial(self._found, ctx, sent), alias))
+            return rolled_back(partial(rolled_back, partial(self._found, ctx, sent, name), alias))
         except (ToolError, ArgumentError):
             raise
         except Exception:  # noqa: BLE001 - it needs what is around it in the URLconf perhaps, or cannot find rows at all
-            row = rolled_back(partial(self._of_model, sent.path[name]), alias)
-        return {} if row is None else {name: row}
+            return {} if name is None else {name: rolled_back(partial(self._of_model, sent.path[name]), alias)}
 
-    def _found(self, ctx: Context, sent: Sent) -> Any:
-        """The row that the view finds; None for none."""
+    def _found(self, ctx: Context, sent: Sent, name: str | None) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def look(view: Any) -> None:
+            if name is not None and not hasattr(view, "get_object"):
+                found[name] = self._of_model(sent.path[name])
+            elif name is not None:
+                with suppress(APIException, Http404, PermissionDenied, ObjectDoesNotExist):
+                    row = view.get_object()
+                    found[name] = row if isinstance(row, Model) and row.pk is not None else None
+            found.update(self.described.rows_in(view, sent))
+
         request, view, args, variables = self._asked(ctx, sent)
-        found: list[Any] = []
         mapping = [dict(view.actions)] if getattr(view, "actions", None) else []
-        looking = self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_found": found})
-        run_view(looking, request, args, variables)
-        return next((each for each in found if isinstance(each, Model) and each.pk is not None), None)
+        run_view(self._looking.as_view(*mapping, **{**view.initkwargs, "mcp_look": look}), request, args, variables)
+        return found
 
     @cached_property
     def _looking(self) -> Any:
-        """The view, with a handler that finds the row and does nothing with it. To look does not count as a call."""
+        """The view, with a handler that only looks. To look does not count as a call."""
 
-        def look(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
-            with suppress(APIException, Http404, PermissionDenied, ObjectDoesNotExist):
-                view.mcp_found.append(view.get_object())
+        def handle(view: Any, request: Any, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG001
+            view.mcp_look(view)
             return Response()
 
         view = self.operation.view
-        own = {"__module__": view.__module__, "mcp_found": None, "check_throttles": lambda _view, _request: None}
-        return type(view.__name__, (view,), {**own, self.operation.handler: look})
+        own = {"__module__": view.__module__, "mcp_look": None, "check_throttles": lambda _view, _request: None}
+        return type(view.__name__, (view,), {**own, self.operation.handler: handle})
 
     def _of_model(self, value: Any) -> Any:
         """The keys of all rows that an argument may name; None where that cannot be known."""

@@ -29,7 +29,7 @@ def schema_of(field: Field) -> Schema:
     noted = note_of_field(field, schema_of)
     schema = noted
     if schema is None:
-        schema = _untyped(field, _typed(field)) if _is_of_the_site(field) else _typed(field)
+        schema = _untyped(field, _typed(field)) if is_read_by_the_site(field) else _typed(field)
     if field.allow_null:
         schema = nullable(schema)
     if field.label and _tells_more(field):
@@ -41,8 +41,8 @@ def schema_of(field: Field) -> Schema:
     return schema
 
 
-def _is_of_the_site(field: Field) -> bool:
-    """Whether a relation is read by code of the site: perhaps it takes a key, or an object, or either.
+def is_read_by_the_site(field: Field) -> bool:
+    """Return True for a relation that is read by code of the site: perhaps it takes a key, or an object, or either.
 
     The serializer of a whole body takes an object even so: its members are arguments.
     """

@@ -13,8 +13,14 @@ from django_mcp.adapters.making import EMPTY, NO_DATABASE, LateTool, Tool, funct
 from django_mcp.adapters.methods import hints
 from django_mcp.contrib.rest_framework import outgoing
 from django_mcp.contrib.rest_framework.answers import page_arguments
-from django_mcp.contrib.rest_framework.arguments import APIArguments
-from django_mcp.contrib.rest_framework.bodies import request_of, response_of
+from django_mcp.contrib.rest_framework.arguments import APIArguments, Sent
+from django_mcp.contrib.rest_framework.bodies import (
+    addresses_rows,
+    default_serializer,
+    request_of,
+    response_of,
+    rows_in,
+)
 from django_mcp.contrib.rest_framework.calling import Endpoint
 from django_mcp.contrib.rest_framework.columns import column_of, column_schema
 from django_mcp.contrib.rest_framework.dialect import Schema, from_annotation, inlined, structural
@@ -135,6 +141,34 @@ class Described:
     @cached_property
     def _request(self) -> Any:
         return request_of(self.operation, self.view, self.note, self._given)
+
+    @cached_property
+    def addresses_rows(self) -> bool:
+        """The body may mean rows by something else than their primary keys."""
+        return addresses_rows(self._body(self.view))
+
+    def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
+        """The rows that a body means, by argument.
+
+        Args:
+            view: as it serves the call.
+            sent: the values of the call.
+        """
+        body, arguments = self._body(view), self.arguments
+        if arguments.whole is not None:
+            return {arguments.whole: rows_in(body, sent.body)}
+        return {
+            arguments.of_body[name]: rows_in(each, sent.body[name])
+            for name, each in getattr(body, "fields", {}).items()
+            if name in sent.body and name in arguments.of_body
+        }
+
+    def _body(self, view: Any) -> Any:
+        body = request_of(self.operation, view, self.note, self._given)
+        if not isinstance(body, dict) or not self.arguments.is_list:
+            return body
+        own = default_serializer(self.operation, view)
+        return own if own is None or isinstance(own, ListSerializer) else ListSerializer(child=own, context=own.context)
 
     @cached_property
     def _response(self) -> Any:
