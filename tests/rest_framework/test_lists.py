@@ -204,3 +204,21 @@ def test_of_very_many_filters_those_that_are_made_from_lookups_are_offered_only_
     properties = tool(ann)["inputSchema"]["properties"]
     assert "title__3" in properties
     assert "binding" not in properties
+
+
+def test_a_filter_that_can_never_work_is_left_out_and_the_log_says_why(
+    server: MCPServer, books: Books, ann: Reader, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Wrong(django_filters.FilterSet):
+        publisher = django_filters.ModelChoiceFilter(queryset=Book.objects.all(), to_field_name="account")
+        shelf = django_filters.CharFilter()
+
+    class WrongBooks(shop.BookViewSet):
+        filterset_class = Wrong
+
+    api_tools(WrongBooks, actions=["list"], server=server, mounted=False)
+    properties = tool(ann)["inputSchema"]["properties"]
+    assert "publisher" not in properties
+    assert "shelf" in properties
+    assert "'publisher' of " in caplog.text
+    assert "Book has no field named 'account'" in caplog.text

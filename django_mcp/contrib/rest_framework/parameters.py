@@ -1,12 +1,13 @@
 """What a view reads from the query: filters, the order, pages, and what it is annotated with."""
 
 import inspect
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db.models.constants import LOOKUP_SEP
 from django.utils.choices import flatten_choices
 from django.utils.encoding import force_str
@@ -19,6 +20,8 @@ from django_mcp.contrib.rest_framework import incoming
 from django_mcp.contrib.rest_framework.dialect import Schema, inlined, one_of
 from django_mcp.contrib.rest_framework.notes import OperationNote, schema_of_note
 from django_mcp.contrib.rest_framework.views import Operation
+
+logger = logging.getLogger("django_mcp")
 
 MANY_FILTERS = 60
 """Above so many filters of a class, those made from lookups are offered only where they are named."""
@@ -103,7 +106,10 @@ def _of_backend(backend: Any, view: Any, model: Any, *, whole: bool) -> Iterator
         rows = None if model is None else model._default_manager.none()  # noqa: SLF001 - Django's documented API
         if filters := backend.get_filterset_class(view, rows):
             for name, each in _offered(filters, whole=whole).items():
-                yield from _of_filter(name, each)
+                try:
+                    yield from _of_filter(name, each)
+                except FieldDoesNotExist as error:  # it could never be used, and the others can
+                    logger.warning("The filter %r of %s is left out: %s", name, type(view).__qualname__, error)
     else:
         yield from map(_of_openapi, backend.get_schema_operation_parameters(view))
 
