@@ -1,5 +1,6 @@
 """Which body an operation has, as its code shows: of an API that changes many rows at once, and of others."""
 
+import json
 from typing import Any
 
 import pytest
@@ -352,3 +353,28 @@ def test_a_relation_that_is_read_by_code_of_the_site_is_given_by_its_key(server:
     assert not {"type", "required"} & taken.keys()
     for given in (house.pk, {"name": "Harbour House"}):
         assert ann.data("create_author", name="Anna", publisher=given)["publisher"]["id"] == house.pk
+
+
+class ItemByItem(Authors):
+    """Tells of the mistakes in each item by the row that it names, or by its number."""
+
+    def bulk_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        Named(data=request.data, many=True).is_valid(raise_exception=True)
+        name = {"name": ["Too long."], "__all__": "Not now."}
+        errors = [{"id": request.data[1]["id"], "errors": name}, {"index": 0, "errors": {"email": ["Taken."]}}]
+        return Response({"detail": "2 of 2 failed.", "errors": errors}, status=400)
+
+
+def test_mistakes_that_are_told_by_row_or_by_number_have_their_place_too(
+    server: MCPServer, ann: Reader, authors: list[Author]
+) -> None:
+    router = ManyRouter()
+    router.register("authors", ItemByItem)
+    api_tools(router, server=server, mounted=False)
+    items = [{"id": each.pk, "name": each.name, "email": each.email} for each in authors]
+    assert ann.problem("bulk_update_authors", items=items).splitlines() == [
+        "2 of 2 failed.",
+        "Argument 'items[1].name': Too long. (It was \"carl\".)",
+        f"Argument 'items[1]': Not now. (It was {json.dumps(items[1])}.)",
+        "Argument 'items[0].email': Taken. (It was \"anna@example.com\".)",
+    ]

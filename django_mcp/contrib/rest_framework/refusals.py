@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django.core.exceptions import NON_FIELD_ERRORS
 from pydantic_core import from_json
 from rest_framework.settings import api_settings
 from rest_framework.status import HTTP_401_UNAUTHORIZED, HTTP_403_FORBIDDEN, HTTP_429_TOO_MANY_REQUESTS
@@ -55,7 +56,11 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
                 yield from _lines(inner, at, arguments, given)
         case list() if any(isinstance(each, dict | list) for each in body):
             for number, inner in enumerate(body):
-                yield from _lines(inner, (*place, number), arguments, given)
+                at = None if place else _item(inner, arguments, given)
+                if at is None:
+                    yield from _lines(inner, (*place, number), arguments, given)
+                else:
+                    yield from _lines(inner["errors"], (at,), arguments, given)
         case list():
             if body:
                 yield _sentence(" ".join(map(str, body)), place, arguments, given)
@@ -67,11 +72,24 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
 
 def _is_general(key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments) -> bool:
     """Whether something is about the whole, and its key is not the name of a field."""
-    if key == api_settings.NON_FIELD_ERRORS_KEY:
+    if key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
         return True
     if key == _DETAIL and isinstance(inner, str):  # of a field of that name there would be a list
         return True
-    return not place and key in _ENVELOPES and isinstance(inner, dict) and arguments.argument((key,)) is None
+    kind = dict | list if arguments.is_list else dict
+    return not place and key in _ENVELOPES and isinstance(inner, kind) and arguments.argument((key,)) is None
+
+
+def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
+    """The number of the item that mistakes are about, where they are told beside its number or what names its row."""
+    items = given.get(arguments.whole) if arguments.whole is not None and arguments.is_list else None
+    if not isinstance(items, list) or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
+        return None
+    if isinstance(told.get("index"), int):
+        return int(told["index"])
+    named = {key: value for key, value in told.items() if key != "errors"}
+    found = (number for number, each in enumerate(items) if isinstance(each, dict) and named.items() <= each.items())
+    return next(found, None) if named else None
 
 
 def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]) -> str:
