@@ -1,5 +1,6 @@
 """Where a view is: the URLs that lead to it, and what is variable in them."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ _ANNOTATIONS: Mapping[type, Any] = {
 
 
 _UNFIT = re.compile(r"(^|[/\\])\.\.?($|[/\\])|[\x00-\x1f\x7f]")
+_UNNAMED = re.compile(r"_(\d+)")
+"""What ``variables`` of an ``Address`` call the groups of regular expressions that have no name, in their order."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Address:
         names: under which ``reverse`` may know it, namespaces and all; none where it has no name.
         namespaces: it is included in, the outermost first.
         lookup: what ``reverse`` takes for this very one; None where nothing does.
-        variables: the converter of each part that varies; None for a group of a regular expression.
+        variables: the converter of each part that varies; None for a group of a regular expression. Groups without a
+            name are called ``_0``, ``_1`` and so on.
         required: those it cannot do without.
     """
 
@@ -74,10 +78,26 @@ class Address:
         variables: dict[str, Any] = {}
         required = frozenset[str]()
         for part in chain:
-            possible = [set(parameters) for _, parameters in normalize(part.pattern.regex.pattern)]
-            variables |= {name: part.pattern.converters.get(name) for name in sorted(set.union(*possible))}
-            required |= set.intersection(*possible)
+            before = sum(map(is_unnamed, variables))
+            possible = [
+                {_numbered(name, before): name for name in parameters}
+                for _, parameters in normalize(part.pattern.regex.pattern)
+            ]
+            every = {name: own for each in possible for name, own in each.items()}
+            variables |= {name: part.pattern.converters.get(own) for name, own in sorted(every.items())}
+            required |= frozenset.intersection(*map(frozenset, possible))
         return cls(frozenset(names), namespaces, lookup, last.callback, variables, required)
+
+
+def is_unnamed(variable: str) -> bool:
+    """Return True for a group of a regular expression that has no name, as ``Address.variables`` calls it."""
+    return _UNNAMED.fullmatch(variable) is not None
+
+
+def _numbered(name: str, before: int) -> str:
+    """Return a name in one pattern as it is called where patterns with *before* groups without a name include it."""
+    unnamed = _UNNAMED.fullmatch(name)
+    return name if unnamed is None else f"_{int(unnamed[1]) + before}"
 
 
 def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Iterator[Address]:
@@ -110,9 +130,7 @@ class Route:
         else:
             self.addresses = [each for each in addresses(get_resolver()) if _leads_to(each, view)]
             self._lookup = self._looked_up(view)
-        if wrong := [name for each in self.addresses for name in each.variables if name.startswith("_")]:
-            msg = f"The URL of {view!r} has groups without a name ({len(wrong)}); write (?P<name>…)."
-            raise ImproperlyConfigured(msg)
+        self._groups = self._named_groups(view)
 
     def _looked_up(self, view: Any) -> Any:
         """What ``reverse`` takes for it."""
@@ -131,16 +149,46 @@ class Route:
         msg = f"Several URLs lead to {view!r}, or one without a name. Name the one that is meant: {known}."
         raise ImproperlyConfigured(msg)
 
+    def _named_groups(self, view: Any) -> Mapping[str, str]:
+        """Return what groups without a name are called for callers: what the view calls the arguments it takes them as.
+
+        Raises:
+            ImproperlyConfigured: the view does not say, or they stand beside groups with a name, so that Django does
+                not give them to the view at all.
+        """
+        every = {name for each in self.addresses for name in each.variables}
+        unnamed = sorted(filter(is_unnamed, every), key=lambda name: int(name[1:]))
+        if not unnamed:
+            return {}
+        names = _arguments_of(self.callback, len(unnamed)) if len(unnamed) == len(every) else []
+        if not names:
+            msg = (
+                f"The URL of {view!r} has groups without a name ({len(unnamed)}), and the view has no arguments of its "
+                f"own for them. Write (?P<name>…); or give the view itself, with a path of its own: path='…'."
+            )
+            raise ImproperlyConfigured(msg)
+        return dict(zip(unnamed, names, strict=True))
+
     @property
     def callback(self) -> Callable[..., Any]:
         """The view as the URLconf has it, decorators and all."""
         return self.addresses[0].callback
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The converter of each part of the path that varies, by the name callers know it under."""
+        return {
+            self._groups.get(name, name): converter
+            for each in self.addresses
+            for name, converter in each.variables.items()
+        }
+
     def parameters(self) -> list[Parameter]:
         """An argument for each variable."""
-        required = frozenset.intersection(*(each.required for each in self.addresses))
-        variables = {name: converter for each in self.addresses for name, converter in each.variables.items()}
-        return [_parameter(name, converter, name in required) for name, converter in variables.items()]
+        required = {
+            self._groups.get(name, name) for name in frozenset.intersection(*(each.required for each in self.addresses))
+        }
+        return [_parameter(name, converter, name in required) for name, converter in self.variables.items()]
 
     def path(self, values: Mapping[str, Any]) -> str:
         """The path with these values in it, percent-encoded, with the script prefix.
@@ -148,14 +196,16 @@ class Route:
         Raises:
             ArgumentError: there is none.
         """
-        variables = {name: converter for each in self.addresses for name, converter in each.variables.items()}
         if not all(map(fits_into_path, values.values())):
             raise ArgumentError([nothing_with(values)])
+        variables = self.variables
         given = {name: _as_url(name, variables[name], value) for name, value in values.items()}
         try:
-            if self._own is None:
-                return reverse(self._lookup, kwargs=given)
-            return get_script_prefix() + self._own.reverse(self._lookup, **given)
+            if self._own is not None:
+                return get_script_prefix() + self._own.reverse(self._lookup, **given)
+            if self._groups:
+                return reverse(self._lookup, args=[given[name] for name in self._groups.values() if name in given])
+            return reverse(self._lookup, kwargs=given)
         except NoReverseMatch:
             raise ArgumentError([nothing_with(values)]) from None
 
@@ -175,6 +225,26 @@ def fits_into_path(value: Any) -> bool:
     resolve (RFC 3986, section 5.2.4), and no control characters.
     """
     return not _UNFIT.search(str(value))
+
+
+def _arguments_of(view: Callable[..., Any], count: int) -> list[str]:
+    """Return what a view calls the first *count* arguments behind the request; nothing where it takes fewer.
+
+    One that takes any is given ``value``, where there is just one.
+    """
+    cls = getattr(view, "view_class", None)
+    methods = [getattr(cls, name, None) for name in getattr(cls, "http_method_names", ())]
+    for call, bound in [(each, 1) for each in methods if each is not None] or [(view, 0)]:
+        try:
+            parameters = [*inspect.signature(call).parameters.values()][bound + 1 :]
+        except (TypeError, ValueError):  # one that is not of Python
+            parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
+        names = [each.name for each in parameters if each.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD][:count]
+        if len(names) == count:
+            return names
+        if count == 1 and any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+            return ["value"]
+    return []
 
 
 def _leads_to(address: Address, view: Any) -> bool:

@@ -108,7 +108,7 @@ class Published:
     def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
         """Ask the view."""
         values = {name: value for name, value in given.items() if value is not None}
-        variables = {name for each in self.route.addresses for name in each.variables}
+        variables = self.route.variables
         others = {name: value for name, value in values.items() if name not in variables}
         with surroundings(ctx.request):  # a path is of one language, and found in that one alone
             path = self.route.path({name: value for name, value in values.items() if name in variables})

@@ -104,6 +104,17 @@ class TestPaths:
         assert visitor.data("old", month="may", day=7)["path"] == "/old/may/7/"
         assert "There is nothing with" in visitor.problem("old", month="MAY")
 
+    def test_a_group_without_a_name_is_called_as_the_view_calls_it(self, site: MCPServer, visitor: Visitor) -> None:
+        view_tool("page-at", name="page", server=site)
+        view_tool("month", server=site)
+        page, month = visitor.list("tools/list")
+        assert page["inputSchema"]["required"] == ["place"]
+        assert month["inputSchema"]["required"] == ["year", "month"]
+        assert visitor.data("page", place="blog/first-post/")["path"] == "/site/blog/first-post/"
+        assert visitor.data("page", place="")["path"] == "/site/"
+        assert visitor.problem("page", place="blog") == "There is nothing with place 'blog'."
+        assert visitor.data("month", year="2026", month="07") == {"year": "2026", "month": "07"}
+
     def test_a_name_with_two_urls_has_a_variable_that_may_be_left_out(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("pages", server=site)
         assert visitor.data("pages")["path"] == "/pages/"
@@ -235,6 +246,7 @@ class TestDeclarations:
             "elsewhere": (lambda request: None, {}, "The URLconf has no"),
             "several": (views_site.echo, {}, "Several URLs lead to"),
             "unnamed": ("unnamed", {}, "groups without a name"),
+            "mixed": ("mixed", {}, "groups without a name"),
             "posted": ("board-async", {"method": "POST"}, "AsyncBoard does not take POST"),
         }
         view_tool("board", server=site, name="good")

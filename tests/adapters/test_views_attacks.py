@@ -67,6 +67,22 @@ def test_a_path_goes_to_its_own_view_whatever_is_in_it(
                 assert answer.result["structuredContent"]["variables"]["rest"] == repr(value)
 
 
+def test_a_group_without_a_name_takes_what_its_pattern_takes_and_leads_nowhere_else(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
+    view_tool("page-at", name="page", server=site)
+    view_tool("anything", server=site)
+    for value in [*NASTY, "a/../b/", "..%2f", "%2e%2e/"]:
+        with subtests.test(value=value):
+            assert visitor.problem("page", place=value).startswith("There is nothing with place")
+            answer = visitor.call("anything", place=value)
+            if ".." in value.split("/") or value in {"\x00", "a\r\nX-User: root"}:
+                assert answer.text.startswith("There is nothing with place")
+            else:
+                assert answer.result["structuredContent"]["place"] == value
+                assert answer.result["structuredContent"]["path"] == f"/anything/{value}"
+
+
 def test_a_value_cannot_choose_another_view(site: MCPServer, visitor: Visitor) -> None:
     view_tool("flight", server=site)
     assert visitor.problem("flight", code="new") == "Not found."

@@ -255,6 +255,18 @@ def new_flight(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"this": "is another view"})
 
 
+def page_at(request: HttpRequest, place: str) -> JsonResponse:
+    """The page at a place."""
+    return JsonResponse({"place": place, "path": request.path, "url": request.build_absolute_uri()})
+
+
+class Month(View):
+    """What a month has."""
+
+    def get(self, request: HttpRequest, year: str, month: str) -> JsonResponse:
+        return JsonResponse({"year": year, "month": month})
+
+
 NUMBERED = [path("<int:number>/", echo, name="numbered"), path("of/<str:code>/", echo, name="coded")]
 HERE = [
     path("board/", Board.as_view(), name="board"),
@@ -288,7 +300,11 @@ HERE = [
     path("write-and-go/", write_and_go, name="write-and-go"),
     path("years/<views_site_year:year>/<uuid:key>/<path:rest>", echo, name="years"),
     re_path(r"^old/(?P<month>[a-z]{3})/(?:(?P<day>\d+)/)?$", echo, name="old"),
-    re_path(r"^unnamed/(\d+)/$", echo, name="unnamed"),
+    re_path(r"^unnamed/(\d+)/(\w+)/$", echo, name="unnamed"),
+    re_path(r"^mixed/(\d+)/(?P<word>\w+)/$", page_at, name="mixed"),
+    re_path(r"^site/((?:[\w\-]+/)*)$", page_at, name="page-at"),
+    re_path(r"^anything/(.*)$", page_at, name="anything"),
+    re_path(r"^(\d{4})/", include([re_path(r"^(\d\d)/$", Month.as_view(), name="month")])),
     path("accounts/login/", lambda request: HttpResponse("<h1>Sign in</h1>"), name="login"),
 ]
 urlpatterns = HERE
