@@ -32,13 +32,13 @@ PERSONAL = re.compile(r"e_?mail|phone|mobile|address|birth|last_login|is_superus
 
 
 TITLES = frozenset({"title", "name", "headline", "label"})
-"""What parent tables usually call a row by."""
+"""What models usually call a row by."""
 TREES = (frozenset({"path", "depth", "numchild"}), frozenset({"lft", "rght", "tree_id", "level"}))
 """Fields of django-treebeard and django-mptt."""
 
 
 def safe_fields(model: type[models.Model]) -> list[str]:
-    """Names of fields that an example shows."""
+    """Names of fields that an example shows: what a row is called by, then the model's own, then its parents'."""
     hidden = _of_tree(model)
     return [
         field.name
@@ -48,9 +48,9 @@ def safe_fields(model: type[models.Model]) -> list[str]:
 
 
 def left_out(model: type[models.Model]) -> list[str]:
-    """Names of further fields of its own that it does not show."""
-    shown = safe_fields(model)
-    return [field.name for field in _fields(model) if field.name not in shown and not field.primary_key]
+    """Names of all further columns and sets of rows, but for the primary key, which each row is shown with."""
+    shown, sets = safe_fields(model), model._meta.many_to_many  # noqa: SLF001 - Django's documented API
+    return [field.name for field in (*_fields(model), *sets) if field.name not in shown and not field.primary_key]
 
 
 def searchable(model: type[models.Model]) -> list[str]:
@@ -61,13 +61,9 @@ def searchable(model: type[models.Model]) -> list[str]:
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
-    """Give the model's own fields, and behind them those of its parents' tables, first what they are called by."""
+    """Give what rows are called by, then the model's own columns, then those of its parents' tables."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - likewise
-    yield from sorted(fields, key=lambda field: (field.model is not model, field.model is not model and _order(field)))
-
-
-def _order(field: Any) -> bool:
-    return field.name not in TITLES
+    yield from sorted(fields, key=lambda field: (field.name not in TITLES, field.model is not model))
 
 
 def _of_tree(model: type[models.Model]) -> frozenset[str]:

@@ -51,7 +51,7 @@ def _resource(model: type[models.Model]) -> str:
     meta = model._meta  # noqa: SLF001 - Django's documented API
     lines = [f"@register({model.__name__})", f"class {model.__name__}Resource(ModelResource):"]
     lines += [f'    """{_described(model)}"""', ""]
-    lines += ["    # This is shown, and nothing else."]
+    lines += ["    # This is shown, with the primary key and the URI, and nothing else."]
     lines += _listed("fields", safe_fields(model))
     if others := left_out(model):
         lines += ["    # Not shown:", *(f"    #   {name}" for name in others)]
