@@ -230,7 +230,7 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
         def __str__(self) -> str:
             return "shelf"
 
-    shown: dict[str, Any] = {"fields": ["words", "open"], "verbs": ["create"], "write_fields": ["words"]}
+    shown: dict[str, Any] = {"fields": ["words", "open"], "verbs": ["update"], "write_fields": ["words"]}
     for name in ("words", "open"):
         for lookup in ("exact", "in", "icontains", "gte", "isnull"):
             with subtests.test(name=name, lookup=lookup), registering(server):

@@ -9,7 +9,7 @@ from django.core.checks import run_checks
 
 from django_mcp import MCPServer, ModelResource, register
 from tests.exposure.conftest import registering
-from tests.exposure.library.models import Author, Book, Copy, Draft, Tag, Ticket
+from tests.exposure.library.models import Author, Book, Copy, Draft, Leaf, Tag, Ticket
 
 
 def messages(server: MCPServer, model: Any, verbs: Sequence[str] = ("create",), **declared: Any) -> list[str]:
@@ -70,6 +70,39 @@ def test_no_verb_that_needs_fields_needs_none(server: MCPServer) -> None:
 
 def test_fields_that_the_model_needs_may_be_left_to_save_model(server: MCPServer) -> None:
     assert not messages(server, Copy, write_fields=["number"])
+
+
+def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
+    """What is told of columns that nothing sets."""
+    with registering(server):
+        assert not messages(server, model, **declared)
+        return [str(each.msg) for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W043"]
+
+
+def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server: MCPServer) -> None:
+    (message,) = unset(server, Leaf, write_fields=["title", "body"])
+    assert "create_leaf sets no value of path, depth, which every row of library.Leaf must have" in message
+    (message,) = unset(server, Copy, write_fields=["number"])
+    assert "sets no value of book, note," in message
+
+
+def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
+    class Rooted(forms.ModelForm):
+        class Meta:
+            model = Leaf
+            fields = ("title",)
+
+        def clean(self) -> None:
+            self.instance.path, self.instance.depth = "1", 1
+            self.instance.body = []
+
+    def save_model(self: Any, ctx: Any, obj: Any, change: bool) -> None:
+        obj.save()
+
+    assert unset(server, Leaf, write_fields=["title"], save_model=save_model) == []
+    assert unset(server, Leaf, write_fields=["title"], verbs=["update", "delete"]) == []
+    assert unset(server, Leaf, form=Rooted) == []
+    assert unset(server, Tag, write_fields=["word"]) == []
 
 
 def test_a_secret_is_told_as_everywhere(server: MCPServer) -> None:

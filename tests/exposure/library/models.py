@@ -1,17 +1,20 @@
 """A library, with something of every kind that can be exposed, and much that must not be."""
 
+import json
 import uuid
 from decimal import Decimal
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib.contenttypes.fields import GenericForeignKey, GenericRelation
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.db.models.fields.related_descriptors import ManyToManyDescriptor
 from django.db.models.functions import Upper
 from django.utils.functional import cached_property
+from django.utils.text import slugify
 
 
 class Publisher(models.Model):
@@ -285,3 +288,113 @@ class Stall(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Block:
+    """A part of a text, which a page shows as HTML."""
+
+    def __init__(self, kind: str, value: str) -> None:
+        self.kind, self.value = kind, value
+
+    def __str__(self) -> str:
+        return f"<{self.kind}>{self.value}</{self.kind}>"
+
+
+class BlocksFormField(forms.Field):
+    """Looks at each block by itself."""
+
+    def clean(self, value: Any) -> Any:
+        wrong = {str(at): "Write something." for at, each in enumerate(value) if not each.value.strip()}
+        if wrong:
+            raise BlocksError(wrong)
+        return super().clean(value)
+
+
+class BlocksError(ValidationError):
+    """Says which blocks are wrong, as Wagtail's does."""
+
+    def __init__(self, wrong: dict[str, str]) -> None:
+        super().__init__("Some blocks are wrong.")
+        self.wrong = wrong
+
+    def as_json_data(self) -> dict[str, Any]:
+        return {"blockErrors": self.wrong}
+
+
+class BlocksField(models.Field):  # type: ignore[type-arg]
+    """A column of JSON of a class of its own, as Wagtail's ``StreamField``: it leaves out what it does not know."""
+
+    kinds = ("p", "h2")
+
+    def get_internal_type(self) -> str:
+        return "JSONField"
+
+    def from_db_value(self, value: Any, *_: Any) -> Any:
+        return self.to_python(value)
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return [Block(each["type"], each["value"]) for each in json.loads(value) if each["type"] in self.kinds]
+        return value
+
+    def get_prep_value(self, value: Any) -> Any:
+        return None if value is None else json.dumps([{"type": each.kind, "value": each.value} for each in value])
+
+    def formfield(self, **kwargs: Any) -> Any:
+        return super().formfield(**{"form_class": BlocksFormField, **kwargs})
+
+
+class Place:
+    """Where something lies."""
+
+    def __init__(self, shelf: str, number: int) -> None:
+        self.shelf, self.number = shelf, number
+
+    def __str__(self) -> str:
+        return f"{self.shelf}/{self.number}"
+
+
+class PlaceField(models.Field):  # type: ignore[type-arg]
+    """A column of text of a class of its own."""
+
+    def get_internal_type(self) -> str:
+        return "TextField"
+
+    def from_db_value(self, value: Any, *_: Any) -> Any:
+        return self.to_python(value)
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, str):
+            shelf, number = value.split("/")
+            return Place(shelf, int(number))
+        return value
+
+    def get_prep_value(self, value: Any) -> Any:
+        return None if value is None else str(value)
+
+
+class Leaf(models.Model):
+    """A page of a tree, which is validated as a whole whenever it is saved, as those of Wagtail."""
+
+    path = models.CharField(max_length=255, unique=True)
+    depth = models.PositiveIntegerField()
+    children = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=10)
+    title = models.CharField(max_length=100)
+    slug = models.SlugField()
+    body = BlocksField(help_text="What is on it.")
+    place = PlaceField(null=True, blank=True)
+    made = models.DateTimeField(auto_now_add=True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = self.kind or "leaf"
+
+    def __str__(self) -> str:
+        return self.title
+
+    @transaction.atomic
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.slug = self.slug or slugify(self.title)
+        self.full_clean()
+        super().save(*args, **kwargs)
