@@ -11,6 +11,7 @@ from django.db.models.fields import related_descriptors
 from django.db.models.functions import RowNumber
 
 from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
+from django_mcp.exposure.field_types import is_json
 from django_mcp.exposure.paths import Path, value_field
 from django_mcp.exposure.viewing import Viewer
 
@@ -113,7 +114,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     heavy = [
         each.name
         for each in exposed.options.concrete_fields
-        if isinstance(value_field(each), models.TextField | models.BinaryField | models.JSONField)
+        if (isinstance(value_field(each), models.TextField | models.BinaryField) or is_json(value_field(each)))
         and each.name not in shown
     ]
     return rows.defer(*heavy) if heavy else rows

@@ -1,6 +1,7 @@
 """What the columns of a model are in JSON: as they are shown, and as callers give them."""
 
 import datetime
+import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
@@ -45,11 +46,11 @@ _JSON_TYPES: tuple[tuple["type[models.Field[Any, Any]]", dict[str, Any]], ...] =
 
 def json_type(field: Any) -> dict[str, Any]:
     """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
-    field = _behind(field)
+    field = behind(field)
     for kind, schema in _JSON_TYPES:
         if isinstance(field, kind):
             return dict(schema)
-    return {} if is_array(field) else {"type": "string"}
+    return {} if is_array(field) or is_json(field) else {"type": "string"}
 
 
 def may_be_null(field: Any) -> bool:
@@ -59,7 +60,19 @@ def may_be_null(field: Any) -> bool:
 
 def column_value(field: Any, value: Any) -> Any:
     """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
+    field = behind(field)
+    if value is not None and is_json(field) and not isinstance(field, models.JSONField):
+        value = _stored_json(field, value)
     return to_json_value(as_decimal(field, value))
+
+
+def _stored_json(field: Any, value: Any) -> Any:
+    """Return what a column of JSON holds, whose values are objects of their own in Python."""
+    stored = field.get_prep_value(value)
+    try:
+        return json.loads(stored) if isinstance(stored, str) else stored
+    except ValueError:  # a text that was there before the column was one of JSON
+        return stored
 
 
 def as_decimal(field: Any, value: Any) -> Any:
@@ -67,7 +80,7 @@ def as_decimal(field: Any, value: Any) -> Any:
 
     Packages have columns of decimals whose values are no decimals in Python, but amounts of money.
     """
-    if isinstance(value, Decimal | None) or not isinstance(field := _behind(field), models.DecimalField):
+    if isinstance(value, Decimal | None) or not isinstance(field := behind(field), models.DecimalField):
         return value
     return field.to_python(value)
 
@@ -114,14 +127,23 @@ _CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 
 def input_type(field: Any) -> Any:
     """The annotation of an argument that is to be compared with, or written into, a column."""
-    field = _behind(field)
+    if (annotation := known_type(field)) is not None:
+        return annotation
+    longest = max(MOST_CHARACTERS, getattr(behind(field), "max_length", None) or 0)
+    return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
+
+
+def known_type(field: Any) -> Any:
+    """The annotation of an argument for a column that has choices or whose kind says of what type its values are; None
+    for any other, which takes text.
+    """
+    field = behind(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
     for kind, annotation in _INPUT_TYPES:
         if isinstance(field, kind):
             return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
-    longest = max(MOST_CHARACTERS, getattr(field, "max_length", None) or 0)
-    return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
+    return None
 
 
 def _integers(field: Any) -> Any:
@@ -215,7 +237,7 @@ def without_nul(text: str) -> str:
     return text
 
 
-def _behind(field: Any) -> Any:
+def behind(field: Any) -> Any:
     """The column that a relation's key refers to, at its end, and of one that is generated what it gives."""
     while field.is_relation and getattr(field, "target_field", None) is not None:
         field = field.target_field
@@ -230,3 +252,9 @@ def is_array(field: Any) -> bool:
 def is_range(field: Any) -> bool:
     """Return True for a column of PostgreSQL's ranges, which have a ``base_field`` too."""
     return hasattr(field, "range_type")
+
+
+def is_json(field: Any) -> bool:
+    """Return True for a column that holds JSON, of whatever class: Wagtail's ``StreamField`` is no ``JSONField``."""
+    kind = field.get_internal_type() if isinstance(field, models.Field) else ""
+    return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.generated import list_of, optional
-from django_mcp.exposure.field_types import input_type, is_array, is_range
+from django_mcp.exposure.field_types import input_type, is_array, is_json, is_range
 from django_mcp.exposure.guards import matching
 from django_mcp.exposure.paths import Path, PathError, is_composite, read_path
 from django_mcp.exposure.viewing import Viewer
@@ -176,10 +176,10 @@ def _require_comparable(path: Path, lookup: str) -> None:
             model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
         )
     fits = {
-        _TEXT: not isinstance(field, models.IntegerField | models.BooleanField | models.JSONField | models.DateField),
+        _TEXT: not (isinstance(field, models.IntegerField | models.BooleanField | models.DateField) or is_json(field)),
         _PARTS: isinstance(field, models.DateField) and (lookup != "date" or isinstance(field, models.DateTimeField)),
-        _SORTED: not isinstance(field, models.BooleanField | models.JSONField),
-        ("exact", "in"): not isinstance(field, models.JSONField | models.BinaryField),
+        _SORTED: not (isinstance(field, models.BooleanField) or is_json(field)),
+        ("exact", "in"): not (isinstance(field, models.BinaryField) or is_json(field)),
         # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
         (*_COMPARED[:2], *_SORTED, *_TEXT): not (
             isinstance(field, models.FileField) or is_array(field) or is_range(field)

@@ -15,6 +15,7 @@ from django_mcp.exposure.aggregates import FUNCTIONS, PARTS, Dimension, Measure
 from django_mcp.exposure.columns import Column, SetColumn, column_of, function_column
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Content, Exposed
+from django_mcp.exposure.field_types import is_json
 from django_mcp.exposure.files import ANY_TYPE
 from django_mcp.exposure.filters import read_filters
 from django_mcp.exposure.ordering import Key
@@ -185,7 +186,7 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
 
 def _key(exposed: Exposed, declared: str) -> Key:
     path = read_path(exposed.model, declared.removeprefix("-"))
-    if path.is_many or isinstance(path.value_field, models.JSONField | models.BinaryField | models.FileField):
+    if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(_("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared)
     return Key(path, declared.startswith("-"))
 
@@ -205,12 +206,16 @@ def _measures(exposed: Exposed) -> Iterator[tuple[str, Measure]]:
             yield f"{name}_{source}", Measure(name, path)
 
 
+def _is_no_plain_value(field: Any) -> bool:
+    return isinstance(field, models.BinaryField | models.FileField) or is_json(field)
+
+
 _NUMBERS = (models.IntegerField, models.FloatField, models.DecimalField, models.DurationField)
 
 
 def _require_adding_up(path: Path, function: str) -> None:
     field = path.value_field
-    is_none = field.is_relation or isinstance(field, models.FileField | models.BinaryField | models.JSONField)
+    is_none = field.is_relation or _is_no_plain_value(field)
     if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
         raise PathError(
             _("aggregates: %(source)r is a %(kind)s, of which there is no %(function)s"),
@@ -225,7 +230,7 @@ def _dimension(exposed: Exposed, declared: str) -> Dimension:
     if not source or part not in PARTS:
         source, part = declared, ""
     path = read_path(exposed.model, source)
-    if path.is_many or isinstance(path.value_field, models.JSONField | models.BinaryField | models.FileField):
+    if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
             _("dimensions: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
             declared=declared,

@@ -99,7 +99,7 @@ class Fields:
     def _before(self, field: Any, row: Any) -> Any:
         columns = self.columns(field)
         if not columns:
-            return to_json_value(getattr(row, field.attname)) if field == self.exposed.lookup else _NOT_SHOWN
+            return column_value(field, getattr(row, field.attname)) if field == self.exposed.lookup else _NOT_SHOWN
         showing = Showing(self.viewer, self.exposed, MOST_TEXT * 1000)
         value = _one({each.name: each.value(row, showing) for each in columns})
         is_out_of_sight = field.is_relation and _is_empty(value) and getattr(row, field.attname) is not None
@@ -110,7 +110,7 @@ class Fields:
         if key is None:
             return None
         if not field.is_relation:
-            return to_json_value(_as_stored(field, key))
+            return column_value(field, _as_stored(field, key))
         for row in self.reached(field).filter(**{field.target_field.attname: key})[:1]:
             if self._sees(field, row):
                 return self.shown(field, row)

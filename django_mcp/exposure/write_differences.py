@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models.expressions import DatabaseDefault
 from django.forms import BaseModelForm
 
+from django_mcp.exposure.field_types import is_json
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_changes import Fields, Row
 from django_mcp.exposure.write_fields import own_fields
@@ -93,7 +94,7 @@ def _stored(obj: Any) -> dict[str, Any]:
 
 
 def _differ(field: Any, old: Any, new: Any) -> bool:
-    if isinstance(old, dict | list) or isinstance(new, dict | list) or isinstance(field, models.JSONField):
+    if isinstance(old, dict | list) or isinstance(new, dict | list) or is_json(field):
         # Python takes true for 1.
         return _canonical(old) != _canonical(new)
     return bool(old != new)

@@ -10,8 +10,8 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_mcp.core.generated import CONTEXT, list_of
-from django_mcp.exposure.field_types import is_range
-from django_mcp.exposure.write_types import MOST_VALUES, form_type, write_type
+from django_mcp.exposure.field_types import is_json, is_range
+from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_type, is_foreign, write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ class WriteField:
     words: str | None
     field: Any = None
     target: Any = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is a column whose values its class reads, and nothing of Django's."""
+        return self.field is not None and is_foreign(self.field)
 
     @property
     def is_set(self) -> bool:
@@ -114,7 +119,7 @@ def _of_model(exposed: "Exposed", name: str) -> WriteField:
     _require_writable("write_fields", field)
     is_required = not (field.blank or has_default(field))
     if not field.is_relation:
-        return WriteField(name, _nullable(write_type(field), field), is_required, _words(field), field)
+        return _column(field, is_required=is_required)
     target = exposed.on_server(field.related_model)
     if target is None:
         text = _("write_fields: %(name)r leads to %(model)s, which is not registered here") % {
@@ -127,6 +132,12 @@ def _of_model(exposed: "Exposed", name: str) -> WriteField:
         )
         raise UnwritableError(text, hint)
     return _relation(field, target, is_required=is_required)
+
+
+def _column(field: Any, *, is_required: bool) -> WriteField:
+    """Return a column that is no relation, with the values that its class takes."""
+    words = _words(field, foreign_words(field) if is_foreign(field) else "")
+    return WriteField(field.name, _nullable(write_type(field), field), is_required, words, field)
 
 
 def has_default(field: Any) -> bool:
@@ -180,7 +191,7 @@ def _relation(field: Any, target: "Exposed", *, is_required: bool) -> WriteField
 
 def _nullable(annotation: Any, field: Any) -> Any:
     # What must not be blank must not be null either, for full_clean.
-    return annotation | None if field.null and field.blank and not isinstance(field, models.JSONField) else annotation
+    return annotation | None if field.null and field.blank and not is_json(field) else annotation
 
 
 def _words(field: Any, more: str = "") -> str | None:
@@ -203,7 +214,7 @@ def _of_form(exposed: "Exposed", name: str) -> WriteField:
     if field is not None and field.is_relation:
         return _relation_of_form(exposed, asked, field, is_required=is_required)
     if field is not None and name not in form.declared_fields:
-        return WriteField(name, _nullable(write_type(field), field), is_required, _words(field), field)
+        return _column(field, is_required=is_required)
     annotation = form_type(asked)
     if annotation is None:
         text = _("form: %(name)r is a %(kind)s, for which JSON has no value") % {

@@ -9,6 +9,8 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.exposure.write_rows import linked, visible
+from django_mcp.exposure.write_types import form_value, require_kept
+from django_mcp.exposure.write_words import of_field
 
 if TYPE_CHECKING:
     from django_mcp.exposure.exposed import Exposed
@@ -43,7 +45,7 @@ def fill(exposed: "Exposed", obj: Any, given: Mapping[str, Any], fields: Mapping
     data: dict[str, Any] = {}
     for name, field in form.fields.items():
         if name in given:
-            data[form.add_prefix(name)] = _as_data(field, given[name], fields[name])
+            data[form.add_prefix(name)] = _as_data(form, name, given[name], fields[name])
         elif is_new and (initial := form.get_initial_for_field(field, name)) is not None:
             data[form.add_prefix(name)] = as_shown(field, initial)
     if not is_new:
@@ -53,10 +55,22 @@ def fill(exposed: "Exposed", obj: Any, given: Mapping[str, Any], fields: Mapping
     form.data = data
     if not form.is_valid():
         raise ValidationError(form.errors.as_data())
+    for name, value in given.items():
+        if _is_read_by_column(form, fields[name]):
+            with of_field(name):
+                require_kept(fields[name].field, value, form.cleaned_data[name])
     return form
 
 
-def _as_data(asked: Any, value: Any, field: WriteField) -> Any:
+def _is_read_by_column(form: Any, field: WriteField) -> bool:
+    return field.is_foreign and field.name not in form.declared_fields
+
+
+def _as_data(form: Any, name: str, value: Any, field: WriteField) -> Any:
+    asked = form.fields[name]
+    if _is_read_by_column(form, field):
+        with of_field(name):
+            return form_value(field.field, asked, value)
     if field.target is not None and value is not None:
         key = asked.to_field_name or "pk"
         return [getattr(row, key) for row in value] if field.is_set else getattr(value, key)

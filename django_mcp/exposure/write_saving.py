@@ -16,7 +16,8 @@ from django_mcp.exposure.write_fields import NOT_GIVEN, WriteField, has_default
 from django_mcp.exposure.write_forms import fill, save_sets
 from django_mcp.exposure.write_history import ADDED, CHANGED, DELETED, note
 from django_mcp.exposure.write_rows import find_related, lock_row, replace
-from django_mcp.exposure.write_words import readable
+from django_mcp.exposure.write_types import read_foreign
+from django_mcp.exposure.write_words import of_field, readable
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import ToolError
 
@@ -98,8 +99,10 @@ class Writer:
             ValidationError: it cannot.
         """
         for name, value in given.items():
-            if not self.fields[name].is_set:
-                setattr(obj, name, value)
+            field = self.fields[name]
+            if not field.is_set:
+                with of_field(name):
+                    setattr(obj, name, read_foreign(field.field, value) if field.is_foreign else value)
         others = {each.name for each in self.exposed.options.fields} - set(given)
         obj.full_clean(exclude=others, validate_unique=False, validate_constraints=False)
         check_whole(obj, given, change=self.change)

@@ -1,17 +1,36 @@
 """What callers give to be written: the types of values, made of columns of a model and of fields of a form."""
 
+import json
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
+from django.utils.text import capfirst
 from pydantic import AfterValidator, Field
 from pydantic_core import to_json
 
 from django_mcp.core.generated import list_of, one_of
-from django_mcp.exposure.field_types import MOST_CHOICES, choices_of, input_type, is_array, to_json_value, without_nul
+from django_mcp.exposure.field_types import (
+    MOST_CHOICES,
+    behind,
+    choices_of,
+    column_value,
+    input_type,
+    is_array,
+    is_json,
+    known_type,
+    to_json_value,
+    without_nul,
+)
+from django_mcp.primitives.words import with_article
+
+logger = logging.getLogger("django_mcp")
 
 MOST_TEXT = 100_000
 """The longest text, in characters; of JSON in bytes."""
@@ -20,7 +39,9 @@ MOST_VALUES = 500
 MOST_DEPTH = 50
 """How deep JSON may be nested."""
 
-_TEXTS = (models.CharField, models.TextField)
+_TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
+_NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What classes of columns raise for values that they did not expect."""
 
 
 def write_type(field: Any) -> Any:
@@ -28,13 +49,14 @@ def write_type(field: Any) -> Any:
     if choices := choices_of(field):
         values = [value for value, _ in choices]
         return one_of(dict.fromkeys([*values, *([""] if field.blank and isinstance(field, _TEXTS) else [])]))
-    if isinstance(field, models.JSONField):
+    if is_json(field):
         return Annotated[Any, AfterValidator(storable)]
     if isinstance(field, _TEXTS):
         return text_type(field.max_length)
     if is_array(field):
         return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
-    return input_type(field)
+    known = known_type(field)
+    return text_type(getattr(behind(field), "max_length", None)) if known is None else known
 
 
 def text_type(most: int | None) -> Any:
@@ -72,6 +94,100 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
             rest += ((part, depth + 1) for pair in each.items() for part in pair)
         elif isinstance(each, list):
             rest += ((part, depth + 1) for part in each)
+
+
+# Columns of classes of other packages
+
+
+def is_foreign(field: Any) -> bool:
+    """Return True for a column whose class says what its values are, and nothing of Django's does."""
+    if field.is_relation or isinstance(field, models.JSONField):
+        return False
+    return is_json(field) or not (isinstance(field, _TEXTS) or is_array(field) or known_type(field) is not None)
+
+
+def foreign_words(field: Any) -> str:
+    """Return what such a column takes, for the description of its argument."""
+    kind = f"{capfirst(with_article(type(field).__name__))}, as {'JSON' if is_json(field) else 'text'}."
+    blocks = getattr(getattr(field, "stream_block", None), "child_blocks", None)  # of Wagtail's StreamField
+    if not isinstance(blocks, Mapping):
+        return kind
+    return f"{kind} A list of blocks, each with type and value; types are {', '.join(map(str, blocks))}."
+
+
+def read_foreign(field: Any, given: Any) -> Any:
+    """Return the value of such a column that a caller gave. It is read as from a fixture, and cleaned by the column's
+    form field, which is where packages look at the parts of a value.
+
+    Raises:
+        ValidationError: it is none of the column's values.
+    """
+    value, asked = _read(field, given), field.formfield()
+    if asked is None or isinstance(asked, forms.CharField):  # of those the values are text
+        return value
+    with _reading(field):
+        value = asked.clean(value)
+    require_kept(field, given, value)
+    return value
+
+
+def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
+    """Return what the form field *asked* of such a column takes for what a caller gave.
+
+    Raises:
+        ValidationError: it is none of the column's values.
+    """
+    value = _read(field, given)
+    if isinstance(asked, forms.CharField):
+        return _as_text(field, given)
+    with _reading(field), suppress(ValidationError):  # which the form tells with all others
+        asked.clean(value)
+    return value
+
+
+def _read(field: Any, given: Any) -> Any:
+    with _reading(field):
+        value = field.to_python(_as_text(field, given))
+    require_kept(field, given, value)
+    return value
+
+
+def _as_text(field: Any, given: Any) -> Any:
+    return json.dumps(given) if is_json(field) else given
+
+
+@contextmanager
+def _reading(field: Any) -> Iterator[None]:
+    try:
+        yield
+    except _NO_VALUE as error:
+        logger.warning("A value given for %s could not be read", field, exc_info=error)
+        raise ValidationError("it is no value of this field.", code="invalid") from None
+
+
+def require_kept(field: Any, given: Any, value: Any) -> None:
+    """See that a column of JSON keeps all that was given: Wagtail's leaves blocks out whose type it does not know.
+
+    Raises:
+        ValidationError: it does not.
+    """
+    if is_json(field) and (lost := _lost(given, column_value(field, value))):
+        raise ValidationError(lost, code="lost")
+
+
+def _lost(given: Any, kept: Any, where: str = "") -> str:
+    """Say which part of *given* is not in *kept*; values that are no lists and objects may have become others."""
+    if isinstance(given, list) and isinstance(kept, list):
+        if len(given) > len(kept):
+            return f"of the {len(given)} parts of {where or 'the list'} only {len(kept)} are of a kind that it takes."
+        parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
+    elif isinstance(given, Mapping) and isinstance(kept, Mapping):
+        if unknown := [key for key in given if key not in kept]:
+            return f"{where or 'the object'} has no part {unknown[0]!r}."
+        parts = [(f"{where}.{key}".removeprefix("."), each, kept[key]) for key, each in given.items()]
+    else:
+        return ""
+    return next(filter(None, (_lost(each, other, name) for name, each, other in parts)), "")
 
 
 # Fields of forms

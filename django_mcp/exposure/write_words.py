@@ -1,11 +1,13 @@
 """What keeps a row from being written, in words from which a caller can mend the call; they tell of no other row."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DataError, IntegrityError
 from django.db.models import ProtectedError, RestrictedError
 
@@ -21,7 +23,9 @@ RULE = (
     "The values do not fit together, or not with what there is already: other values must be unique, or something that "
     "is needed is missing."
 )
+NOT_SET = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
 _MOST_CHARACTERS = 500
+_LACKING = frozenset({"blank", "null", "required"})
 _OF_RELATIONS = frozenset({"invalid", "invalid_choice", "invalid_pk_value"})
 
 
@@ -40,9 +44,24 @@ def readable(exposed: "Exposed", arguments: Mapping[str, str]) -> Iterator[None]
         with stored(exposed.options.label):
             yield
     except ValidationError as error:
+        if others := _others(error, arguments):
+            logger.warning("A row of %s could not be written: %s", exposed.options.label, others)
         raise ToolError(in_words(error, exposed, arguments)) from None
     except (ProtectedError, RestrictedError):
         raise ToolError(f"This {exposed.one} cannot be deleted: there is something else that needs it.") from None
+
+
+@contextmanager
+def of_field(name: str) -> Iterator[None]:
+    """Have what is wrong with a value be told of the field *name*.
+
+    Raises:
+        ValidationError: one that names the field, in place of one that names none.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        raise ValidationError({name: error}) from None
 
 
 @contextmanager
@@ -84,12 +103,31 @@ def _sentence(name: str, error: Any, exposed: "Exposed", arguments: Mapping[str,
     message = error.messages[0]
     if message in _names_of_constraints(exposed):
         return RULE
-    message = shortened(message, _MOST_CHARACTERS)
-    if name not in arguments:  # and what a field is called that cannot be written is nobody's business
-        return str(message)
+    message = shortened(message + _parts(error), _MOST_CHARACTERS)
+    if name not in arguments:
+        return _of_another_field(name, error.code, message, exposed)
     if error.code in _OF_RELATIONS and _is_relation(exposed, name):
         message = "it cannot be this one; it is none of those that can be chosen here."
     return f"Argument {arguments[name]!r}: {message}"
+
+
+def _of_another_field(name: str, code: Any, message: str, exposed: "Exposed") -> str:
+    """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
+    if name in {column.name for column in exposed.columns if column.path is not None and not column.path.hops}:
+        return f"Field {name!r}, which this tool cannot set: {message}"
+    return NOT_SET if code in _LACKING else message
+
+
+def _others(error: ValidationError, arguments: Mapping[str, str]) -> dict[str, list[str]]:
+    """What is wrong with fields that are no arguments."""
+    by_name = error.message_dict if hasattr(error, "error_dict") else {}
+    return {name: words for name, words in by_name.items() if name not in arguments and name != NON_FIELD_ERRORS}
+
+
+def _parts(error: ValidationError) -> str:
+    """What an error says of the parts of a value, as those of Wagtail do of blocks."""
+    told = getattr(error, "as_json_data", None)
+    return f" {json.dumps(told(), cls=DjangoJSONEncoder)}" if callable(told) else ""
 
 
 def _unique(names: Any, arguments: Mapping[str, str]) -> str:

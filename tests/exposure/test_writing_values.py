@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django import forms
+from django.core.checks import run_checks
 from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register
@@ -13,8 +14,8 @@ from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.write_types import form_type, write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments
-from tests.exposure.conftest import Reader
-from tests.exposure.library.models import Author, Book, Copy
+from tests.exposure.conftest import Reader, registering
+from tests.exposure.library.models import Author, Book, Copy, Leaf
 
 pytestmark = pytest.mark.postgresql
 
@@ -240,3 +241,133 @@ class TestTypes:
             forms.ModelChoiceField(Author.objects.none()),
         )
         assert [form_type(field) for field in none] == [None] * 5
+
+
+class TestColumnsOfOtherPackages:
+    @pytest.fixture
+    def leaves(self, server: MCPServer, reader: Callable[..., Reader], people: Any) -> Reader:
+        @register(Leaf, server=server)
+        class Leaves(ModelResource):
+            fields = ("title", "body", "place")
+            verbs = ("create", "update")
+            write_fields = ("title", "body", "place")
+            plural = "leaves"
+
+            def save_model(self, ctx: Any, obj: Any, change: bool) -> None:
+                if not change:
+                    obj.path, obj.depth = f"{Leaf.objects.count():04d}", 1
+                obj.save()
+
+        assert Leaves
+        return reader("root")
+
+    def test_take_json_or_text_with_no_limits_but_their_own(self, leaves: Reader) -> None:
+        (tool,) = [each for each in leaves.list("tools/list") if each["name"] == "create_leaf"]
+        properties = tool["inputSchema"]["properties"]
+        assert properties["body"] == {"description": "A BlocksField, as JSON. What is on it."}
+        text, nothing = properties["place"]["anyOf"]
+        assert text["maxLength"] >= 100_000
+        assert nothing == {"type": "null"}
+        assert properties["place"]["description"] == "A PlaceField, as text."
+
+    def test_are_written_as_they_are_shown(self, leaves: Reader) -> None:
+        body = [{"type": "h2", "value": "Salt"}, {"type": "p", "value": "Of the sea. " * 100}]
+        made = leaves.data("create_leaf", title="Reef", body=body, place="B/7")
+        assert (made["body"], made["place"]) == (body, "B/7")
+        changed = leaves.data("update_leaf", pk=made["pk"], body=body[:1], place=None)
+        assert (changed["body"], changed["place"]) == (body[:1], None)
+        assert str(Leaf.objects.get().body[0]) == "<h2>Salt</h2>"
+        assert leaves.data("search_leaves")["rows"][0]["body"] == body[:1]
+
+    def test_are_refused_where_their_class_or_its_form_field_does_not_take_them(
+        self, leaves: Reader, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+    ) -> None:
+        refusals: list[tuple[dict[str, Any], str]] = [
+            ({"body": "Salt"}, "Argument 'body': it is no value of this field."),
+            ({"body": [{"kind": "p"}]}, "Argument 'body': it is no value of this field."),
+            ({"body": [{"type": "p", "value": 7}]}, "Argument 'body': it is no value of this field."),
+            ({"body": []}, "Argument 'body': This field is required."),
+            (
+                {"body": [{"type": "p", "value": " "}]},
+                """Argument 'body': Some blocks are wrong. {"blockErrors": {"0": "Write something."}}""",
+            ),
+            (
+                {"body": [{"type": "p", "value": "x"}, {"type": "script", "value": "x"}]},
+                "Argument 'body': of the 2 parts of the list only 1 are of a kind that it takes.",
+            ),
+            (
+                {"body": [{"type": "p", "value": "x", "colour": "red"}]},
+                "Argument 'body': [0] has no part 'colour'.",
+            ),
+            ({"place": "7"}, "Argument 'place': it is no value of this field."),
+        ]
+        for values, words in refusals:
+            with subtests.test(values=values):
+                given = {"title": "Reef", "body": [{"type": "p", "value": "x"}], **values}
+                assert leaves.problem("create_leaf", **given) == words
+        assert not Leaf.objects.exists()
+        assert "could not be read" in caplog.text
+
+    def test_may_be_written_through_a_form(self, server: MCPServer, reader: Callable[..., Reader], people: Any) -> None:
+        class LeafForm(forms.ModelForm):
+            class Meta:
+                model = Leaf
+                fields = ("title", "body", "place")
+
+            def clean(self) -> None:
+                self.instance.path, self.instance.depth = "1", 1
+
+        @register(Leaf, server=server)
+        class Leaves(ModelResource):
+            fields = ("title", "body", "place")
+            verbs = ("create", "update")
+            form = LeafForm
+
+        assert Leaves
+        root = reader("root")
+        made = root.data("create_leaf", title="Reef", body=[{"type": "p", "value": "x"}], place="B/7")
+        assert (made["body"], made["place"]) == ([{"type": "p", "value": "x"}], "B/7")
+        assert root.data("update_leaf", pk=made["pk"], title="Salt")["body"] == made["body"]
+        assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': it is no value")
+        words = root.problem("update_leaf", pk=made["pk"], body=[{"type": "script", "value": "x"}])
+        assert words.startswith("Argument 'body': of the 1 parts of the list only 0")
+
+    def test_are_neither_compared_nor_sorted_by_where_they_hold_json(self, server: MCPServer) -> None:
+        declared: list[dict[str, Any]] = [
+            {"filters": ["body"]},
+            {"filters": ["body__gte"]},
+            {"filters": ["body__icontains"]},
+            {"sortable_by": ["body"]},
+            {"aggregates": {}, "dimensions": ["body"]},
+            {"aggregates": {"body": ["max"]}},
+        ]
+        for attributes in declared:
+            with registering(server):
+                register(Leaf, type("Leaves", (ModelResource,), {"fields": ["body"], **attributes}), server=server)
+                found = {each.id for each in run_checks(tags=["django_mcp"]) if "Leaf" in str(each.msg)}
+                assert found == {"django_mcp.E022"}, attributes
+
+
+class TestFieldsThatAreNoArguments:
+    @pytest.mark.parametrize("shown", [("title",), ("title", "depth")])
+    def test_are_named_where_they_are_shown_and_in_the_log_in_any_case(
+        self,
+        server: MCPServer,
+        reader: Callable[..., Reader],
+        people: Any,
+        shown: tuple[str, ...],
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        @register(Leaf, server=server)
+        class Leaves(ModelResource):
+            fields = shown
+            verbs = ("create",)
+            write_fields = ("title", "body")
+
+        assert Leaves
+        words = reader("root").problem("create_leaf", title="Reef", body=[{"type": "p", "value": "x"}])
+        missing = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
+        named = "Field 'depth', which this tool cannot set: This field cannot be null."
+        assert words == " ".join([missing, named] if "depth" in shown else [missing])
+        assert "library.Leaf could not be written: {'path': ['This field cannot be blank.']" in caplog.text
+        assert "'depth': ['This field cannot be null.']" in caplog.text
