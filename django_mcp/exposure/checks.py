@@ -17,7 +17,9 @@ from django_mcp.exposure.registration import found_problems
 from django_mcp.exposure.write_fields import declared_names, has_default
 
 _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")
-"""Methods of models and forms in which sites set columns that nobody gives."""
+"""Methods of models and forms that a new row goes through."""
+_LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+"""Instructions by which one method finds another one."""
 
 
 @add
@@ -67,8 +69,22 @@ def _must_be_set(field: Any) -> bool:
 
 
 def _assigned(*classes: Any) -> frozenset[str]:
-    """Return the names of attributes that methods of *classes* and of their parents assign to, as far as code shows."""
-    methods = [vars(cls).get(name) for each in classes for cls in getattr(each, "__mro__", ()) for name in _SETTING]
-    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in methods if callable(each)]
-    steps = (step for code in codes if code is not None for step in dis.get_instructions(code))
-    return frozenset(step.argval for step in steps if step.opname == "STORE_ATTR")
+    """Return the names of attributes that *classes* and their parents assign to in the methods that a new row goes
+    through, and in those of their own that these call, as far as code shows.
+    """
+    parents = [
+        cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")
+    ]
+    assigned: set[str] = set()
+    seen: set[str] = set()
+    waiting = {*_SETTING}
+    while waiting:
+        seen.add(name := waiting.pop())
+        for method in (vars(cls).get(name) for cls in parents):
+            code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+            for step in () if code is None else dis.get_instructions(code):
+                if step.opname == "STORE_ATTR":
+                    assigned.add(step.argval)
+                elif step.opname in _LOADING and step.argval not in seen:
+                    waiting.add(step.argval)
+    return frozenset(assigned)

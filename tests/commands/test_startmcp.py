@@ -154,7 +154,18 @@ def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> 
 def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_every_other_column() -> None:
     with isolate_apps("tests.exposure.library"):
 
-        class Node(models.Model):
+        class Draft(models.Model):
+            """What packages add to any model."""
+
+            is_draft = models.BooleanField(editable=False)
+            due = models.DateField(null=True)
+
+            class Meta:
+                """Of no table of its own."""
+
+                abstract = True
+
+        class Node(Draft):
             """A row of a tree."""
 
             path = models.CharField(max_length=255)
@@ -188,7 +199,7 @@ def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_
             def __str__(self) -> str:
                 return self.title
 
-        assert safe_fields(Article) == ["title", "introduction", "body", "slug"]
-        assert safe_fields(Node) == ["title", "live", "slug"]
-        assert left_out(Article) == ["cover", "path", "depth", "numchild", "live", "words"]
+        assert safe_fields(Article) == ["title", "introduction", "body", "slug", "due"]
+        assert safe_fields(Node) == ["title", "slug", "live", "due", "is_draft"]
+        assert left_out(Article) == ["cover", "path", "depth", "numchild", "live", "is_draft", "words"]
         assert left_out(Node) == ["path", "depth", "numchild", "words"]

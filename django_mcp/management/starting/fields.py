@@ -61,9 +61,15 @@ def searchable(model: type[models.Model]) -> list[str]:
 
 
 def _fields(model: type[models.Model]) -> Iterator[Any]:
-    """Give what rows are called by, then the model's own columns, then those of its parents' tables."""
+    """Give what rows are called by, then the model's own columns, then those of its parents."""
     fields = model._meta.concrete_fields  # noqa: SLF001 - likewise
-    yield from sorted(fields, key=lambda field: (field.name not in TITLES, field.model is not model))
+    yield from sorted(fields, key=lambda field: (field.name not in TITLES, field.model is not model, *_rank(field)))
+
+
+def _rank(field: Any) -> tuple[bool, bool]:
+    """Give what stands in the class itself and is for people to fill in the lowest rank."""
+    abstract = [each for each in field.model.__mro__ if getattr(getattr(each, "_meta", None), "abstract", False)]
+    return any(field.name in {own.name for own in each._meta.local_fields} for each in abstract), not field.editable  # noqa: SLF001
 
 
 def _of_tree(model: type[models.Model]) -> frozenset[str]:

@@ -395,6 +395,10 @@ class Leaf(models.Model):
 
     @transaction.atomic
     def save(self, *args: Any, **kwargs: Any) -> None:
-        self.slug = self.slug or slugify(self.title)
+        self.complete()
         self.full_clean()
         super().save(*args, **kwargs)
+
+    def complete(self) -> None:
+        """Set what follows from the rest."""
+        self.slug = self.slug or slugify(self.title)
