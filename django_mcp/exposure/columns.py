@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
-from django_mcp.exposure.field_types import column_value, json_type, may_be_null, to_json_value
+from django_mcp.exposure.field_types import column_value, is_foreign_json, json_type, may_be_null, to_json_value
 from django_mcp.exposure.files import FILE_SCHEMA, describe_file
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
@@ -84,13 +84,16 @@ class ValueColumn(Column):
     """A column of the model, or of one that single relations lead to. A relation shows the key it holds."""
 
     def value(self, obj: Any, showing: Showing) -> Any:
-        """The value; of a text that is too long the beginning, and where the rest is."""
+        """The value; of one that is too long the beginning as text, and where the rest is."""
         found = value_at(obj, self.path.hops, showing)
         if found is None:
             return None
         value = column_value(self.path.field, getattr(found, self.path.field.attname))
-        if isinstance(value, str) and len(value) > showing.most_characters:
-            return _shortened(value, self, obj, showing)
+        text = value
+        if is_foreign_json(self.path.value_field) and value is not None and not showing.in_full:
+            text = to_json(value).decode()  # a whole page, such as Wagtail's, in each of many rows
+        if isinstance(text, str) and len(text) > showing.most_characters:
+            return _shortened(text, self, obj, showing)
         return value
 
 

@@ -61,7 +61,7 @@ def may_be_null(field: Any) -> bool:
 def column_value(field: Any, value: Any) -> Any:
     """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
     field = behind(field)
-    if value is not None and is_json(field) and not isinstance(field, models.JSONField):
+    if value is not None and is_foreign_json(field):
         value = _stored_json(field, value)
     return to_json_value(as_decimal(field, value))
 
@@ -258,3 +258,8 @@ def is_json(field: Any) -> bool:
     """Return True for a column that holds JSON, of whatever class: Wagtail's ``StreamField`` is no ``JSONField``."""
     kind = field.get_internal_type() if isinstance(field, models.Field) else ""
     return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}
+
+
+def is_foreign_json(field: Any) -> bool:
+    """Return True for a column that holds JSON, and whose values are those of a class of another package."""
+    return is_json(field) and not isinstance(field, models.JSONField)

@@ -28,7 +28,7 @@ from django_mcp.exposure.field_types import (
     to_json_value,
     without_nul,
 )
-from django_mcp.primitives.words import with_article
+from django_mcp.primitives.words import shortened, with_article
 
 logger = logging.getLogger("django_mcp")
 
@@ -39,6 +39,7 @@ MOST_VALUES = 500
 MOST_DEPTH = 50
 """How deep JSON may be nested."""
 
+_MOST_LOGGED = 500
 _TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What classes of columns raise for values that they did not expect."""
@@ -161,7 +162,7 @@ def _reading(field: Any) -> Iterator[None]:
     try:
         yield
     except _NO_VALUE as error:
-        logger.warning("A value given for %s could not be read", field, exc_info=error)
+        logger.warning("A value given for %s could not be read: %s", field, shortened(repr(error), _MOST_LOGGED))
         raise ValidationError("it is no value of this field.", code="invalid") from None
 
 
@@ -179,7 +180,7 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
     """Say which part of *given* is not in *kept*; values that are no lists and objects may have become others."""
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
-            return f"of the {len(given)} parts of {where or 'the list'} only {len(kept)} are of a kind that it takes."
+            return f"only {len(kept)} of {len(given)} parts of {where or 'the list'} are of a kind that it takes."
         parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
     elif isinstance(given, Mapping) and isinstance(kept, Mapping):
         if unknown := [key for key in given if key not in kept]:

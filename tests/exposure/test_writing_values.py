@@ -274,6 +274,9 @@ class TestColumnsOfOtherPackages:
         body = [{"type": "h2", "value": "Salt"}, {"type": "p", "value": "Of the sea. " * 100}]
         made = leaves.data("create_leaf", title="Reef", body=body, place="B/7")
         assert (made["body"], made["place"]) == (body, "B/7")
+        (listed,) = leaves.data("search_leaves")["rows"]
+        assert listed["body"].startswith('[{"type":"h2","value":"Salt"},{"type":"p","value":"Of the sea.')
+        assert listed["body"].endswith(f" more characters: {made['uri']})")
         changed = leaves.data("update_leaf", pk=made["pk"], body=body[:1], place=None)
         assert (changed["body"], changed["place"]) == (body[:1], None)
         assert str(Leaf.objects.get().body[0]) == "<h2>Salt</h2>"
@@ -293,7 +296,7 @@ class TestColumnsOfOtherPackages:
             ),
             (
                 {"body": [{"type": "p", "value": "x"}, {"type": "script", "value": "x"}]},
-                "Argument 'body': of the 2 parts of the list only 1 are of a kind that it takes.",
+                "Argument 'body': only 1 of 2 parts of the list are of a kind that it takes.",
             ),
             (
                 {"body": [{"type": "p", "value": "x", "colour": "red"}]},
@@ -330,7 +333,7 @@ class TestColumnsOfOtherPackages:
         assert root.data("update_leaf", pk=made["pk"], title="Salt")["body"] == made["body"]
         assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': it is no value")
         words = root.problem("update_leaf", pk=made["pk"], body=[{"type": "script", "value": "x"}])
-        assert words.startswith("Argument 'body': of the 1 parts of the list only 0")
+        assert words.startswith("Argument 'body': only 0 of 1 parts of the list")
 
     def test_are_neither_compared_nor_sorted_by_where_they_hold_json(self, server: MCPServer) -> None:
         declared: list[dict[str, Any]] = [
