@@ -94,6 +94,11 @@ class Choice:
     rows: "QuerySet[Any]"
     is_declared: bool
 
+    @property
+    def may_move(self) -> bool:
+        """Return True if a value of the column may come to address another row."""
+        return not self.column.primary_key
+
     def among(self, viewer: Viewer, value: Any) -> dict[Any, Any]:
         """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
         keys = [address_in(self.column, each) for each in _each(value)[:MOST_VALUES]]
@@ -133,20 +138,26 @@ def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Vie
     return sent
 
 
-def narrow(form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
+def narrow(
+    form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer
+) -> tuple[dict[str, Any], dict[str, set[Any]]]:
     """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
 
     Where a row's model has no declaration, it is the form alone that says which there are.
 
     Returns:
-        *given*, with the primary keys that the form wants in place of what the declarations show.
+        *given*, with the primary keys that the form wants in place of what the declarations show; and the rows that
+        ``chosen`` gives, as far as they were looked up here: all of an approved call.
     """
-    taken = dict(given)
+    taken, found = dict(given), {}
     for name, choice in choices_of(form, viewer.ctx.server).items():
-        if name not in given or choice.exposed is None:
+        is_bound = choice.may_move and viewer.ctx.admission is not None
+        if name not in given or (choice.exposed is None and not is_bound):
             continue
         field: Any = form.fields[name]
         rows = choice.among(viewer, given[name])
+        if choice.may_move:
+            found[name] = set(rows.values())
         field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows.values()])
         if choice.is_declared and _is_key(given[name]):
             there = set(field.queryset.values_list("pk", flat=True))
@@ -157,7 +168,7 @@ def narrow(form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer) -> di
             if lacking is not None:
                 words = field.error_messages["invalid_choice"]
                 refuse(field, ValidationError(words, code="invalid_choice", params={"value": lacking}))
-    return taken
+    return taken, found
 
 
 def _is_key(value: Any) -> bool:
@@ -178,10 +189,11 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
     return (keys if isinstance(value, list) else keys[0]), None
 
 
-def chosen(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Viewer) -> dict[str, list[Any]]:
-    """Return the rows that arguments address which may come to address others, by argument."""
-    found = {name: choice for name, choice in choices.items() if name in given and not choice.column.primary_key}
-    return {name: list(choice.among(viewer, given[name]).values()) for name, choice in found.items()}
+def chosen(form: Any, given: Mapping[str, Any], viewer: Viewer) -> dict[str, set[Any]]:
+    """Return the rows that arguments of a form address which may come to address others, by argument."""
+    choices = choices_of(form, viewer.ctx.server).items()
+    found = {name: choice for name, choice in choices if name in given and choice.may_move}
+    return {name: set(choice.among(viewer, given[name]).values()) for name, choice in found.items()}
 
 
 def _each(value: Any) -> list[str | int]:

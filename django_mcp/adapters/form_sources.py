@@ -13,6 +13,7 @@ from django_mcp.adapters.form_filling import Data, fill, problems, put, unknown
 from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, declared, keep_hidden, narrow
 from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.core.context import Context
+from django_mcp.core.policies import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_forms import keep, written_by
 from django_mcp.primitives.schema import ArgumentError
@@ -75,7 +76,15 @@ class FormSource:
 
         Raises:
             ArgumentError: the arguments do not fit, or the form says no.
+            ToolError: the call was approved for other rows than it chooses now.
         """
+        form = self._made(ctx, given, obj)
+        found = [*unknown(given, asked(form)), *self._problems(ctx, form, given)]
+        if found:
+            raise ArgumentError(abridged(found))
+        return form
+
+    def _made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         options = {} if self._kwargs is None else dict(self._kwargs(ctx))
         data: Data = Data()
         prefix = options.get("prefix", self._class.prefix)
@@ -85,16 +94,15 @@ class FormSource:
         if obj is not None:
             options["instance"] = obj
         form: forms.BaseForm = self._class(data=data, files=Data(), **options)
-        found = [*unknown(given, asked(form)), *self._problems(ctx, form, given)]
-        if found:
-            raise ArgumentError(abridged(found))
         return form
 
     def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
         viewer = Viewer(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = asked(form)
-        taken = narrow(form, given, viewer)
+        taken, rows = narrow(form, given, viewer)
+        for name, each in rows.items():
+            require_same(ctx, name, each)
         if is_change:
             keep(form, form.instance, given)
         fill(form, taken, self._most_bytes)
@@ -108,9 +116,15 @@ class FormSource:
             self.schema(server)
         return self._choices[server]
 
-    def chosen(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the rows that arguments address which may come to address others, by argument."""
-        return dict(chosen(self._choices_at(ctx.server), given, Viewer(ctx)))
+    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: see ``bound``.
+        """
+        return dict(chosen(self._made(ctx, given, obj), given, Viewer(ctx)))
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""

@@ -23,6 +23,7 @@ from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
+from django_mcp.core.policies import require_same
 from django_mcp.core.previews import rolled_back
 from django_mcp.core.selection import Where
 from django_mcp.core.signals import primitive_added
@@ -336,11 +337,13 @@ class DeclaredForm:
     def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The rows that the arguments of a call address: the one that is changed, and those that are chosen."""
         given = dict(keywords["given"])
-        rows = self._source.chosen(ctx, given)
-        if self._lookup is not None:
-            using = router.db_for_write(self._written)  # type: ignore[arg-type]
-            rows[self._lookup.name] = rolled_back(lambda: self._row(ctx, given), using)
-        return rows
+
+        def look() -> dict[str, Any]:
+            obj = self._row(ctx, given)
+            rows = self._source.chosen(ctx, given, obj)
+            return rows if self._lookup is None else {**rows, self._lookup.name: obj}
+
+        return look() if self._lookup is None else rolled_back(look, router.db_for_write(self._written))  # type: ignore[arg-type]
 
     def _database(self) -> AbstractContextManager[None]:
         return nullcontext() if self._written is None else in_database(self._written)
@@ -354,7 +357,9 @@ class DeclaredForm:
         if self._lookup is not None:
             if self._lookup.name not in given:
                 raise ArgumentError([missing_argument([self._lookup.name])])
-            return self._lookup.find(ctx, given.pop(self._lookup.name))
+            obj = self._lookup.find(ctx, given.pop(self._lookup.name))
+            require_same(ctx, self._lookup.name, obj)
+            return obj
         try:
             obj = None if self._instance is None else self._instance(ctx)
         except (ObjectDoesNotExist, Http404):

@@ -12,6 +12,7 @@ from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, d
 from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.adapters.form_sources import Filled, unbound, words_of
 from django_mcp.core.context import Context
+from django_mcp.core.policies import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_types import MOST_VALUES
 from django_mcp.primitives.schema import ArgumentError
@@ -82,10 +83,11 @@ class FormSetSource:
 
         Raises:
             ArgumentError: the arguments do not fit, or a form or the set says no.
+            ToolError: the call was approved for other rows than it chooses now.
         """
         items = given.get(self.argument)
         found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
-        if isinstance(items, list) and len(items) <= self._most and all(isinstance(each, dict) for each in items):
+        if self._fits(items):
             formset = self._filled(ctx, items, obj)
             found += self._problems(formset, items)
         if found:
@@ -104,10 +106,16 @@ class FormSetSource:
                 if not isinstance(each, dict):
                     yield f"Argument {self._place(place)!r} must be an object, not {kind_name(each)}."
 
+    def _fits(self, items: Any) -> bool:
+        return isinstance(items, list) and len(items) <= self._most and all(isinstance(each, dict) for each in items)
+
+    def _own(self, form: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in item.items() if name in self._names(form)}
+
     def _place(self, place: int) -> str:
         return f"{self.argument}[{place}]"
 
-    def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
+    def _made(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         prefix = self._class.get_default_prefix()
         counts = (len(items), 0, self._class.min_num, self._class.max_num)
         viewer, choices = Viewer(ctx), self._choices_at(ctx.server)
@@ -118,17 +126,25 @@ class FormSetSource:
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
             options["form_kwargs"] = dict(self._kwargs(ctx))
-        formset = self._class(data=data, files=Data(), prefix=prefix, **options)
+        return self._class(data=data, files=Data(), prefix=prefix, **options)
+
+    def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
+        formset, viewer = self._made(ctx, items, obj), Viewer(ctx)
+        chosen_rows: list[dict[str, Any]] = []
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
-            own = {name: value for name, value in item.items() if name in self._names(form)}
+            own = self._own(form, item)
             for name in item.keys() - own.keys():  # which the fields of the set would read, and tell of rows
-                data.pop(f"{prefix}-{place}-{name}", None)
-            fill(form, narrow(form, own, viewer), self._most_bytes)
+                formset.data.pop(f"{formset.prefix}-{place}-{name}", None)
+            taken, rows = narrow(form, own, viewer)
+            chosen_rows.append(rows)
+            fill(form, taken, self._most_bytes)
             form.empty_permitted = False
             # What was given counts, even where it is what a page would show at first.
             form.has_changed = lambda: True
             if ORDERING_FIELD_NAME in form.fields:
                 form.data[form.add_prefix(ORDERING_FIELD_NAME)] = place + 1
+        if any(chosen_rows):
+            require_same(ctx, self.argument, chosen_rows)
         return formset
 
     def _problems(self, formset: Any, items: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -143,12 +159,19 @@ class FormSetSource:
             self.schema(server)
         return self._choices[server]
 
-    def chosen(self, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the rows that arguments address which may come to address others, by argument."""
-        items, choices, viewer = given.get(self.argument), self._choices_at(ctx.server), Viewer(ctx)
-        if not isinstance(items, list) or len(items) > self._most:
+    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: the parent of the rows of an inline set, or None.
+        """
+        items: Any = given.get(self.argument)
+        if not self._fits(items):
             return {}
-        found = [chosen(choices, item, viewer) if isinstance(item, dict) else {} for item in items]
+        forms_and_items = zip(self._made(ctx, items, obj).forms, items, strict=True)
+        found = [chosen(form, self._own(form, item), Viewer(ctx)) for form, item in forms_and_items]
         return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from django_mcp.approvals import standing, tickets, words
-from django_mcp.approvals.canonical import addressed, digest, parts, version
+from django_mcp.approvals.canonical import Rows, addressed, digest, is_same, parts, version
 from django_mcp.approvals.parking import park
 from django_mcp.approvals.waiting import is_still_there, wait
 from django_mcp.conf import settings
@@ -33,10 +33,16 @@ State = Approval.State
 
 
 class TicketAdmission(Admission):
-    """By a ticket, which it uses up."""
+    """By a ticket, which it uses up.
 
-    def __init__(self, approval: Approval, context: Context) -> None:
-        self._approval = approval
+    Args:
+        approval: the ticket.
+        context: of the call.
+        rows: those that its arguments addressed when it was found that the ticket is for this call.
+    """
+
+    def __init__(self, approval: Approval, context: Context, rows: Rows) -> None:
+        self._approval, self._rows = approval, rows
         self._dialogue = context.channel.dialogue
         self.ticket = approval.ticket
 
@@ -44,6 +50,11 @@ class TicketAdmission(Admission):
         """See ``tickets.use``."""
         if not tickets.use(self._approval, self._dialogue.id, self._dialogue.round):
             raise words.used()
+
+    def require_same(self, argument: str, rows: Any) -> None:
+        """See ``Admission``."""
+        if argument not in self._rows or not is_same(rows, self._rows[argument]):
+            raise words.moved(self._approval, argument)
 
     def ended(self, outcome: str) -> None:
         """See ``tickets.ended``."""
@@ -53,8 +64,8 @@ class TicketAdmission(Admission):
 class StandingAdmission(TicketAdmission):
     """By a standing approval, from which it takes one call."""
 
-    def __init__(self, approved: StandingApproval, fields: Mapping[str, Any], context: Context) -> None:
-        self._standing, self._fields = approved, fields
+    def __init__(self, approved: StandingApproval, fields: Mapping[str, Any], context: Context, rows: Rows) -> None:
+        self._standing, self._fields, self._rows = approved, fields, rows
         self._dialogue = context.channel.dialogue
 
     def use(self) -> None:
@@ -92,6 +103,7 @@ class _Call:
         # Known once it was looked which rows are addressed.
         self.digest = ""
         self.parts: dict[str, str] = {}
+        self.rows: Rows = {}
         self._since = 0  # the newest entry of the log when it came
 
     async def answer(self) -> Result | None:
@@ -126,18 +138,18 @@ class _Call:
         context = self.context
         if (kept := self._kept()) is not None:
             return kept, None
-        rows = addressed(context, self.tool, self.keywords)
-        self.digest = digest(context, self.tool, self.keywords, rows)
-        self.parts = parts(context, self.tool, self.keywords, rows)
+        self.rows = addressed(context, self.tool, self.keywords)
+        self.digest = digest(context, self.tool, self.keywords, self.rows)
+        self.parts = parts(context, self.tool, self.keywords, self.rows)
         dialogue = context.channel.dialogue
         found = tickets.of_run(self.digest, self.version, dialogue.id, dialogue.round)
         found = found or tickets.current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
-            context.admission = TicketAdmission(found, context)
+            context.admission = TicketAdmission(found, context, self.rows)
         elif found is None or found.state == State.PENDING:
             approved = standing.find(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
-                context.admission = StandingAdmission(approved, self._fields(), context)
+                context.admission = StandingAdmission(approved, self._fields(), context, self.rows)
         if context.admission is None and context.channel.waits:
             # Before anybody can decide: a credential that is taken back from now on is found to be.
             self._since = log.newest()
@@ -174,7 +186,7 @@ class _Call:
                 found = await self._waited(found)
         match found.state:
             case State.APPROVED:
-                context.admission = TicketAdmission(found, context)
+                context.admission = TicketAdmission(found, context, self.rows)
                 return None
             case State.DENIED:
                 await context.runner.sync(partial(tickets.note, found, tickets.Kind.REFUSED))

@@ -81,6 +81,11 @@ def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Rows
         return {}
 
 
+def is_same(rows: Any, others: Any) -> bool:
+    """Return True if two values of ``Rows`` are the same rows, whatever else of them has changed."""
+    return bool(_form(rows) == _form(others))
+
+
 def _keyed(value: Any) -> str:
     return salted_hmac(SALT, _text(value), algorithm="sha256").hexdigest()
 

@@ -100,3 +100,12 @@ def anonymous() -> NotApproved:
 def used() -> NotApproved:
     """For a call whose approval somebody else used up at this very moment."""
     return NotApproved(EXPIRED, "This call was not run: its approval was used up by another call like it.")
+
+
+def moved(approval: Approval, argument: str) -> NotApproved:
+    """Return the error for a call whose argument came to address another row after the call was approved."""
+    text = (
+        f"This call was not run: argument {argument!r} means another row now than when it was approved. Look which one "
+        "you mean, and make the call again for a new approval."
+    )
+    return NotApproved(EXPIRED, text, approval)

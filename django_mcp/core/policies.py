@@ -123,6 +123,17 @@ class Admission:
         """
         raise NotImplementedError
 
+    def require_same(self, argument: str, rows: Any) -> None:
+        """See that an argument still addresses the rows for which the call was approved.
+
+        Args:
+            argument: name of the argument.
+            rows: as ``Tool.rows_of`` gives them for it.
+
+        Raises:
+            ToolError: it addresses others.
+        """
+
     def ended(self, outcome: str) -> None:
         """Note what came of the run: ``"ok"`` or ``"error"``. Blocks."""
 
@@ -136,6 +147,24 @@ class Admission:
             raise
         self.ended("error" if fields.get("isError") else "ok")
         return fields
+
+
+def require_same(context: "Context", argument: str, rows: Any) -> None:
+    """Refuse a call that was approved for other rows than those that an argument addresses now.
+
+    What is approved must be what runs, and what addresses a row may come to address another one, like a slug. So
+    whatever finds the rows of an argument for a run, asks here once it has them.
+
+    Args:
+        context: the call.
+        argument: name of the argument.
+        rows: the row or rows, in the shape in which ``Tool.rows_of`` gives them.
+
+    Raises:
+        ToolError: it was approved for others.
+    """
+    if context.admission is not None:
+        context.admission.require_same(argument, rows)
 
 
 Admit = Callable[["Context", Tool, dict[str, Any], Rule], Awaitable["Result | None"]]

@@ -12,6 +12,7 @@ from django.utils.text import capfirst
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.context import Context
+from django_mcp.core.policies import require_same
 from django_mcp.core.registry import MCPServer
 from django_mcp.exposure.exposed import Exposed, address_in
 from django_mcp.exposure.field_types import input_type
@@ -191,9 +192,11 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer
     """*keywords* with rows in place of what addressed them.
 
     Raises:
-        ToolError: one does not exist for the caller.
+        ToolError: one does not exist for the caller, or the call was approved for another one.
     """
     rows = {name: each.resolve(keywords[name], viewer) for name, each in arguments.items() if name in keywords}
+    for name, found in rows.items():
+        require_same(viewer.ctx, name, found)
     return {**keywords, **rows}
 
 

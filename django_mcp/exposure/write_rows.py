@@ -8,6 +8,7 @@ from django.db import connections, models, router
 from django.db.models import QuerySet
 
 from django_mcp.core.context import Context
+from django_mcp.core.policies import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.primitives.tool import ToolError
@@ -20,11 +21,12 @@ def lock_row(exposed: "Exposed", ctx: Context, value: object) -> Any:
     """The row that *value* addresses, which nobody else changes until the transaction ends.
 
     Raises:
-        ToolError: there is none, for this caller.
+        ToolError: there is none, for this caller, or the call was approved for another one.
     """
     obj = locked(exposed.model, lambda: _look(exposed, ctx, value))
     if obj is None:
         raise exposed.missing(value)
+    require_same(ctx, exposed.lookup_name, obj)
     return obj
 
 

@@ -10,6 +10,7 @@ from django.db.models import Model
 from django.db.models.expressions import DatabaseDefault
 
 from django_mcp.core.context import Context
+from django_mcp.core.policies import require_same
 from django_mcp.exposure.tools import show_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import NOT_GIVEN, WriteField, has_default
@@ -115,6 +116,8 @@ class Writer:
         """
         viewer = Viewer(ctx)
         given = self.with_rows(values, viewer)
+        for name in (each for each in values if self.fields[each].target is not None):
+            require_same(ctx, self.arguments[name], given[name])
         save = self._save if self.exposed.resource.form is None else self._save_form
         obj = save(ctx, obj, given, viewer)
         check_at_once(self.exposed.model)

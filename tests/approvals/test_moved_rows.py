@@ -1,0 +1,151 @@
+"""Calls whose argument comes to address another row after they are found to be approved, and before they run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django import forms
+from django.db.models.signals import post_save
+
+from django_mcp import Context, MCPServer, ModelResource, form_tool, register, tool
+from django_mcp.approvals.deciding import approve
+from django_mcp.models import ApprovalEvent
+from tests.approvals.asking import People, kind_of, newest, serve
+from tests.exposure.library.models import Author, Book, Tag
+
+SEA = "sea"
+
+
+class Renaming(forms.ModelForm):
+    called = forms.CharField()
+
+    class Meta:
+        model = Tag
+        fields = ()
+
+
+class About(forms.Form):
+    tag = forms.ModelChoiceField(Tag.objects.all())
+
+
+class ByWord(forms.Form):
+    tags = forms.ModelMultipleChoiceField(Tag.objects.all(), to_field_name="word")
+
+
+class Everybody(ModelResource):
+    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        return True
+
+    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+        return True
+
+    has_delete_permission = has_change_permission
+
+
+@pytest.fixture
+def sea(server: MCPServer, people: People) -> Iterator[Tag]:
+    """A tag that callers address by its word, and a book that has it not yet."""
+
+    @register(Tag, server=server)
+    class Tags(Everybody):
+        fields = ("word",)
+        lookup_field = "word"
+        verbs = ("update", "delete")
+        write_fields = ("word",)
+
+    @register(Book, server=server)
+    class Books(Everybody):
+        fields = ("title", "tags")
+        lookup_field = "slug"
+        verbs = ("update",)
+        write_fields = ("tags",)
+
+    assert Tags
+    assert Books
+    author = Author.objects.create(name="Anna")
+    Book.objects.create(title="Reef", slug="reef", author=author)
+    yield Tag.objects.create(word=SEA)
+    author.delete()
+    Tag.objects.all().delete()
+
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "update": ("update_tag", {"word": SEA, "new_word": "lake"}),
+    "delete": ("delete_tag", {"word": SEA}),
+    "relation": ("update_book", {"slug": "reef", "tags": [SEA]}),
+}
+FORMS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "row of a form": (Renaming, {"lookup": "word"}, {"word": SEA, "called": "lake"}),
+    "choice of a form": (About, {}, {"tag": SEA}),
+    "choices by a column": (ByWord, {}, {"tags": [SEA]}),
+    "set of forms": (forms.formset_factory(About), {"argument": "all"}, {"all": [{"tag": SEA}]}),
+}
+KINDS = (*MODELS, *FORMS, "function", "coroutine function")
+
+
+def offer(server: MCPServer, kind: str, ran: list[str]) -> tuple[str, dict[str, Any]]:
+    """A tool that takes a tag by its word: its name, and arguments that mean the tag "sea"."""
+    if kind in MODELS:
+        return MODELS[kind]
+    if kind in FORMS:
+
+        def handle(ctx: Context, form: Any) -> str:
+            ran.append(kind)
+            return "done"
+
+        form, options, given = FORMS[kind]
+        form_tool(form, server=server, name="work", policy="ask", permission=None, handle=handle, **options)
+        return "work", given
+
+    def work(tag: Tag) -> str:
+        """Work."""
+        ran.append(kind)
+        return "done"
+
+    async def awork(tag: Tag) -> str:
+        """Work."""
+        return work(tag)
+
+    tool(server=server, name="work", policy="ask")(awork if kind == "coroutine function" else work)
+    return "work", {"tag": SEA}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_does_not_run_for_a_row_that_took_the_place_of_the_approved_one_at_the_last_moment(
+    server: MCPServer, people: People, sea: Tag, kind: str
+) -> None:
+    ran: list[str] = []
+    name, given = offer(server, kind, ran)
+    assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
+    assert approve(newest(), people["cleo"])
+
+    def move(instance: ApprovalEvent, **_: Any) -> None:
+        if instance.kind == ApprovalEvent.Kind.EXECUTED:  # the approval is used up now, and then the tool runs
+            Tag.objects.filter(pk=sea.pk).update(word="ocean")
+            Tag.objects.create(word=SEA)
+
+    post_save.connect(move, sender=ApprovalEvent)
+    try:
+        answer = serve(server, people["ann"], name, given)
+    finally:
+        post_save.disconnect(move, sender=ApprovalEvent)
+    assert kind_of(answer) == "expired"
+    assert "means another row now than when it was approved" in answer["content"][0]["text"]
+    assert ran == []
+    assert set(Tag.objects.values_list("word", flat=True)) == {"ocean", SEA}
+    assert not Book.objects.get().tags.exists()
+    assert newest().outcome == "error"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_runs_for_the_row_for_which_it_was_approved(
+    server: MCPServer, people: People, sea: Tag, kind: str
+) -> None:
+    ran: list[str] = []
+    name, given = offer(server, kind, ran)
+    serve(server, people["ann"], name, given)
+    assert approve(newest(), people["cleo"])
+    assert not serve(server, people["ann"], name, given).get("isError")
+    before = {"update": {"lake"}, "delete": set()}.get(kind, {SEA})
+    assert set(Tag.objects.values_list("word", flat=True)) == before
+    assert newest().outcome == "ok"
