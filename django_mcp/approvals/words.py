@@ -12,10 +12,8 @@ from django_mcp.approvals.about import requester_url
 from django_mcp.core.context import Context
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.results import Result
-
-META = "django-mcp/approval"
-"""In the result's ``_meta``: ``{"kind", "ticket", "url"}``."""
 
 REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"
 """Kinds. The first is for a call that nobody had asked about, the second for one that was made again."""
@@ -40,7 +38,7 @@ class NotApproved(ToolError):
         told: dict[str, Any] = {"kind": kind}
         if approval is not None:
             told["ticket"] = approval.ticket
-        self.meta = {META: {**told, "url": url} if url else told}
+        self.meta = {APPROVAL: {**told, "url": url} if url else told}
 
 
 def url_of(context: Context, approval: Approval) -> str:

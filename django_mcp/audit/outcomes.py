@@ -10,13 +10,12 @@ from django_mcp.core.deadlines import DeadlineExceeded
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.failures import Unknown
 from django_mcp.models import ToolCall
+from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.protocol.results import Result
 
 Outcome = ToolCall.Outcome
-APPROVAL = "django-mcp/approval"
-"""In a result's ``_meta``: that it stands for one which somebody has to approve, or did not."""
 _WAITS = {"pending", "approval_required"}
 _REFUSALS = (Unknown, ResourceNotFound, TooManyRequests, InsufficientScope)
 _MOST_KINDS = 4

@@ -13,6 +13,7 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.models import Approval
 from django_mcp.protocol import versions
+from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.test.answers import Answers, Person
 from django_mcp.test.exchange import caller
@@ -377,4 +378,4 @@ def _versions(era: str | None) -> Sequence[str]:
 
 def _ticket(called: Called) -> Approval:
     called.assert_needs_approval()
-    return Approval.objects.get(ticket=called.result["_meta"]["django-mcp/approval"]["ticket"])
+    return Approval.objects.get(ticket=called.result["_meta"][APPROVAL]["ticket"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from django_mcp.core.failures import unknown
+from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import ResourceNotFound
 from django_mcp.test.answers import Question, words_of
 
@@ -229,7 +230,7 @@ class Called(Outcome):
     @property
     def is_waiting(self) -> bool:
         """Whether somebody has to approve the call first."""
-        kind = self.result.get("_meta", {}).get("django-mcp/approval", {}).get("kind")
+        kind = self.result.get("_meta", {}).get(APPROVAL, {}).get("kind")
         return kind in {"approval_required", "pending"}
 
     @property

@@ -18,6 +18,7 @@ from django_mcp.approvals.about import PAGE
 from django_mcp.auth.redaction import redact
 from django_mcp.core.visible import visible
 from django_mcp.models import Approval
+from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import ProtocolError
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -28,7 +29,6 @@ MOST_BLOCKS = 100
 """Content blocks, messages or contents that are shown."""
 MOST_WORDS = 300
 """Characters of a name or description that are shown."""
-APPROVAL = "django-mcp/approval"
 WAITING = frozenset({"approval_required", "pending"})
 
 Block = dict[str, Any]

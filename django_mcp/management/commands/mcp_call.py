@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.approvals.words import META as APPROVAL
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
@@ -21,6 +20,7 @@ from django_mcp.management.calling.showing import Aside, content_lines
 from django_mcp.management.parsing import intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
+from django_mcp.protocol.envelope import APPROVAL
 
 
 class Command(BaseCommand):
