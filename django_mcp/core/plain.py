@@ -55,11 +55,24 @@ def as_json(value: Any, tool: Tool) -> Plain:
     if isinstance(plain, dict) and plain.keys() == {"text"} and isinstance(plain["text"], str):
         short = {"text": _cut(plain["text"], MOST)}
         return Plain(short, is_whole and short == plain)
-    if isinstance(plain, dict):
-        plain, withheld = declared(tool, plain, longest=None, whole=None)
-        is_whole = is_whole and CUT not in withheld.values()
+    plain, is_shown = _without_secrets(plain, tool)
     short = bounded(plain)
-    return Plain(short, is_whole and short is plain)
+    return Plain(short, is_whole and is_shown and short is plain)
+
+
+def _without_secrets(plain: Any, tool: Tool) -> tuple[Any, bool]:
+    """Return a value without what the tool's schema declares as a secret, in each object of a list too.
+
+    The second value is False if something of it was cut.
+    """
+    match plain:
+        case dict():
+            copied, withheld = declared(tool, plain, longest=None, whole=None)
+            return copied, CUT not in withheld.values()
+        case list():
+            pairs = [_without_secrets(each, tool) for each in plain]
+            return [each for each, _ in pairs], all(is_shown for _, is_shown in pairs)
+    return plain, True
 
 
 def bounded(value: Any) -> Any:

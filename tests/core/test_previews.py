@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.contrib.auth.models import Group
@@ -13,7 +13,7 @@ from django.db import transaction
 from django.http import Http404
 from django.utils.functional import lazystr
 
-from django_mcp import Cancelled, Context, MCPServer, Principal, ToolError, tool
+from django_mcp import Cancelled, Context, MCPServer, Principal, Secret, ToolError, tool
 from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, Pool, Runner, run_inline
@@ -267,6 +267,21 @@ class TestJSON:
         values = iter([value for value, _ in shown])
         offer(server, lambda: next(values))
         assert [look(server) for _ in shown] == [expected for _, expected in shown]
+
+    def test_a_declared_secret_is_hidden_in_an_object_and_in_each_object_of_a_list(
+        self, server: MCPServer, db: None
+    ) -> None:
+        told: list[Any] = [{"pin": "1234", "to": "ann"}, [{"pin": "1234"}], "pin"]
+        values = iter([told[0], told])
+
+        @tool(server=server, preview=lambda pin: next(values))
+        def work(pin: Annotated[str, Secret()]) -> str:
+            """Work."""
+            return pin
+
+        hidden = {"pin": "***", "to": "ann"}
+        assert look(server, pin="1234") == hidden
+        assert look(server, pin="1234") == [hidden, [{"pin": "***"}], "pin"]
 
     def test_rows_of_a_queryset_are_listed_up_to_a_limit(self, server: MCPServer, db: None) -> None:
         Group.objects.bulk_create(Group(name=f"group {number}") for number in range(102))
