@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.test import Client as Browser
 from django.utils import timezone
 
+from django_mcp.admin.approvals.requester import describe
 from django_mcp.approvals import deciding, tickets
 from django_mcp.auth.keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task
@@ -286,6 +287,27 @@ def test_what_is_good_no_longer_counts_as_expired(approver: Browser, ada: User) 
         assert f"{decided} approval" in words(found), chosen
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "word"),
+    [
+        ("", None, "Started"),
+        ("", "working", "Started"),
+        ("", "failed", "Interrupted"),
+        ("ok", None, "Done"),
+        ("error", None, "Failed"),
+    ],
+)
+def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads(
+    approver: Browser, ada: User, outcome: str, status: str | None, word: str
+) -> None:
+    fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
+    task = None if status is None else rows.make(None, status=status, **fields)
+    used = make(ada, state="consumed", outcome=outcome, task=task)
+    assert describe(used)[0] == word
+    listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
+    assert listed == re.findall(r'class="mcp-state [^>]*>([^<]*)<', page(approver, detail(used))) == [word]
+
+
 # Staying up to date
 
 
@@ -545,7 +567,7 @@ def test_a_call_whose_time_is_up_is_not_approved(approver: Browser, row: Approva
     if noticed:
         assert tickets.expire_all() == 1
     assert "the time of this call of pay_bill is up" in send(approver, row, {"decision": "approve", "seen": before})
-    assert "expired" in words(page(approver, detail(row)))
+    assert "Expired" in words(page(approver, detail(row)))
     assert state(row) == ("expired" if noticed else "pending")
 
 

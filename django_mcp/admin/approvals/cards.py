@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
@@ -58,6 +59,28 @@ def state_of(row: Approval) -> State:
     if row.state == State.APPROVED and row.expires <= timezone.now():
         return State.EXPIRED
     return State(row.state)
+
+
+RUNS = {
+    "started": gettext_lazy("Started"),
+    "interrupted": gettext_lazy("Interrupted"),
+    "done": gettext_lazy("Done"),
+    "failed": gettext_lazy("Failed"),
+}
+"""What became of the run of an approved call. Approvers and the requester read the same word."""
+
+
+def run_of(row: Approval) -> str:
+    """Return what became of the run of an approved call: a key of ``RUNS``."""
+    if row.outcome:
+        return "done" if row.outcome == "ok" else "failed"
+    return "interrupted" if row.task is not None and row.task.is_over else "started"
+
+
+def state_words(row: Approval) -> str:
+    """Return the state of a ticket in a word or two; of one that was used what became of its run."""
+    state = state_of(row)
+    return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
 
 
 def seen(row: Approval) -> str:

@@ -14,7 +14,7 @@ from django.utils.cache import get_conditional_response
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.approvals.cards import Card, cards, is_waiting, note_shown, state_of, tag
+from django_mcp.admin.approvals.cards import Card, cards, is_waiting, note_shown, state_words, tag
 from django_mcp.admin.approvals.decisions import PERIODS, decide
 from django_mcp.admin.approvals.lists import ApprovalList, StateFilter, WaitingList
 from django_mcp.admin.approvals.looking import STYLES, LookingAdmin
@@ -135,7 +135,7 @@ class ApprovalAdmin(LookingAdmin):
             "media": self.media,
             "card": card,
             "row": row,
-            "state": state_of(row).label,
+            "state": state_words(row),
             "is_detail": True,
             "events": list(row.events.select_related("by").order_by("pk")),
             "live_url": self._url("waiting_one", row.pk) if waiting else "",
@@ -182,7 +182,7 @@ class ApprovalAdmin(LookingAdmin):
     @admin.display(description=gettext_lazy("state"), ordering="state")
     def state_now(self, row: Approval) -> str:
         """What became of it."""
-        return str(state_of(row).label)
+        return state_words(row)
 
     def _url(self, view: str, *args: Any) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"

@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch
 from django.utils.translation import gettext_lazy as _
 from django.views import View
 
-from django_mcp.admin.approvals.cards import cards, state_of
+from django_mcp.admin.approvals.cards import RUNS, cards, run_of, state_of
 from django_mcp.approvals.about import page_path
 from django_mcp.approvals.deciding import may_decide
 from django_mcp.core.registry import servers
@@ -39,7 +39,7 @@ STATES = {
         *[_("It was not run. If your client makes the call again, it needs a new approval.")] * 2,
     ),
     "started": (
-        _("Started"),
+        RUNS["started"],
         _(
             "It was approved and began, and what came of it is not noted yet. If your client waits no longer and has "
             "no result, the server may have stopped. Check what the call did before you make it again."
@@ -47,7 +47,7 @@ STATES = {
         _("It was approved and runs. Your client gets the result."),
     ),
     "interrupted": (
-        _("Interrupted"),
+        RUNS["interrupted"],
         *[
             _(
                 "It was approved and began, and ended before its outcome was noted. "
@@ -56,8 +56,8 @@ STATES = {
         ]
         * 2,
     ),
-    "done": (_("Done"), *[_("It was approved and has run. Your client has the result.")] * 2),
-    "failed": (_("Failed"), *[_("It was approved, and ended with an error. Your client has the message.")] * 2),
+    "done": (RUNS["done"], *[_("It was approved and has run. Your client has the result.")] * 2),
+    "failed": (RUNS["failed"], *[_("It was approved, and ended with an error. Your client has the message.")] * 2),
 }
 """For each state, with those of the run of an approved call: a title, and a sentence for a call and for a task."""
 
@@ -107,7 +107,6 @@ def describe(row: Approval) -> tuple[str, str]:
     """Return a title and a sentence: what the user who made a call may know of its state, and what follows from it."""
     state: str = state_of(row)
     if state == State.CONSUMED:
-        begun = "interrupted" if row.task is not None and row.task.is_over else "started"
-        state = {"": begun, "ok": "done"}.get(row.outcome, "failed")
+        state = run_of(row)
     title, text, text_of_task = STATES[state]
     return str(title), str(text if row.task_id is None else text_of_task)
