@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.test import Client as Browser
 from ninja import Cookie, Header, NinjaAPI, Query, Router, Schema
 from ninja.security import APIKeyCookie, APIKeyHeader, APIKeyQuery, HttpBasicAuth, django_auth, django_auth_superuser
+from pydantic import Field
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import ninja_tools
@@ -344,3 +345,53 @@ def test_a_site_can_go_on_adding_to_an_api_that_is_published(
     api.get("/later-still")(lambda request: "later still")
     mount(api)
     assert [browser.get(f"/api/{path}").json() for path in ("more/late", "later-still")] == ["late", "later still"]
+
+
+# Names
+
+
+class Notes(Schema):
+    size: int = Field(2, alias="page[size]", ge=1)
+    inside: dict[str, int] = {}
+
+
+def test_names_that_no_provider_takes_are_written_otherwise_and_sent_as_the_api_has_them(
+    server: MCPServer, mount: Mount, nobody: Reader
+) -> None:
+    api = NinjaAPI(urls_namespace="names")
+
+    @api.get("/notes")
+    def list_notes(request: HttpRequest, page: Query[Notes], order: str = Query("new", alias="order by")) -> Any:
+        return {"size": page.size, "order": order}
+
+    @api.post("/notes/{where}")
+    def add_note(request: HttpRequest, where: str, note: Notes) -> Any:
+        return {"size": note.size, "inside": note.inside}
+
+    publish(api, server, auth=None)
+    mount(api)
+    listed = {each["name"]: each["inputSchema"]["properties"] for each in nobody.list("tools/list")}
+    assert listed["list_notes"].keys() >= {"page_size", "order_by"}
+    assert listed["add_note"].keys() == {"where", "page_size", "inside"}
+    assert listed["list_notes"]["page_size"]["description"] == "Sent as 'page[size]'."
+    assert nobody.data("list_notes", page_size=7, order_by="old") == {"size": 7, "order": "old"}
+    assert nobody.data("list_notes") == {"size": 2, "order": "new"}
+    sent = {"page[size]": 1}
+    assert nobody.data("add_note", where="a", page_size=5, inside=sent) == {"size": 5, "inside": sent}, "as it is"
+    for name, given in (("list_notes", {}), ("add_note", {"where": "a"})):
+        assert nobody.problem(name, page_size=0, **given) == "Argument 'page_size' must be at least 1, not 0."
+
+
+def test_names_that_would_be_one_after_that_are_refused(server: MCPServer) -> None:
+    api = NinjaAPI(urls_namespace="names-taken")
+
+    class Both(Schema):
+        size: int = Field(2, alias="page[size]")
+        other: int = Field(2, alias="page_size")
+
+    @api.get("/notes")
+    def list_notes(request: HttpRequest, page: Query[Both]) -> Any:
+        return {}
+
+    with pytest.raises(ImproperlyConfigured, match="it takes 'page_size' twice; give one of them an alias"):
+        publish(api, server, auth=None)

@@ -112,11 +112,12 @@ class Places:
         return {each: Place("body", each, (name, each), members[each], each in needed) for each in members}
 
     def _add(self, places: Mapping[str, Place]) -> None:
-        places = {property_name(name): _sent_as(each) for name, each in places.items()}
-        if taken := places.keys() & self.found.keys():
-            msg = f"{self._label}: it takes {', '.join(map(repr, sorted(taken)))} twice; give one of them an alias."
-            raise ImproperlyConfigured(msg)
-        self.found.update(places)
+        for name, place in places.items():
+            argument = property_name(name)
+            if argument in self.found:
+                msg = f"{self._label}: it takes {argument!r} twice; give one of them an alias."
+                raise ImproperlyConfigured(msg)
+            self.found[argument] = _sent_as(place)
 
     def _require_sent(self, model: Any, schema: Schema, headers: Mapping[str, str]) -> None:
         kind = "header" if issubclass(model, HeaderModel) else "cookie"
