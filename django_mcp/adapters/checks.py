@@ -5,10 +5,11 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseError
 from django.utils.translation import gettext as _
 
 from django_mcp.adapters.forms import OpenFormTool
-from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
+from django_mcp.adapters.late_tools import LateTool
 from django_mcp.auth.checks.base import check, lets_everybody_in
 from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server, servers
@@ -25,11 +26,11 @@ def check_view_tools(app_configs: Sequence[Any] | None, **options: Any) -> list[
     ]
 
 
-def _problem(tool: LateTool) -> ImproperlyConfigured | None:
-    try:
-        return tool.find_problem()
-    except NO_DATABASE:  # checks are run before migrate, too
+def _problem(tool: LateTool) -> str | None:
+    failure = tool.find_failure()
+    if failure is None or isinstance(failure, DatabaseError):  # checks are run before migrate, too
         return None
+    return str(failure) if isinstance(failure, ImproperlyConfigured) else _("it cannot be described: %r.") % (failure,)
 
 
 @check(deploy=True)

@@ -1,33 +1,27 @@
 """Tools whose arguments cannot be known while apps are still made ready."""
 
 import asyncio
-import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
 from weakref import WeakSet
 
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import Error, connections, transaction
 
 from django_mcp.core.context import Context
 from django_mcp.primitives.functions import Function
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.schema import Arguments
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import is_translated
-
-logger = logging.getLogger("django_mcp")
-
-NO_DATABASE = (DatabaseError, InterfaceError)
-"""Raised where the database cannot be reached, or where ``migrate`` was not run yet."""
+from django_mcp.primitives.translated import is_translated, sendable
 
 
 class _Completed:
-    """An attribute that ``Tool`` sets with what is known so far. To read it completes the tool."""
+    """An attribute that ``Tool`` sets with what is known so far. To read it completes the tool, if that is possible."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = f"_{name}"
@@ -46,8 +40,9 @@ class LateTool(Tool):
     """A tool that is completed when it is first listed or called.
 
     What a tool is made of may need any app, the URLconf, in which the endpoint is too, or the database, which is not
-    there yet when ``migrate`` is run. A tool that then proves to be misdeclared fails when it is called, and keeps no
-    other from its clients; a system check tells of it.
+    there yet when ``migrate`` is run. A tool that cannot be completed is left out of lists and fails when it is called,
+    and keeps no other from its clients. A system check tells of it if the declaration is wrong; if something else may
+    be the cause, it is tried again whenever the tool is asked for.
 
     Args:
         call: as ``Tool`` takes it, as far as it is known.
@@ -67,8 +62,8 @@ class LateTool(Tool):
     _waiting: ClassVar["WeakSet[LateTool]"] = WeakSet()
 
     def __init__(self, call: Callable[..., Any], **options: Any) -> None:
-        self._lock, self._is_whole = threading.RLock(), True
-        self._problem: ImproperlyConfigured | None = None
+        self._lock, self._is_whole, self._tries = threading.RLock(), True, 0
+        self._failure: Exception | None = None
         super().__init__(call, context_type=Context, **options)
         self._is_whole = False
         if self.reads_database:
@@ -79,6 +74,7 @@ class LateTool(Tool):
 
         Raises:
             ImproperlyConfigured: it is misdeclared.
+            Exception: it cannot be made now.
         """
         raise NotImplementedError
 
@@ -87,29 +83,30 @@ class LateTool(Tool):
         """As ``Primitive`` has it. Whether the words of forms and serializers are lazy shows when it is completed."""
         return self.reads_database or is_translated(self._definition)
 
+    @property
+    def is_late(self) -> bool:  # type: ignore[override]
+        """As ``Primitive`` has it."""
+        return self.reads_database and not self._is_whole
+
     def complete_now(self) -> None:
         """Complete the tool if apps are ready and the database can be read.
 
         Raises:
-            ImproperlyConfigured: it is misdeclared; said where it is declared, and not when it is first listed.
+            Exception: it cannot be completed; said where it is declared, and not when it is first listed.
         """
         if apps.ready:
-            with suppress(*NO_DATABASE):
+            with suppress(Error), _savepoints():
                 self._fill(self.made())
                 self._is_whole = True
 
-    def find_problem(self) -> ImproperlyConfigured | None:
-        """Return what is wrong with the declaration.
-
-        Raises:
-            DatabaseError, InterfaceError: that cannot be known without the database.
-        """
+    def find_failure(self) -> Exception | None:
+        """As ``Primitive`` has it."""
         self._complete()
-        return self._problem
+        return self._failure
 
     def forget(self) -> None:
         """Complete it anew."""
-        self._problem, self._is_whole = None, False
+        self._failure, self._is_whole = None, False
 
     def settle(self, function: Function) -> None:
         """As ``Tool`` has it, with what is known of it now."""
@@ -137,17 +134,23 @@ class LateTool(Tool):
             executor.submit(_complete_all, self, list(self._waiting)).result()
 
     def _complete_here(self) -> None:
+        tries = self._tries
         with self._lock:
-            if self._is_whole:
+            if self._is_whole or self._tries != tries:  # another thread did it, or found that it cannot be done now
                 return
-            try:
-                whole = self.made()
-            except ImproperlyConfigured as problem:
-                logger.error("tool %r: %s", self.name, problem)  # noqa: TRY400 - nobody needs the traceback
-                self._problem, self._arguments = problem, Misdeclared(problem)
-            else:
-                self._fill(whole)
-            self._is_whole = True
+            self._tries += 1
+            with queries() as asked:
+                try:
+                    with _savepoints():
+                        whole = self.made()
+                        sendable({key: whole.definition.get(key) for key in SHOWN})
+                except Exception as error:  # noqa: BLE001 - whatever it is, other tools are listed
+                    self._failure, self._arguments = error, Undescribed(error)
+                    # Rows may be the cause, and others may be there the next time.
+                    self._is_whole = isinstance(error, ImproperlyConfigured) and not asked
+                    return
+            self._fill(whole)
+            self._failure, self._is_whole = None, True
 
     def _fill(self, whole: Tool) -> None:
         self.description = whole.description
@@ -162,6 +165,31 @@ class LateTool(Tool):
 SHOWN = ("description", "inputSchema")
 
 
+@contextmanager
+def queries() -> Iterator[list[str]]:
+    """Give a list that gets the SQL of all that this thread asks of databases within the block."""
+    asked: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        asked.append(sql)
+        return execute(sql, params, many, context)
+
+    with ExitStack() as stack:
+        for each in connections.all():
+            stack.enter_context(each.execute_wrapper(note))
+        yield asked
+
+
+@contextmanager
+def _savepoints() -> Iterator[None]:
+    """Keep an error of a database from ending the transaction that is open there."""
+    with ExitStack() as stack:
+        for each in connections.all(initialized_only=True):
+            if each.in_atomic_block:
+                stack.enter_context(transaction.atomic(each.alias))
+        yield
+
+
 def _is_in_event_loop() -> bool:
     try:
         asyncio.get_running_loop()
@@ -172,29 +200,27 @@ def _is_in_event_loop() -> bool:
 
 def _complete_all(wanted: LateTool, waiting: list[LateTool]) -> None:
     try:
-        wanted._complete_here()  # noqa: SLF001 - of the same class
-        for each in waiting:
-            with suppress(*NO_DATABASE):  # it is raised where that one is wanted
-                each._complete_here()  # noqa: SLF001
+        for each in dict.fromkeys((wanted, *waiting)):
+            each._complete_here()  # noqa: SLF001 - of the same class
     finally:
         connections.close_all()
 
 
-class Misdeclared(Arguments):
+class Undescribed(Arguments):
     """Takes no arguments at all.
 
     Args:
-        problem: what is wrong.
+        failure: why it is not known what the tool takes.
     """
 
-    def __init__(self, problem: ImproperlyConfigured) -> None:
+    def __init__(self, failure: Exception) -> None:
         super().__init__([], "")
-        self._problem = problem
+        self._failure = failure
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Say to the log what is wrong.
 
         Raises:
-            ImproperlyConfigured: always.
+            Exception: always.
         """
-        raise self._problem
+        raise self._failure.with_traceback(None)  # or it would keep the frames of each call

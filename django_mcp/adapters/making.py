@@ -1,6 +1,8 @@
 """What packages under ``contrib`` make tools with, besides the public names."""
 
-from django_mcp.adapters.late_tools import NO_DATABASE, LateTool
+from django.db import Error
+
+from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function, shaped
 from django_mcp.core.previews import rolled_back
@@ -15,6 +17,9 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.translated import untranslated
 from django_mcp.primitives.typed import json_schema, typed_dict
 from django_mcp.primitives.words import shortened, with_article
+
+NO_DATABASE = (Error,)
+"""Raised where the database cannot be reached, or where ``migrate`` was not run yet."""
 
 __all__ = [
     "EMPTY",

@@ -61,4 +61,4 @@ def forget_urlconf(*, setting: str, **_: Any) -> None:
         for tool in server.tools.values():
             if isinstance(tool, ViewTool):
                 tool.forget()
-                server.pages.clear()
+                server.pages = {}

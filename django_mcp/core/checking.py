@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from django.core import checks
-from django.db import DatabaseError, InterfaceError
 
 if TYPE_CHECKING:
     from django_mcp.core.registry import MCPServer
@@ -34,16 +33,11 @@ def add(check: Check, when: str = ALWAYS) -> Check:
 
 
 def described(server: "MCPServer") -> "Iterator[Tool]":
-    """Yield the tools of an endpoint whose definition can be made here.
+    """Give the tools of an endpoint whose definition can be made here.
 
     Some need the database for it, and checks are also run where there is none yet: before ``migrate``.
     """
-    for tool in server.tools.values():
-        try:
-            tool.definition  # noqa: B018 - a property of some
-        except (DatabaseError, InterfaceError):  # see adapters.late_tools
-            continue
-        yield tool
+    return (tool for tool in server.tools.values() if tool.find_failure() is None)
 
 
 def expect(modules: Iterable[str]) -> None:

@@ -31,7 +31,7 @@ def search_tools(
         query: Words for what is to be done, such as "refund an invoice"; also names of tools, tags and arguments.
         limit: The most tools to give.
     """
-    tools = tools_in(known_of(ctx, ctx.server.tools.values()))
+    tools = [each for each in tools_in(known_of(ctx, ctx.server.tools.values())) if each.find_failure() is None]
     language = ctx.language if ctx.server.is_translated else None
     with translation.override(language):
         found = best(tools, query)

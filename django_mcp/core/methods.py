@@ -67,6 +67,8 @@ async def call_tool(context: Context) -> Result:
 
 async def _serve(context: Context, tool: Tool) -> Result:
     """Check the arguments, see who has to be asked, and run it."""
+    if tool.is_late:
+        await context.site_runner.sync(tool.find_failure)
     arguments = _arguments(context.params)
     if settings.IGNORED_ARGUMENTS:
         arguments = _known(arguments, tool)

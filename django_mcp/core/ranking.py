@@ -3,6 +3,7 @@
 How rare a word is counts among the tools that the caller may see, so that no score tells of others.
 """
 
+import logging
 import math
 import re
 import unicodedata
@@ -23,6 +24,8 @@ LEAST = 3
 """Characters that a beginning must have for that."""
 MOST_WORDS = 30
 """Words of a query that are looked for; each costs a look at every word of every tool."""
+
+logger = logging.getLogger("django_mcp")
 
 _words_of: WeakKeyDictionary[Tool, Mapping[str, float]] = WeakKeyDictionary()
 
@@ -62,7 +65,11 @@ def _begin_alike(one: str, other: str) -> bool:
 def _weights(tool: Tool) -> Mapping[str, float]:
     found = _words_of.get(tool)
     if found is None:
-        found = _read(tool)
+        try:
+            found = _read(tool)
+        except Exception:  # such as a lazy text of the site that fails
+            logger.exception("%s cannot be found, for its words cannot be read", tool.label)
+            return {}
         if not tool.is_translated:  # else they are others in another language
             _words_of[tool] = found
     return found

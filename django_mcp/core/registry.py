@@ -325,7 +325,7 @@ class MCPServer:
         if kind not in {"tools", "prompts", "resources"}:
             msg = f"there is no list of {kind!r}; use 'tools', 'prompts' or 'resources'"
             raise ValueError(msg)
-        self.pages.clear()
+        self.pages = {}
         list_changed.send(sender=self, kind=kind)
 
     def notify_resource_updated(self, uri: str) -> None:
@@ -365,7 +365,7 @@ class MCPServer:
         brought = (each.extension for registry in registries for each in registry.values())
         self.extensions = {each.name: each for each in brought if each is not None}
         self.is_translated = any(each.is_translated for registry in registries for each in registry.values())
-        self.pages.clear()
+        self.pages = {}
         book.expire()
 
 

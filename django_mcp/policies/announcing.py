@@ -14,7 +14,7 @@ SKEW = datetime.timedelta(seconds=1)
 
 def announce(server: MCPServer) -> None:
     """Tell of it as soon as every process knows, so that whoever looks upon hearing is shown what is true now."""
-    server.pages.clear()
+    server.pages = {}
     changes.publish([(changes.topic(server), _change())])
 
 

@@ -61,7 +61,7 @@ def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]
         KnownTool(server=server.name, tool=tool.key, definition=is_now.definition, digest=is_now.digest, accepted=now)
         for server in servers
         for tool in tools_of(server)
-        if (server.name, tool.key) not in before and (is_now := known(tool))
+        if (server.name, tool.key) not in before and tool.find_failure() is None and (is_now := known(tool))
     ]
     if rows:
         KnownTool.objects.bulk_create(rows, ignore_conflicts=True)

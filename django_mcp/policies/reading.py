@@ -78,7 +78,7 @@ def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
         policies = Policies({key: each for key, each in rules.items() if _is_worth_noting(each)})
         if policies.rules != server.policies.rules:
             server.policies = policies
-            server.pages.clear()
+            server.pages = {}
             changed.append(server)
         if policies.asking and EXTENSION.name not in server.extensions:  # a call may become a task that waits
             server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}

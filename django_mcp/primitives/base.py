@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.functional import keep_lazy_text
+from django.utils.functional import Promise, keep_lazy_text
+from pydantic_core import PydanticSerializationError, to_json
 
 from django_mcp.primitives.functions import Function, read_function
 from django_mcp.primitives.options import check_options
@@ -51,9 +52,11 @@ class Primitive:
         is_generated: it was made for a model, and is made anew when another model is registered.
         extension: the ``Extension`` of the protocol that it brings to its endpoint; None for most.
         speaks: it can say or ask something while it runs, or be stopped where it waits.
+        is_late: ``find_failure`` may ask the database, so that no event loop does it.
     """
 
     kind = "primitive"
+    is_late = False
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Primitive:
         if icons:
             self.definition["icons"] = [icon.to_wire() for icon in icons]
         if meta is not None:
-            self.definition["_meta"] = dict(meta)
+            self.definition["_meta"] = self._read_meta(meta)
         self.tags: frozenset[str] = frozenset()
         self.add_tags({*self._listed("tags", tags), *([] if namespace is None else [namespace])})
 
@@ -113,6 +116,14 @@ class Primitive:
                 msg = f"{self.label}: permission {each!r} must look like 'app_label.codename'."
                 raise ImproperlyConfigured(msg)
         return permissions
+
+    def _read_meta(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            to_json(dict(meta), fallback=_unsent)
+        except (PydanticSerializationError, UnicodeError) as error:
+            msg = f"{self.label}: meta must be JSON: {error}."
+            raise ImproperlyConfigured(msg) from error
+        return dict(meta)
 
     def _listed(self, option: str, given: Collection[str]) -> Collection[str]:
         """*given*, which must not be a single string: that would be a list of its letters."""
@@ -130,6 +141,10 @@ class Primitive:
     def asks_user(self) -> bool:
         """Whether it depends on the caller's user, or on the site's own predicate: to find out may take a query."""
         return bool(self.permissions or self.groups) or self.visible is not None
+
+    def find_failure(self) -> Exception | None:
+        """Return why ``definition`` does not say yet what it takes; None if it does, as for most."""
+        return None
 
     def add_tags(self, tags: Iterable[str]) -> None:
         """Give it further tags, and tell of all in its definition."""
@@ -175,6 +190,14 @@ class Primitive:
         """What to call the function with. *arguments* have been validated."""
         name = self.function.context
         return arguments if name is None else {**arguments, name: context}
+
+
+def _unsent(value: Any) -> str:
+    """Stand for a lazy translation, which cannot be read before all apps are ready."""
+    if isinstance(value, Promise):
+        return ""
+    msg = f"{type(value).__name__} is none of its types"
+    raise TypeError(msg)
 
 
 def _joined(namespace: str | None, name: str) -> str:

@@ -102,8 +102,8 @@ def test_that_of_a_view_takes_the_variables_of_its_path(server: MCPServer, db: N
     assert look(server, NOBODY, "cancel", pk=7) == {"text": "Order 7 would be cancelled."}
     offer("wrong", lambda key: key)
     tools: Any = server.tools
-    assert "preview takes key, which the tool does not" in str(tools["wrong"].find_problem())
-    assert tools["cancel"].find_problem() is None
+    assert "preview takes key, which the tool does not" in str(tools["wrong"].find_failure())
+    assert tools["cancel"].find_failure() is None
 
 
 class Desk:

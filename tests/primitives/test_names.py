@@ -5,6 +5,7 @@ from itertools import product
 import mcp_types
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy
 
 from django_mcp import Icon
 from tests.primitives.makers import make_prompt, make_resource, make_tool
@@ -109,3 +110,11 @@ def test_an_option_nobody_knows_is_refused(subtests: pytest.Subtests) -> None:
     for option in ["readonly", "hidden", "uri"]:
         with subtests.test(option=option), pytest.raises(ImproperlyConfigured, match=f"there is no option {option!r}"):
             make_tool(ping, **{option: True})
+
+
+def test_meta_that_is_no_json_is_refused_where_it_is_declared_for_it_would_fail_the_whole_list() -> None:
+    for meta in ({"example.com/a": object()}, {"example.com/a": "\ud800"}):
+        with pytest.raises(ImproperlyConfigured, match="meta must be JSON"):
+            make_tool(ping, meta=meta)
+    meta = {"example.com/a": gettext_lazy("Yes")}
+    assert make_tool(ping, meta=meta).definition["_meta"] == meta

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.identifiers import base_url, path_of
@@ -128,7 +129,11 @@ class _Entry:
     def told(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
         """All of it, as a JSON object."""
         primitive = self.primitive
-        definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
+        failure = primitive.find_failure()
+        try:
+            definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
+        except Exception as error:  # noqa: BLE001 - a lazy text of the site that fails leaves it out of lists
+            definition, failure = {"name": primitive.name}, error
         told: dict[str, Any] = {
             "name": primitive.name,
             "title": definition.get("title", ""),
@@ -147,6 +152,8 @@ class _Entry:
         }
         if isinstance(primitive, Tool):
             told |= self._of_tool(primitive, definition, schemas=schemas)
+            if failure is not None:
+                told["problems"] = [_("it cannot be described: %r.") % (failure,), *told["problems"]]
         elif definition.get("arguments"):
             told["arguments"] = definition["arguments"]
         return told
