@@ -14,6 +14,7 @@ from django import forms
 from django.core import validators
 from django.db.models import QuerySet
 from django.forms.utils import pretty_name
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator
 from django.utils.functional import Promise, keep_lazy_text
 from django.utils.html import strip_tags
 
@@ -214,6 +215,8 @@ def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
         called = options.verbose_name_plural if many else options.verbose_name
         column = key_column(field)
         yield _by_key(called, "primary key" if column.primary_key else column.name)
+    elif isinstance(field, forms.ChoiceField) and _is_known_later(field):
+        yield "What can be chosen is looked up in each call; an error names it."
     elif isinstance(field, forms.ChoiceField):
         told = [(value, label) for value, label in form_choices(field) if value != "" and _tells_more(value, label)]
         if 0 < len(told) <= MOST_LABELS:
@@ -230,6 +233,13 @@ def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
         yield f"In steps of {step}{start}."
     if isinstance(field, forms.BooleanField) and schema.get("const"):
         yield "It must be true."
+
+
+def _is_known_later(field: Any) -> bool:
+    choices = field.choices
+    if isinstance(choices, BlankChoiceIterator):
+        choices = choices.choices
+    return isinstance(choices, BaseChoiceIterator)
 
 
 def _tells_more(value: Any, label: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -12,6 +13,7 @@ from django.utils.text import camel_case_to_spaces
 from django_mcp.adapters.form_filling import Data, fill, problems, put, unknown
 from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, declared, keep_hidden, narrow
 from django_mcp.adapters.form_schema import asked, form_schema
+from django_mcp.adapters.late_tools import queries
 from django_mcp.core.context import Context
 from django_mcp.core.policies import require_same
 from django_mcp.exposure.viewing import Viewer
@@ -142,16 +144,40 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
         ImproperlyConfigured: it cannot be made.
         DatabaseError, InterfaceError: it cannot be made without the database.
     """
-    try:
-        return form_class()
-    except Error:
-        raise
-    except Exception as error:
-        if not has_arguments:
-            msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
-            raise ImproperlyConfigured(msg) from error
+    with queries() as asked:
+        try:
+            form = form_class()
+        except Error:
+            raise
+        except Exception as error:
+            if not has_arguments:
+                msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
+                raise ImproperlyConfigured(msg) from error
+        else:
+            if asked:
+                _leave_rows_open(form, form_class.base_fields)
+            return form
     base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
     return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
+
+
+def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
+    """Have choices and initial values that a form read from the database be known to each call alone.
+
+    In a schema they would be those of one moment, and those of one caller for all.
+    """
+    for name, field in form.fields.items():
+        before: Any = declared.get(name)
+        choices, initial = getattr(field, "choices", None), form.initial.pop(name, field.initial)
+        if isinstance(choices, list) and choices != getattr(before, "choices", None):
+            field.choices = partial(list, choices)
+        is_empty = not callable(initial) and initial in field.empty_values
+        if not is_empty and (before is None or initial != before.initial):
+            field.initial = partial(_same, initial)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def words_of(form_class: type) -> str:

@@ -1,11 +1,12 @@
 """A plain form as a tool: what it takes, what is done with it, and what stays as it was."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django import forms
 from django.apps import apps
+from django.contrib.auth.models import Group
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
@@ -358,3 +359,48 @@ def test_a_careless_call_is_told_what_to_repair(
             answer = by_view(server).call("enquiry", **given)
             assert answer.result["isError"] is True
             assert words in answer.text
+
+
+class SeatForm(forms.Form):
+    """Take a seat."""
+
+    room = forms.ChoiceField()
+    hall = forms.ChoiceField(choices=[("east", "East wing"), ("west", "West wing")], required=False)
+    row = forms.IntegerField()
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        rooms = list(Group.objects.filter(name__startswith="room").order_by("name").values_list("name", flat=True))
+        self.fields["room"].choices = [(each, each) for each in rooms]  # type: ignore[attr-defined]
+        self.fields["row"].initial = len(rooms)
+
+    def save(self) -> str:
+        return f"Row {self.cleaned_data['row']} of {self.cleaned_data['room']}."
+
+
+@pytest.fixture
+def rooms(open_database: None) -> Iterator[None]:
+    Group.objects.create(name="room of the first listing")
+    yield
+    Group.objects.filter(name__startswith="room").delete()
+
+
+def test_choices_and_initial_values_that_are_rows_are_known_to_each_call_and_to_no_list(
+    server: MCPServer, client: Client, rooms: None
+) -> None:
+    form_tool(SeatForm, server=server)
+    (tool,) = client.list("tools/list")
+    fields = tool["inputSchema"]["properties"]
+    assert fields["hall"]["enum"] == ["east", "west", ""]
+    assert fields["room"]["type"] == "string"
+    assert "enum" not in fields["room"]
+    assert fields["room"]["description"] == "What can be chosen is looked up in each call; an error names it."
+    assert "default" not in fields["row"]
+    assert "room of" not in str(tool)
+    Group.objects.create(name="room that is new")
+    assert client.call("seat", room="room that is new").text == "Row 2 of room that is new."
+    Group.objects.filter(name__contains="first").delete()
+    answer = client.call("seat", room="room of the first listing")
+    assert answer.result["isError"] is True
+    assert "Choose one of room that is new." in answer.text
+    assert client.list("tools/list") == [tool]
