@@ -30,7 +30,11 @@ def _problem(tool: LateTool) -> str | None:
     failure = tool.find_failure()
     if failure is None or isinstance(failure, DatabaseError):  # checks are run before migrate, too
         return None
-    return str(failure) if isinstance(failure, ImproperlyConfigured) else _("it cannot be described: %r.") % (failure,)
+    return (
+        str(failure)
+        if isinstance(failure, ImproperlyConfigured)
+        else _("it cannot be described: %(why)r.") % {"why": failure}
+    )
 
 
 @check(deploy=True)
