@@ -103,11 +103,10 @@ class APIArguments(Arguments):
             ArgumentError: one is unknown, or what the URL needs is missing, or a body that is an array.
         """
         given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
-        needed = [
-            *(name for name, each in self._path.items() if each.required),
-            *([self.whole] if self.is_list else []),
-        ]
-        if missing := [str(name) for name in needed if given.get(name) in (None, "")]:
+        needed = [name for name, each in self._path.items() if each.required]
+        if self.is_list:
+            needed.append(str(self.whole))
+        if missing := [name for name in needed if given.get(name) in (None, "")]:
             raise ArgumentError([missing_argument([name]) for name in missing])
         return {"given": given}
 

@@ -68,7 +68,7 @@ def _serializer(given: "Given", operation: Operation, view: Any) -> BaseSerializ
         raise
     except Exception:  # noqa: BLE001 - it may want more than code that is only read can show
         return default_serializer(operation, view)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 # Bodies that are lists

@@ -56,11 +56,11 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
                 yield from _lines(inner, at, arguments, given)
         case list() if any(isinstance(each, dict | list) for each in body):
             for number, inner in enumerate(body):
-                at = None if place else _item(inner, arguments, given)
-                if at is None:
+                item = None if place else _item(inner, arguments, given)
+                if item is None:
                     yield from _lines(inner, (*place, number), arguments, given)
                 else:
-                    yield from _lines(inner["errors"], (at,), arguments, given)
+                    yield from _lines(inner["errors"], (item,), arguments, given)
         case list():
             if body:
                 yield _sentence(" ".join(map(str, body)), place, arguments, given)
