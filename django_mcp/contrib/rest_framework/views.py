@@ -88,8 +88,9 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
-        """The URL's variable that names the row."""
-        if not self.detail:
+        """The URL's variable that names the row; None where it is about none, or its view finds it without the URL."""
+        is_routed = self.mapping is not None and self.callback is None
+        if not self.detail or not (is_routed or _is_named_in_url(self.view, self.handler)):
             return None
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
 
@@ -175,6 +176,25 @@ def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) 
             action = next((each for each in STANDARD if each in names and hasattr(view, each)), method)
             about_one = action in {"retrieve", "update", "partial_update", "destroy"} or "get_object" in names
             yield Operation(view, method.upper(), method, action, about_one, None, initkwargs, callback=callback)
+
+
+def _is_named_in_url(view: Any, handler: str) -> bool:
+    """Return False if neither the handler nor what it calls, a ``get_object`` of the site's own, looks at the URL."""
+    waiting, seen = [handler, "get_object"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        method = getattr(view, name, None)
+        if method is None and name == "get_object":
+            return True
+        method = getattr(method, "fget", None) or getattr(method, "func", None) or method  # of properties
+        if name in seen or not callable(method):
+            continue
+        seen.add(name)
+        names = _names(inspect.unwrap(method))
+        if names & {"kwargs", "lookup_field", "lookup_url_kwarg"} or (name == "get_object" and "super" in names):
+            return True
+        waiting += names
+    return False
 
 
 def _names(function: Any) -> set[str]:
