@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import FieldError, ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.db import router
+from django.db import DataError, router
 from django.db.models import Model
 from django.http import Http404
 from rest_framework.exceptions import APIException
@@ -132,7 +132,7 @@ class Endpoint:
         try:
             found = rows.filter(**{self.described.view.lookup_field: value}).order_by("pk").values_list("pk", flat=True)
             return list(found[:MOST_ROWS]) or None
-        except (FieldError, ValueError, TypeError, ValidationError):
+        except (FieldError, ValueError, TypeError, ValidationError, DataError):
             return None
 
     def _asked(self, ctx: Context, sent: Sent) -> tuple[Any, Any, Any, Mapping[str, Any]]:
