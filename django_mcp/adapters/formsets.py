@@ -85,7 +85,7 @@ class FormSetSource:
             ArgumentError: the arguments do not fit, or a form or the set says no.
             ToolError: the call was approved for other rows than it chooses now.
         """
-        items = given.get(self.argument)
+        items: Any = given.get(self.argument)
         found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
         if self._fits(items):
             formset = self._filled(ctx, items, obj)

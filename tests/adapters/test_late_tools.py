@@ -190,6 +190,7 @@ def test_checks_tell_of_a_tool_that_cannot_be_described_but_for_the_database(ser
     assert list(described(server)) == []
 
 
+@pytest.mark.postgresql
 def test_a_table_that_is_missing_leaves_the_transaction_of_the_list_as_it_was(
     server: MCPServer, open_database: None
 ) -> None:

@@ -13,6 +13,8 @@ from django_mcp.models import ApprovalEvent
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.exposure.library.models import Author, Book, Tag
 
+pytestmark = pytest.mark.postgresql
+
 SEA = "sea"
 
 
