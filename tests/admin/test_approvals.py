@@ -306,6 +306,10 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     assert describe(used)[0] == word
     listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
     assert listed == re.findall(r'class="mcp-state [^>]*>([^<]*)<', page(approver, detail(used))) == [word]
+    for chosen in ("started", "interrupted", "done", "failed"):
+        found = words(page(approver, f"{LIST}?state={chosen}"))
+        assert f"{int(chosen == word.lower())} approval" in found, chosen
+        assert "By state All Waiting Approved Refused Expired Started Interrupted Done Failed" in found
 
 
 # Staying up to date

@@ -77,6 +77,19 @@ def run_of(row: Approval) -> str:
     return "interrupted" if row.task is not None and row.task.is_over else "started"
 
 
+def ran(run: str) -> Q:
+    """Return what is true of used tickets for which ``run_of`` gives *run*."""
+    used, is_over = Q(state=State.CONSUMED), Q(task__status__in=OVER)
+    match run:
+        case "done":
+            return used & Q(outcome="ok")
+        case "failed":
+            return used & ~Q(outcome__in=["", "ok"])
+        case "interrupted":
+            return used & Q(outcome="") & is_over
+    return used & Q(outcome="") & (Q(task=None) | ~is_over)
+
+
 def state_words(row: Approval) -> str:
     """Return the state of a ticket in a word or two; of one that was used what became of its run."""
     state = state_of(row)

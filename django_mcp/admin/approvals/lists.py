@@ -7,9 +7,10 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.approvals.cards import Card, cards, has_ended, waits
+from django_mcp.admin.approvals.cards import RUNS, Card, cards, has_ended, ran, waits
 from django_mcp.models import OVER, Approval
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Every state."""
-        return State.choices
+        """Every state, in the words of the list; of used tickets what became of the run."""
+        states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
+        return [*states, *RUNS.items()]
 
     def queryset(self, request: HttpRequest, queryset: _Rows) -> _Rows | None:  # noqa: ARG002
         """Rows in the chosen one."""
@@ -84,4 +86,6 @@ class StateFilter(admin.SimpleListFilter):
                 return queryset.filter(Q(state=State.EXPIRED) | is_old | is_unwanted)
             case State.DENIED | State.CONSUMED as state:
                 return queryset.filter(state=state)
+            case str(run) if run in RUNS:
+                return queryset.filter(ran(run))
         return None
