@@ -341,7 +341,9 @@ class DeclaredForm:
         def look() -> dict[str, Any]:
             obj = self._row(ctx, given)
             rows = self._source.chosen(ctx, given, obj)
-            return rows if self._lookup is None else {**rows, self._lookup.name: obj}
+            if self._lookup is not None:
+                return {**rows, self._lookup.name: obj}
+            return rows if obj is None or obj.pk is None else {**rows, "": obj}
 
         return look() if self._lookup is None else rolled_back(look, router.db_for_write(self._written))  # type: ignore[arg-type]
 
@@ -366,6 +368,8 @@ class DeclaredForm:
             obj = None
         if obj is None and self._instance is not None:
             raise ToolError("There is nothing here that you could change.")
+        if obj is not None and obj.pk is not None:
+            require_same(ctx, "", obj)
         return obj
 
 

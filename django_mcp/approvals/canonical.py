@@ -37,7 +37,7 @@ class _NoForm(Exception):
 
 
 Rows = Mapping[str, Any]
-"""Argument's name -> the row, or the rows, that it addresses now."""
+"""Argument's name -> the row, or the rows, that it addresses now; "" -> the row that no argument says."""
 
 
 def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> str:
@@ -107,7 +107,8 @@ def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: R
     keywords = _given(tool, keywords) or keywords
     sent = context.params.get("arguments") or {}
     found = {str(name): _argument(value, sent) for name, value in keywords.items()}
-    return {name: ["of", value, _form(rows[name])] if name in rows else value for name, value in found.items()}
+    bound = {name: ["of", value, _form(rows[name])] if name in rows else value for name, value in found.items()}
+    return bound if "" not in rows else {**bound, "": _form(rows[""])}
 
 
 def _argument(value: Any, sent: Any) -> Any:

@@ -33,6 +33,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
         ValueError: one of the names is none, and without it more would be let through than was meant.
     """
     now, names = timezone.now(), list(names)
+    bound = [*names, *([""] if "" in approval.parts else [])]  # the row that no argument says is always the same
     if strange := [name for name in names if name not in approval.parts]:
         msg = f"no arguments of this call: {', '.join(strange)}"
         raise ValueError(msg)
@@ -44,7 +45,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
         client_id=approval.client_id,
         user=approval.user,
         arguments={name: approval.arguments.get(name) for name in names},
-        pattern={name: approval.parts[name] for name in names},
+        pattern={name: approval.parts[name] for name in bound},
         version=approval.version,
         remaining=calls,
         created=now,

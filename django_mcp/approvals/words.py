@@ -101,9 +101,10 @@ def used() -> NotApproved:
 
 
 def moved(approval: Approval, argument: str) -> NotApproved:
-    """Return the error for a call whose argument came to address another row after the call was approved."""
+    """Return the error for a call that came to be about another row, by an argument or without, after its approval."""
+    what = f"argument {argument!r}" if argument else "it"
     text = (
-        f"This call was not run: argument {argument!r} means another row now than when it was approved. Look which one "
-        "you mean, and make the call again for a new approval."
+        f"This call was not run: {what} means another row now than when it was approved. Look which one you mean, and "
+        "make the call again for a new approval."
     )
     return NotApproved(EXPIRED, text, approval)

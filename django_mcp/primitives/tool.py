@@ -98,7 +98,8 @@ class Tool(Primitive):
         self.read_preview = None if preview is None else read_function(preview, options["context_type"])
         self.preview = self.read_preview
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
-        """Takes context and checked arguments, gives the rows that these address, by argument. It may write."""
+        """Takes context and checked arguments, gives the rows that these address, by argument; under "" the one that
+        no argument says. It may write."""
         self.answered_by: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
         self.log_arguments = log_arguments

@@ -78,6 +78,11 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 FORMS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "row of a form": (Renaming, {"lookup": "word"}, {"word": SEA, "called": "lake"}),
+    "row that no argument says": (
+        Renaming,
+        {"instance": lambda ctx: Tag.objects.get(word=SEA)},
+        {"called": "lake"},
+    ),
     "choice of a form": (About, {}, {"tag": SEA}),
     "choices by a column": (ByWord, {}, {"tags": [SEA]}),
     "set of forms": (forms.formset_factory(About), {"argument": "all"}, {"all": [{"tag": SEA}]}),
@@ -151,3 +156,18 @@ def test_a_call_runs_for_the_row_for_which_it_was_approved(
     before = {"update": {"lake"}, "delete": set()}.get(kind, {SEA})
     assert set(Tag.objects.values_list("word", flat=True)) == before
     assert newest().outcome == "ok"
+
+
+def test_a_form_of_the_row_of_the_moment_is_approved_for_the_row_that_was_shown(
+    server: MCPServer, people: People, sea: Tag
+) -> None:
+    ran: list[str] = []
+    name, given = offer(server, "row that no argument says", ran)
+    assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
+    ticket = newest()
+    assert approve(ticket, people["cleo"], names=["called"], calls=None, seconds=3600)
+    assert not serve(server, people["ann"], name, given).get("isError")
+    Tag.objects.filter(pk=sea.pk).update(word="ocean")
+    Tag.objects.create(word=SEA)
+    assert kind_of(serve(server, people["ann"], name, given)) == "approval_required", "nor for further calls"
+    assert len(ran) == 1

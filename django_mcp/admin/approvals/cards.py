@@ -161,7 +161,9 @@ class Card:
     def choices(self) -> list[tuple[str, str, SafeString | None]]:
         """Arguments in which further calls can be bound to this one; those not sent have defaults."""
         sent = self.row.arguments if isinstance(self.row.arguments, dict) else {}
-        return [(each, line(each), shown_value(sent[each]) if each in sent else None) for each in self.row.parts]
+        return [
+            (each, line(each), shown_value(sent[each]) if each in sent else None) for each in self.row.parts if each
+        ]
 
     @cached_property
     def may_decide(self) -> bool:

@@ -53,7 +53,7 @@ class DecisionForm(forms.Form):
         super().__init__(*args, **options)
         names = self.fields["names"]
         assert isinstance(names, forms.MultipleChoiceField)  # noqa: S101
-        names.choices = [(each, each) for each in row.parts]
+        names.choices = [(each, each) for each in row.parts if each]
 
 
 def decide(request: HttpRequest, row: Approval) -> Said:
