@@ -13,7 +13,7 @@ from django.db import Error
 from django_mcp.core import discovery
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_for_everybody, known_of
-from django_mcp.core.registry import Rows
+from django_mcp.core.registry import MCPServer, Rows
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.translated import spoken
 from django_mcp.protocol.cursors import decode_cursor, encode_cursor, is_cursor
@@ -79,7 +79,10 @@ def _built(
     known = entries if public else known_of(context, entries)
     first, known = discovery.offered(server, known, after) if is_searched else ((), known)
     shown = known[: max(server.page_size - len(first), 1)]
+    lacking = [each for each in shown if each in _left_out]
     made = [entry_of(each, language, show) for each in shown]
+    if any(each not in _left_out for each in lacking):
+        _tell_of_more(server, member)
     definitions = [*(spoken(first, language) if language else first), *(each for each in made if each is not None)]
     fields: dict[str, Any] = {member: definitions}
     if len(known) > len(shown):
@@ -88,6 +91,14 @@ def _built(
         return Result(fields, ttl_ms=0), False
     encoded: dict[str, bytes] | None = {} if public else None
     return Result(fields, ttl_ms=server.ttl_ms, public=public and not language, encoded=encoded), True
+
+
+def _tell_of_more(server: MCPServer, member: str) -> None:
+    """Tell clients that keep a list from which something was left out."""
+    try:
+        server.notify_list_changed("resources" if member == "resourceTemplates" else member)
+    except Error as error:
+        logger.warning("nobody who listens is told of %s that can be described again: %s", member, error)
 
 
 _left_out: "WeakKeyDictionary[Primitive, str]" = WeakKeyDictionary()

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django import forms
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.test import override_settings
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, resource, tool
+from django_mcp import Authenticator, Context, Head, MCPServer, Principal, form_tool, resource, tool
 from django_mcp.live import log
 from django_mcp.live.follower import end_streams
 from tests.clients import LEGACY
@@ -83,6 +84,28 @@ def test_a_client_is_told_of_lists_that_changed(server: MCPServer, legacy_talk: 
     heard = checked(legacy_talk, stream)
     methods = [next(heard)["method"] for _ in range(3)]
     assert methods == [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
+
+
+def test_a_client_is_told_of_a_tool_that_was_left_out_of_the_list_once_it_is_in_it(
+    server: MCPServer, legacy_talk: Conversation
+) -> None:
+    is_missing = [True]
+
+    class Booking(forms.Form):
+        room = forms.CharField()
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            if is_missing:
+                raise OperationalError("no such table")
+            super().__init__(*arguments, **options)
+
+    form_tool(Booking, server=server, handle=lambda ctx, form: "Booked.")
+    before = [each["name"] for each in legacy_talk.request("tools/list").result["tools"]]
+    stream = opened(legacy_talk)
+    is_missing.clear()
+    after = [each["name"] for each in legacy_talk.request("tools/list").result["tools"]]
+    assert (before, after) == (["ask"], ["ask", "booking"])
+    assert next(checked(legacy_talk, stream))["method"] == "notifications/tools/list_changed"
 
 
 def test_a_stream_of_changes_can_be_resumed(server: MCPServer, legacy_talk: Conversation) -> None:
