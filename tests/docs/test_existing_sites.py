@@ -89,8 +89,12 @@ def call(name: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
     return "tools/call", {"name": name, "arguments": arguments}
 
 
+def text_of(answer: Any) -> str:
+    return answer["result"]["content"][0]["text"]
+
+
 def rows(answer: Any) -> list[dict[str, Any]]:
-    return json.loads(answer["result"]["content"][0]["text"])["rows"]
+    return json.loads(text_of(answer))["rows"]
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +137,27 @@ page.add_child(instance=HomePage(title="Page of members", slug="below"))
 """
     )
     return site
+
+
+@pytest.fixture(scope="module")
+def news(wagtail: Site) -> Site:
+    """The site of Wagtail with pages that clients write; Ann may publish, and Ben may not."""
+    wagtail.type_in(section("Pages that clients write"))
+    wagtail.run("manage.py", "makemigrations", "-v0", "home")
+    wagtail.run("manage.py", "migrate", "-v0")
+    wagtail.make(
+        """
+from django.contrib.auth.models import Group, User
+for name, group in {"ann": "Moderators", "ben": "Editors", "cy": None}.items():
+    user = User.objects.create_user(name)
+    user.groups.set(Group.objects.filter(name=group))
+"""
+    )
+    return wagtail
+
+
+def key_of(site: Site, user: str) -> str:
+    return site.run("manage.py", "mcp_key", "create", "--user", user, "--name", "news").split()[0]
 
 
 @pytest.fixture(scope="module")
@@ -195,6 +220,46 @@ def test_wagtail_shows_what_everybody_can_read(wagtail: Site) -> None:
 def test_wagtails_own_pages_are_where_they_were(wagtail: Site) -> None:
     code = 'from django.test import Client\nprint(Client().get("/").status_code, Client().get("/open/").status_code)'
     assert wagtail.make(code).split() == ["200", "200"]
+
+
+def test_editors_of_wagtail_write_pages_with_blocks_and_its_history_names_them(news: Site) -> None:
+    body = [{"type": "heading", "value": "Salt"}, {"type": "paragraph", "value": "Of the sea."}]
+    assert "W043" not in news.run("manage.py", "check")
+    made, wrong, unknown = news.ask(
+        call("create_news_page", title="Reef", body=body),
+        call("create_news_page", title="Reef", body=[{"type": "heading", "value": ""}]),
+        call("create_news_page", title="Reef", body=[{"type": "video", "value": "x"}]),
+        key=key_of(news, "ann"),
+    )
+    row = json.loads(text_of(made))
+    assert (row["title"], row["live"]) == ("Reef", True)
+    assert [{"type": each["type"], "value": each["value"]} for each in row["body"]] == body
+    assert "Argument 'body': " in text_of(wrong)
+    assert "This field is required." in text_of(wrong)
+    assert unknown["result"]["isError"]
+    draft, found = news.ask(
+        call("create_news_page", title="Kelp", body=body), call("search_news_pages"), key=key_of(news, "ben")
+    )
+    assert json.loads(text_of(draft))["live"] is False
+    assert [each["title"] for each in rows(found)] == ["Reef", "Kelp"]
+    for key in ("", key_of(news, "cy")):
+        refused, nothing = news.ask(
+            call("create_news_page", title="Mine", body=body), call("search_news_pages"), key=key
+        )
+        assert "error" in refused or refused["result"]["isError"]
+        assert rows(nothing) == []
+    history = """
+from home.models import NewsPage
+from wagtail.models import PageLogEntry
+for page in NewsPage.objects.order_by("pk"):
+    done = PageLogEntry.objects.filter(page=page).values_list("action", "user__username")
+    print(page.url, page.latest_revision.user, *done)
+"""
+    reef, kelp = news.make(history).splitlines()
+    assert reef.startswith("/reef/ ann ")
+    assert "('wagtail.publish', 'ann')" in reef
+    assert kelp.startswith("/kelp/ ben ")
+    assert "wagtail.publish" not in kelp
 
 
 def test_helpdesk_shows_the_tickets_of_ones_queues(helpdesk: Site) -> None:
