@@ -19,6 +19,21 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="Leaf",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("path", models.CharField(max_length=255, unique=True)),
+                ("depth", models.PositiveIntegerField()),
+                ("children", models.PositiveIntegerField(default=0)),
+                ("kind", models.CharField(max_length=10)),
+                ("title", models.CharField(max_length=100)),
+                ("slug", models.SlugField()),
+                ("body", tests.exposure.library.models.BlocksField(help_text="What is on it.")),
+                ("place", tests.exposure.library.models.PlaceField(blank=True, null=True)),
+                ("made", models.DateTimeField(auto_now_add=True)),
+            ],
+        ),
+        migrations.CreateModel(
             name="Author",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
