@@ -29,5 +29,11 @@ class Permitted:
     def words(self) -> str:
         """What it takes, for the site's operator; empty where it takes nothing."""
         actions = ["view"] if self._verb is None else ["view", ACTIONS[self._verb]]
-        needed = [each for each in map(self._resource.permission_for, actions) if each is not None]
-        return f"{type(self._resource).__name__} wants the permission {' and '.join(needed)}" if needed else ""
+        methods = {action: f"has_{action}_permission" for action in actions}
+        cls = type(self._resource)
+        own = [name for name in methods.values() if getattr(cls, name) is not getattr(ModelResource, name)]
+        needed = [self._resource.permission_for(action) for action, name in methods.items() if name not in own]
+        wants = " and ".join(each for each in needed if each is not None)
+        parts = [wants and f"wants the permission {wants}", own and f"asks its {' and '.join(own)}"]
+        said = " and ".join(filter(None, parts))
+        return f"{cls.__name__} {said}" if said else ""

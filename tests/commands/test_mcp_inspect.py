@@ -7,13 +7,14 @@ import pytest
 from django.core.management import CommandError
 from django.test import override_settings
 
-from django_mcp import MCPServer, Public, prompt, resource, tool
+from django_mcp import MCPServer, ModelResource, Public, prompt, register, resource, tool
 from django_mcp.core.hidden import reasons
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.callers import find_user, looking
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.models import ClientPolicy, ToolPolicy
 from tests.behaviour import users
+from tests.exposure.library.models import Tag
 
 Run = Callable[..., Any]
 SCOPES = {
@@ -207,3 +208,23 @@ def test_what_is_not_there_is_said(shop: MCPServer, run: Run, arguments: tuple[s
     with pytest.raises(CommandError) as caught:
         run("mcp_inspect", *arguments)
     assert words in str(caught.value)
+
+
+def test_a_model_whose_own_method_decides_is_said_to_ask_it(
+    run: Run, make_server: Callable[..., MCPServer], make_user: Any
+) -> None:
+    class Tags(ModelResource):
+        """Words for shelves."""
+
+        fields = ("word",)
+        verbs = ("create", "delete")
+        write_fields = ("word",)
+        view_permission = None
+
+        def has_add_permission(self, user: Any) -> bool:
+            return False
+
+    register(Tag, Tags, server=make_server("tags", authentication=[Public()]))
+    document = run("mcp_inspect", "--server", "tags", "--as", make_user().username, "--json").json
+    assert entry(document, "create_tag")["hidden_because"] == ["Tags asks its has_add_permission"]
+    assert entry(document, "delete_tag")["hidden_because"] == ["Tags wants the permission library.delete_tag"]
