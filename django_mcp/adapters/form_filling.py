@@ -12,9 +12,10 @@ from django.utils.choices import flatten_choices
 from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
 
-from django_mcp.adapters.form_schema import asked
+from django_mcp.adapters.form_schema import asked, foreign_column
 from django_mcp.adapters.form_values import kind_of, read
 from django_mcp.exposure.write_forms import Given, as_shown
+from django_mcp.exposure.write_types import form_value, storable
 from django_mcp.primitives.sentences import about_argument, missing_argument, unknown_argument
 from django_mcp.primitives.words import sentence
 
@@ -43,6 +44,11 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
     """
     for name, field in asked(form).items():
         key = form.add_prefix(name)
+        if (column := foreign_column(form, name)) is not None:
+            if name in given:
+                form.data[key] = given[name]
+            _read_by_column(field, column, given.get(name), form.get_initial_for_field(field, name))
+            continue
         if name in given:
             value = _read(field, given[name], most_bytes)
         else:
@@ -64,6 +70,22 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
             kind = getattr(field.widget, "input_type", None)
             field.widget = Given()
             field.widget.input_type = kind  # what is shown in the end leaves passwords out
+
+
+def _read_by_column(field: Any, column: Any, value: Any, initial: Any) -> None:
+    """Have a field of one form clean what the column of another package's class makes of a value of JSON; where there
+    is none, what the page would show at first. Widgets of packages want inputs of their own, which no call has.
+    """
+    clean, field.widget = field.clean, Given()
+    try:
+        storable(value)
+        taken = initial if value is None and initial is not None else form_value(column, field, value)
+    except ValidationError as error:
+        refuse(field, error)
+    except ValueError as error:
+        refuse(field, ValidationError(f"{error}.", code="kind"))
+    else:
+        field.clean = lambda *_: clean(taken)
 
 
 def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:

@@ -10,9 +10,9 @@ from django.forms.utils import pretty_name
 from django.utils.text import capfirst
 from pydantic_core import to_json
 
-from django_mcp.adapters.form_schema import asked
+from django_mcp.adapters.form_schema import asked, foreign_column
 from django_mcp.core.context import Context
-from django_mcp.exposure.field_types import to_json_value
+from django_mcp.exposure.field_types import column_value, to_json_value
 from django_mcp.exposure.tools import show_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_changes import unless_secret
@@ -80,11 +80,14 @@ def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mappi
 def given_values(form: forms.BaseForm) -> dict[str, Any]:
     """The cleaned values of the fields that can be given, but no passwords; rows by what they were given by, or key."""
     return {
-        name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form.cleaned_data[name])
+        name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form, name)
         for name, field in asked(form).items()
         if name in form.cleaned_data and getattr(field.widget, "input_type", None) != "password"
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(form: Any, name: str) -> Any:
+    value = form.cleaned_data[name]
+    if (column := foreign_column(form, name)) is not None:
+        return column_value(column, value)
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)

@@ -19,9 +19,9 @@ from django.utils.functional import Promise, keep_lazy_text
 from django.utils.html import strip_tags
 
 from django_mcp.adapters.files import FILE_SCHEMA, file_note
-from django_mcp.adapters.form_values import kind_of
-from django_mcp.exposure.field_types import MOST_TOLD, json_type, to_json_value
-from django_mcp.exposure.write_types import MOST_VALUES, form_choices
+from django_mcp.adapters.form_values import TYPED, kind_of
+from django_mcp.exposure.field_types import MOST_TOLD, is_json, json_type, to_json_value
+from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_choices, is_foreign
 from django_mcp.primitives.portable import LOCAL_TIME, portable
 
 MOST_LABELS = 50
@@ -56,6 +56,7 @@ def form_schema(
         initial = form.initial.get(name, field.initial)
         if (
             name not in by
+            and foreign_column(form, name) is None
             and not callable(initial)
             and (default := _default(field, initial, properties[name])) is not None
         ):
@@ -74,6 +75,18 @@ def _columns(form: Any) -> Mapping[str, Any]:
     return {each.name: each for each in options.model._meta.fields if each.name not in form.declared_fields}  # noqa: SLF001
 
 
+def foreign_column(form: Any, name: str) -> Any:
+    """Return the column of another package's class that says what a field of a form for a model takes; None where the
+    field's own class does.
+    """
+    column = _columns(form).get(name)
+    return column if _is_read_by(column, form.fields[name]) else None
+
+
+def _is_read_by(column: Any, field: Any) -> bool:
+    return column is not None and kind_of(field) is TYPED and is_foreign(column)
+
+
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
     """JSON Schema of one field, with its words."""
     schema = field_schema(field, column)
@@ -81,6 +94,8 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
     if field.label and (isinstance(field.label, Promise) or field.label != pretty_name(name)):
         schema["title"] = _plain(field.label)
     notes = [field.help_text, *_notes(field, schema)]
+    if _is_read_by(column, field):
+        notes.insert(0, foreign_words(column))
     if isinstance(field, forms.FileField):
         notes.append(file_note(most_bytes))
     if any(notes):
@@ -95,6 +110,8 @@ def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
         field: of a form.
         column: of a model, whose limits the form has to keep as well.
     """
+    if _is_read_by(column, field):
+        return {} if is_json(column) else {"type": "string"}
     kind = kind_of(field)
     schema = {key: value for key, value in (("type", kind.type), ("format", kind.format)) if value is not None}
     if getattr(field.widget, "input_type", None) == "password":

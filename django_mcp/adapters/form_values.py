@@ -59,7 +59,7 @@ def kind_of(field: forms.Field) -> Kind:
     """The kind of a field; of one that nobody knows, what one can type."""
     if hasattr(field, "base_field"):  # an array of PostgreSQL's
         return _ARRAY
-    return next((kind for classes, kind in _KINDS if isinstance(field, classes)), _TYPED)
+    return next((kind for classes, kind in _KINDS if isinstance(field, classes)), TYPED)
 
 
 def _require(value: Any, types: tuple[type, ...], wanted: str) -> None:
@@ -173,7 +173,8 @@ def _json(field: Any, value: Any) -> Any:
     return field.prepare_value(value)  # in forms JSON is text
 
 
-_TYPED = Kind(["string", "number", "boolean"], _choice)
+TYPED = Kind(["string", "number", "boolean"], _choice)
+"""What one can type: the kind of fields that nobody knows."""
 _ARRAY = Kind("array", _items)
 _KEYS = Kind("array", _several(_key))
 _DATE = Kind("string", _parsed(parse_date), "date", "2026-05-31")

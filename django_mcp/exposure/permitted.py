@@ -34,6 +34,6 @@ class Permitted:
         own = [name for name in methods.values() if getattr(cls, name) is not getattr(ModelResource, name)]
         needed = [self._resource.permission_for(action) for action, name in methods.items() if name not in own]
         wants = " and ".join(each for each in needed if each is not None)
-        parts = [wants and f"wants the permission {wants}", own and f"asks its {' and '.join(own)}"]
+        parts = [f"wants the permission {wants}" if wants else "", f"asks its {' and '.join(own)}" if own else ""]
         said = " and ".join(filter(None, parts))
         return f"{cls.__name__} {said}" if said else ""

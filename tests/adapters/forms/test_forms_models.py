@@ -14,7 +14,7 @@ from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from django_mcp.core.policies import Decision
 from django_mcp.policies.defaults import default_decision
 from tests.exposure.conftest import ByName, Reader
-from tests.exposure.library.models import Author, Book, Copy, Draft, Publisher, Review, Tag
+from tests.exposure.library.models import Author, Book, Copy, Draft, Leaf, Publisher, Review, Tag
 
 pytestmark = [pytest.mark.usefixtures("books"), pytest.mark.postgresql]
 Made = Callable[..., Reader]
@@ -714,3 +714,36 @@ def test_a_form_tool_follows_a_declaration_that_comes_after_it(server: MCPServer
     assert Books
     assert said() == "Which book, by slug."
     assert ann.data("create_review", book="salt", text="x")["book"] == "salt"
+
+
+class LeafForm(forms.ModelForm):
+    class Meta:
+        model = Leaf
+        fields = ("title", "body", "place")
+
+    def clean(self) -> None:
+        self.instance.path, self.instance.depth = self.cleaned_data.get("title", ""), 1
+
+
+class TestColumnsOfOtherPackages:
+    def test_take_json_where_they_hold_it_and_are_told_as_json(self, server: MCPServer, reader: Made) -> None:
+        form_tool(LeafForm, permission=None, server=server)
+        root = reader("root")
+        (tool,) = root.list("tools/list")
+        assert tool["inputSchema"]["properties"]["body"] == {"description": "A BlocksField, as JSON. What is on it."}
+        body = [{"type": "h2", "value": "Salt"}]
+        made = root.data("create_leaf", title="Reef", body=body, place="B/7")
+        assert (made["body"], made["place"]) == (body, "B/7")
+        assert str(Leaf.objects.get().body[0]) == "<h2>Salt</h2>"
+
+    def test_refuse_what_their_class_or_its_form_field_does_not_take(self, server: MCPServer, reader: Made) -> None:
+        form_tool(LeafForm, permission=None, server=server)
+        root = reader("root")
+        for body, words in [
+            (7, "it is no value of this field."),
+            ([{"type": "p", "value": " "}], "Some blocks are wrong."),
+            ([{"type": "script", "value": "x"}], "only 0 of 1 parts of the list are of a kind that it takes."),
+        ]:
+            assert words in root.problem("create_leaf", title="Reef", body=body)
+        assert "body" in root.problem("create_leaf", title="Reef")
+        assert not Leaf.objects.exists()
