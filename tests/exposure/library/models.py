@@ -338,7 +338,11 @@ class BlocksField(models.Field):  # type: ignore[type-arg]
         return value
 
     def get_prep_value(self, value: Any) -> Any:
-        return None if value is None else json.dumps([{"type": each.kind, "value": each.value} for each in value])
+        return None if value is None else [{"type": each.kind, "value": each.value} for each in value]
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        stored = value if prepared else self.get_prep_value(value)
+        return models.JSONField().get_db_prep_value(stored, connection, prepared=True)
 
     def formfield(self, **kwargs: Any) -> Any:
         return super().formfield(**{"form_class": BlocksFormField, **kwargs})
