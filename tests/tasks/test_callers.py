@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -102,12 +103,14 @@ def test_the_work_is_done_within_the_sites_context_managers(
     server: MCPServer, as_of: Make, make_user: Make, settings: Any
 ) -> None:
     acting: list[str] = []
+    is_left = threading.Event()
 
     @contextmanager
     def acting_user(request: Any) -> Iterator[None]:
         acting.append(request.user.username)
         yield
         acting.pop()
+        is_left.set()
 
     settings.DJANGO_MCP = {**settings.DJANGO_MCP, "CALL_CONTEXT_MANAGERS": [acting_user]}
 
@@ -117,6 +120,7 @@ def test_the_work_is_done_within_the_sites_context_managers(
     add(server, work)
     user = make_user()
     assert as_of(user).run("work") == user.username
+    assert is_left.wait(10)  # the result can be read before
     assert acting == []
 
 
