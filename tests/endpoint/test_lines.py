@@ -107,7 +107,8 @@ def test_nobody_waits_for_a_client_that_does_not_read(ends: tuple[int, int]) -> 
     for _ in range(100):
         writer.write(b"x" * 10_000)
     writer.close(0.01)
-    os.close(ends[0])  # lets the thread go
+    os.close(ends[0])  # lets the thread go, which would write into what has the descriptor next
+    writer.close(10)
 
 
 def test_what_cannot_be_read_any_more_has_ended() -> None:
