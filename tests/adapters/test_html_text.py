@@ -88,8 +88,9 @@ def test_reading_takes_a_time_that_grows_as_the_page(subtests: pytest.Subtests) 
             return time.thread_time() - began
 
         seconds(1000)
-        # Sixteen times the length: quadratic time would be 256 times as long.
-        assert seconds(160_000) < 80 * max(seconds(10_000), 0.002)
+        # Sixteen times the length: quadratic time would be 256 times as long, each time. Linear time is so once in a
+        # while, when the collector goes through all that other tests have left.
+        assert any(seconds(160_000) < 80 * max(seconds(10_000), 0.002) for _ in range(3))
 
     for unit in UNITS.split():
         with subtests.test(unit=unit):
