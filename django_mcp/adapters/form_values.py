@@ -174,7 +174,7 @@ def _json(field: Any, value: Any) -> Any:
 
 
 TYPED = Kind(["string", "number", "boolean"], _choice)
-"""What one can type: the kind of fields that nobody knows."""
+"""The kind of a field whose class is not known: its value is typed as text."""
 _ARRAY = Kind("array", _items)
 _KEYS = Kind("array", _several(_key))
 _DATE = Kind("string", _parsed(parse_date), "date", "2026-05-31")

@@ -41,7 +41,7 @@ _ANNOTATIONS: Mapping[type, Any] = {
 
 _UNFIT = re.compile(r"(^|[/\\])\.\.?($|[/\\])|[\x00-\x1f\x7f]")
 _UNNAMED = re.compile(r"_(\d+)")
-"""What ``variables`` of an ``Address`` call the groups of regular expressions that have no name, in their order."""
+"""The name that ``Address.variables`` gives to a group without one: ``_0``, ``_1`` and so on."""
 
 
 @dataclass(frozen=True)

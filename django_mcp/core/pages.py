@@ -98,11 +98,11 @@ def _tell_of_more(server: MCPServer, member: str) -> None:
     try:
         server.notify_list_changed("resources" if member == "resourceTemplates" else member)
     except Error as error:
-        logger.warning("nobody who listens is told of %s that can be described again: %s", member, error)
+        logger.warning("clients that listen were not told that %s left out of a list are back: %s", member, error)
 
 
 _left_out: "WeakKeyDictionary[Primitive, str]" = WeakKeyDictionary()
-"""What is left out of lists, and the reason that the log has."""
+"""Primitive that is left out of lists -> the reason that was logged."""
 
 
 def entry_of(

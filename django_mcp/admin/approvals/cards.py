@@ -67,7 +67,7 @@ RUNS = {
     "done": gettext_lazy("Done"),
     "failed": gettext_lazy("Failed"),
 }
-"""What became of the run of an approved call. Approvers and the requester read the same word."""
+"""The outcome of an approved call, in the word that approvers and the requester both read."""
 
 
 def run_of(row: Approval) -> str:

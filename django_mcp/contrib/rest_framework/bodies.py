@@ -127,7 +127,7 @@ class Given:
 
 @dataclass
 class Reading:
-    """What the code of a handler does with a body, and that of the view's own methods which it calls.
+    """How a handler reads the body of a request, together with the methods of the view that it calls.
 
     Attributes:
         is_read: it has ``request.data``, or gives a serializer data.
@@ -258,7 +258,7 @@ class _Code:
         return (written, requests) if requests or not hasattr(GenericViewSet, name) else None
 
     def _inherited(self, name: str) -> Any:
-        """What ``super()`` finds in the function's class."""
+        """The method that ``super()`` finds from the function's class."""
         classes = iter(self._view.__mro__)
         for each in classes:
             own = vars(each).get(self._function.__name__)

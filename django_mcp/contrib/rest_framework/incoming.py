@@ -56,7 +56,7 @@ def is_read_by_the_site(field: Field) -> bool:
 
 
 def _untyped(field: Any, schema: Schema) -> Schema:
-    """What *schema* says without forbidding anything."""
+    """Return *schema* without ``type``, ``required`` and its other restrictions."""
     kept = {key: schema[key] for key in ("description", "properties", "items") if schema.get(key)}
     model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
     if model is None or "properties" not in kept:
