@@ -1,14 +1,14 @@
 """Telling clients that listen that a list of tools is another one, because somebody decided something."""
 
-import datetime
 import json
+from datetime import datetime, timedelta
 
 from django_mcp.conf import settings
 from django_mcp.core.registry import MCPServer
 from django_mcp.live import changes
 from django_mcp.models import Event
 
-SKEW = datetime.timedelta(seconds=1)
+SKEW = timedelta(seconds=1)
 """How far the clocks of processes may be apart."""
 
 
@@ -18,7 +18,7 @@ def announce(server: MCPServer) -> None:
     changes.publish([(changes.topic(server), _change())])
 
 
-def was_announced(server: MCPServer, since: datetime.datetime) -> bool:
+def was_announced(server: MCPServer, since: datetime) -> bool:
     """Whether some process told of it since a time."""
     data = json.dumps(_change())
     return Event.objects.filter(topic=changes.topic(server), data=data, created__gt=since - SKEW).exists()

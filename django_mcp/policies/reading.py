@@ -60,13 +60,13 @@ def _held() -> set[tuple[str, str]]:
     """Tools that are others than those that were accepted, where that matters."""
     if not settings.HOLD_CHANGED_TOOLS:
         return set()
-    servers, accepted = every_server(), definitions.accepted()
-    definitions.remember(servers, accepted)
+    servers, fingerprints = every_server(), definitions.accepted()
+    definitions.remember(servers, fingerprints)
     return {
         (server.name, tool.key)
         for server in servers
         for tool in definitions.tools_of(server)
-        if accepted.get((server.name, tool.key), digest := definitions.known(tool).digest) != digest
+        if fingerprints.get((server.name, tool.key), digest := definitions.known(tool).digest) != digest
     }
 
 

@@ -124,10 +124,10 @@ def watch(session: Session, channel: LegacyChannel) -> None:
 
 
 async def _watch(session: Session, channel: LegacyChannel) -> None:
-    topic = sessions.topic(session)
-    subscription = await follow(topic)
+    stream = sessions.topic(session)
+    subscription = await follow(stream)
     try:
-        for entry in await patiently(shared_pool(), partial(log.after, 0, [topic])):
+        for entry in await patiently(shared_pool(), partial(log.after, 0, [stream])):
             if _stops(entry, channel):
                 channel.cancel()
         async with aclosing(subscription.entries()) as entries:
