@@ -15,7 +15,7 @@ from django_mcp.adapters.form_rows import Choice, as_sent, choices_of, chosen, d
 from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.adapters.late_tools import queries
 from django_mcp.core.context import Context
-from django_mcp.core.policies import require_same
+from django_mcp.core.request import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_forms import keep, written_by
 from django_mcp.primitives.schema import ArgumentError

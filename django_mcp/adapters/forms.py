@@ -23,8 +23,8 @@ from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
-from django_mcp.core.policies import require_same
 from django_mcp.core.previews import rolled_back
+from django_mcp.core.request import require_same
 from django_mcp.core.selection import Where
 from django_mcp.core.signals import primitive_added
 from django_mcp.exposure.declaration import DEFAULT

@@ -1,34 +1,23 @@
-"""The context: all that a handler, and a tool that asks for it, can know of the call it serves, and say in it."""
+"""``Context``: what a tool can do in the call it serves, beside reading its data."""
 
-import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from django.utils.translation import get_language_from_request
-
-from django_mcp.conf import settings
-from django_mcp.core.channel import LEVELS, Cancelled, Channel, is_wanted
-from django_mcp.core.concurrency import INLINE, Runner, aside, on_event_loop
+from django_mcp.core.channel import LEVELS, is_wanted
+from django_mcp.core.concurrency import aside, on_event_loop
 from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.later import later
-from django_mcp.core.principal import Principal
-from django_mcp.core.requests import set_user, without_credentials
-from django_mcp.core.site_runner import SiteRunner
+from django_mcp.core.reading import read_here
+from django_mcp.core.request import RequestContext
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import is_translated, translated
 from django_mcp.protocol.content import ResourceContents
-from django_mcp.protocol.envelope import ClientInfo, meta_of
-from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
-    from django_mcp.core.policies import Admission
     from django_mcp.core.questions import Elicited, Question, Root, Sampled
-    from django_mcp.core.registry import MCPServer
-    from django_mcp.core.running import Conduct
-    from django_mcp.core.transactions import Transaction
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -44,8 +33,6 @@ _raw = later("django_mcp.core.questions.raw")
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may ask (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
 
-TRACE = ("traceparent", "tracestate", "baggage")
-
 CONFIRMATION = {
     "type": "object",
     # Required and without a default: some clients accept empty forms by themselves.
@@ -54,7 +41,7 @@ CONFIRMATION = {
 }
 
 
-class Context:
+class Context(RequestContext):
     """One call. A tool gets it through a parameter annotated ``Context``.
 
     What asks the client (``elicit``, ``confirm``, ``sample``, ``roots``, ``ask``) is a plain call in sync and async
@@ -63,132 +50,16 @@ class Context:
 
     Attributes:
         server: the endpoint's ``MCPServer``.
-        principal: who calls.
+        principal: the caller.
         capabilities: what the client declared it can do.
         request_id: the JSON-RPC id.
         method: the JSON-RPC method.
         params: the request's parameters.
-        admission: leave to run the call, where it had to be approved.
-        is_large: its parameters are so large that they are not checked on the event loop.
-        is_relayed: it came through ``call_tool``; method and params are those of the tool it named.
-        spend: uses up what the client brought that is good for one run; False where it was used. Called before the run.
     """
 
-    __slots__ = (
-        "_client",
-        "_edge",
-        "_request",
-        "_seen",
-        "admission",
-        "capabilities",
-        "channel",
-        "conduct",
-        "is_large",
-        "is_relayed",
-        "method",
-        "params",
-        "principal",
-        "request_id",
-        "runner",
-        "server",
-        "spend",
-        "transaction",
-    )
-
-    def __init__(
-        self,
-        server: "MCPServer",
-        principal: Principal,
-        runner: Runner,
-        edge: Callable[[], Any],
-        request_id: RequestId,
-        method: str,
-        params: dict[str, Any],
-        client: Any,
-        capabilities: Mapping[str, Any],
-        channel: Channel,
-    ) -> None:
-        self.server = server
-        self.principal = principal
-        self.runner = runner
-        self._edge = edge
-        self._request: Any = None
-        self.request_id = request_id
-        self.method = method
-        self.params = params
-        self._client = client
-        self.capabilities = capabilities
-        self.channel = channel
-        self.transaction: Transaction | None = None
-        self.conduct: Conduct | None = None
-        self.admission: Admission | None = None
-        self.is_relayed = False
-        self.is_large = False
-        self.spend: Callable[[], bool] | None = None
-        self._seen: Counter[str] | None = None
-
-    # Who and what
-
-    @property
-    def client(self) -> ClientInfo:
-        """What the client says it is; unverified."""
-        return ClientInfo.read(self._client)
-
-    @property
-    def user(self) -> Any:
-        """The Django user who calls, or ``AnonymousUser``."""
-        return self.principal.user
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """The request's ``_meta``."""
-        return meta_of(self.params)
-
-    @property
-    def trace(self) -> dict[str, str]:
-        """The caller's trace context: ``traceparent``, ``tracestate``, ``baggage``, those that were sent.
-
-        Give it to the tracer, or as headers to the services you call (2026-07-28, Overview, ``_meta``).
-        """
-        meta = self.meta
-        return {key: value for key in TRACE if isinstance(value := meta.get(key), str)}
-
-    @property
-    def request(self) -> Any:
-        """A Django request for this call, built on first use.
-
-        It carries path, headers and ``ctx.user``, for code that wants one (``build_absolute_uri``, a template's
-        context processors). It has no credentials, no cookies and no session. No middleware has seen it at the ASGI
-        edge.
-        """
-        if self._request is None:
-            request = without_credentials(self._edge())
-            set_user(request, self.user)  # never the one of a session cookie
-            self._request = request
-        return self._request
-
-    @property
-    def language(self) -> str:
-        """The language to speak to the caller in: what ``Accept-Language`` prefers of the site's, or the site's own."""
-        return get_language_from_request(self.request)
-
-    @property
-    def site_runner(self) -> Runner:
-        """What runs the site's own code: ``runner``, within the site's ``CALL_CONTEXT_MANAGERS``."""
-        return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
+    __slots__ = ()
 
     # Reading resources
-
-    def inline(self) -> "Context":
-        """The same call, for code that it runs within itself, in the calling thread.
-
-        That thread waits for it. If it waited in turn for another one of the pool, and others did too, none were left.
-        """
-        if self._seen is None:
-            self._seen = Counter()  # what is asked there counts here too
-        inner = copy.copy(self)
-        inner.runner = INLINE
-        return inner
 
     def read(self, uri: str) -> list[ResourceContents]:
         """What a resource of this endpoint gives, read as the caller would; for ``EmbeddedResource``, say.
@@ -198,8 +69,6 @@ class Context:
             RuntimeError: called on the event loop (use ``aread``).
             Cancelled: nobody waits any more.
         """
-        from django_mcp.core.reading import read_here  # noqa: PLC0415 - it needs contexts to know rights
-
         if on_event_loop():
             msg = "ctx.read blocks, so it cannot be called on the event loop; in async functions: await ctx.aread(…)"
             raise RuntimeError(msg)
@@ -255,31 +124,6 @@ class Context:
             named = {} if logger is None else {"logger": logger}
             said = translated(data) if is_translated(data) else data
             self.channel.notify("notifications/message", {"level": level, **named, "data": said})
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more.
-
-        The client withdrew its request or, where that means the same, closed the connection; or the time is up.
-        """
-        return self.channel.cancelled or self.remaining == 0.0
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds until the tool's time limit, for what it waits for itself, like other services; None without one."""
-        deadline = None if self.conduct is None else self.conduct.deadline
-        return None if deadline is None else deadline.remaining
-
-    def check_cancelled(self) -> None:
-        """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
-
-        Raises:
-            Cancelled: let it through.
-        """
-        if self.channel.cancelled:
-            raise Cancelled
-        if self.conduct is not None:
-            self.conduct.check()
 
     def close_stream(self) -> None:
         """Let go of the connection in a long call; the client comes back for the result.

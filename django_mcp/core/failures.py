@@ -11,7 +11,7 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.http import Http404
 
-from django_mcp.core.context import Context
+from django_mcp.core.request import RequestContext
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.envelope import of_a_tool
@@ -25,7 +25,7 @@ ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
 NOT_FOUND = "Not found: there is nothing with the values you gave."
 
 
-def tool_failure(error: BaseException, context: Context) -> Result:
+def tool_failure(error: BaseException, context: RequestContext) -> Result:
     """The answer to a tool call that raised: a result the model can read (2026-07-28, Tools, Error Handling).
 
     Raises:
@@ -52,7 +52,7 @@ def tool_failure(error: BaseException, context: Context) -> Result:
     return _is_error(_logged(error, context))
 
 
-def request_failure(error: BaseException, context: Context) -> ProtocolError:
+def request_failure(error: BaseException, context: RequestContext) -> ProtocolError:
     """The error for any other method that raised."""
     match error:
         case ProtocolError():
@@ -82,13 +82,13 @@ def _is_error(text: str) -> Result:
     return Result({"content": [{"type": "text", "text": text}], "isError": True})
 
 
-def _logged(error: BaseException, context: Context) -> str:
+def _logged(error: BaseException, context: RequestContext) -> str:
     reference = secrets.token_hex(4)
     logger.error("[%s] %s failed", reference, _called(context), exc_info=error)
     return f"Something went wrong on the server. Its log has the details under {reference}."
 
 
-def _called(context: Context) -> str:
+def _called(context: RequestContext) -> str:
     """Method and name, for the log."""
     name = context.params.get("name") or context.params.get("uri") or ""
     return f"{context.method} {str(name)[:200]}"

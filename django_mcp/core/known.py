@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db import models
 
-from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
+from django_mcp.core.request import RequestContext
 from django_mcp.primitives.resource import Resource
 
 AT_ONCE = 1000
@@ -26,7 +26,7 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
             yield template, arguments
 
 
-async def known_resources(context: Context, uris: Sequence[str]) -> list[str]:
+async def known_resources(context: RequestContext, uris: Sequence[str]) -> list[str]:
     """Those of *uris* that the caller may read."""
     job = partial(find_known, context, uris)
     return await context.site_runner.sync(job) if takes_queries(context.server) else job()
@@ -39,7 +39,7 @@ def takes_queries(server: MCPServer) -> bool:
     )
 
 
-def find_known(context: Context, uris: Sequence[str], *, afresh: bool = False) -> list[str]:
+def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = False) -> list[str]:
     """``known_resources`` in the calling thread, in as many queries as there are different resources.
 
     Args:
@@ -63,7 +63,9 @@ def find_known(context: Context, uris: Sequence[str], *, afresh: bool = False) -
     return [uri for uri in uris if uri in known]
 
 
-def _existing(context: Context, resource: Resource, wanted: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterable[str]:
+def _existing(
+    context: RequestContext, resource: Resource, wanted: Sequence[tuple[str, Mapping[str, Any]]]
+) -> Iterable[str]:
     if resource.exists is None:
         yield from (uri for uri, _ in wanted)
         return

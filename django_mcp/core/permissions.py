@@ -12,10 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.concurrency import Runner
-from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
+from django_mcp.core.request import RequestContext
 from django_mcp.core.scopes import covers, in_order
 from django_mcp.core.signals import rights_changed
 from django_mcp.primitives.base import Primitive
@@ -41,7 +41,7 @@ class Right(enum.IntEnum):
     USE = 2
 
 
-def right(context: Context, primitive: Primitive) -> Right:
+def right(context: RequestContext, primitive: Primitive) -> Right:
     """A caller's right to a primitive. May be a query, where that depends on the user."""
     granted = right_of_credential(context.principal, primitive)
     if granted and is_blocked(context, primitive):
@@ -60,21 +60,21 @@ def right_of_credential(principal: Principal, primitive: Primitive) -> Right:
     return Right.KNOW if principal.steps_up else Right.NONE
 
 
-def is_blocked(context: Context, primitive: Primitive) -> bool:
+def is_blocked(context: RequestContext, primitive: Primitive) -> bool:
     """Whether somebody decided that a tool does not exist for the caller. May be a query."""
     if not (isinstance(primitive, Tool) and context.server.policies.may_block(primitive)):
         return False
     return rule_for(context, primitive).decision is Decision.BLOCK
 
 
-def rule_for(context: Context, tool: Tool) -> Rule:
+def rule_for(context: RequestContext, tool: Tool) -> Rule:
     """What was decided about a tool for the caller. May be a query, where that depends on groups."""
     policies = context.server.policies
     groups = groups_of(context.user) if context.user is not None and policies.needs_groups(tool) else ()
     return policies.of(tool, context.principal, groups)
 
 
-async def find_rule(context: Context, tool: Tool) -> Rule:
+async def find_rule(context: RequestContext, tool: Tool) -> Rule:
     """``rule_for``, on another thread where it may be a query."""
     if context.server.policies.needs_groups(tool):
         return await context.runner.sync(partial(rule_for, context, tool))
@@ -101,7 +101,7 @@ def groups_of(user: Any) -> Collection[str]:
     return found
 
 
-def is_visible(context: Context, primitive: Primitive) -> bool:
+def is_visible(context: RequestContext, primitive: Primitive) -> bool:
     """What the site's own predicate says; one that fails, or would ask the client, hides what it is about."""
     try:
         return primitive.visible is None or bool(primitive.visible(context))
@@ -110,7 +110,7 @@ def is_visible(context: Context, primitive: Primitive) -> bool:
         return False
 
 
-async def may_use(context: Context, primitive: Primitive, runner: Runner | None = None) -> bool:
+async def may_use(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> bool:
     """Whether the caller may use it; False where it does not exist for them.
 
     Args:
@@ -127,7 +127,7 @@ async def may_use(context: Context, primitive: Primitive, runner: Runner | None 
     return found is Right.USE
 
 
-async def find_right(context: Context, primitive: Primitive, runner: Runner | None = None) -> Right:
+async def find_right(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> Right:
     """``right``, on another thread where it may be a query."""
     granted = right_of_credential(context.principal, primitive)
     if granted and (primitive.asks_user or context.server.policies.may_block(primitive)):
@@ -135,7 +135,7 @@ async def find_right(context: Context, primitive: Primitive, runner: Runner | No
     return granted
 
 
-async def look_for(context: Context, others: Iterable[Primitive]) -> None:
+async def look_for(context: RequestContext, others: Iterable[Primitive]) -> None:
     """Take for a name that nobody has what it takes to find that one is hidden, so that a clock tells no more.
 
     Args:
@@ -148,7 +148,7 @@ async def look_for(context: Context, others: Iterable[Primitive]) -> None:
         await find_right(context, hidden)
 
 
-def known_of(context: Context, primitives: Iterable[Primitive]) -> list[Primitive]:
+def known_of(context: RequestContext, primitives: Iterable[Primitive]) -> list[Primitive]:
     """Those of *primitives* that the caller may know of. May be queries."""
     return [each for each in primitives if right(context, each)]
 

@@ -149,24 +149,6 @@ class Admission:
         return fields
 
 
-def require_same(context: "Context", argument: str, rows: Any) -> None:
-    """Refuse a call that was approved for other rows than those that an argument addresses now.
-
-    What is approved must be what runs, and what addresses a row may come to address another one, like a slug. So
-    whatever finds the rows of an argument for a run, asks here once it has them.
-
-    Args:
-        context: the call.
-        argument: name of the argument.
-        rows: the row or rows, in the shape in which ``Tool.rows_of`` gives them.
-
-    Raises:
-        ToolError: it was approved for others.
-    """
-    if context.admission is not None:
-        context.admission.require_same(argument, rows)
-
-
 Admit = Callable[["Context", Tool, dict[str, Any], Rule], Awaitable["Result | None"]]
 """From a call that has to be approved, with its checked arguments, to what answers it; None where it may run, and then
 the context has its ``Admission``."""

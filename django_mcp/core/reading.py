@@ -10,10 +10,10 @@ from django.utils import translation
 from django.utils.encoding import iri_to_uri
 
 from django_mcp.core.concurrency import INLINE, Runner, run_inline
-from django_mcp.core.context import Context
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.known import matches
 from django_mcp.core.permissions import may_use
+from django_mcp.core.request import RequestContext
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.translated import spoken
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 async def run(
-    context: Context,
+    context: RequestContext,
     primitive: Primitive,
     arguments: dict[str, Any],
     show: Callable[[Any], T],
@@ -54,7 +54,7 @@ async def run(
     return await runner.sync(job)
 
 
-async def read(context: Context, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:
+async def read(context: RequestContext, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:
     """Read *uri*. A plain resource goes before templates, templates in order of registration.
 
     Args:
@@ -74,21 +74,21 @@ async def read(context: Context, uri: str, show: Callable[[Resource, Any], T], r
         raise ResourceNotFound(uri) from None
 
 
-async def _find(context: Context, uri: str, runner: Runner) -> tuple[Resource, dict[str, Any]]:
+async def _find(context: RequestContext, uri: str, runner: Runner) -> tuple[Resource, dict[str, Any]]:
     for resource, arguments in matches(context.server, uri):
         if await may_use(context, resource, runner):
             return resource, arguments
     raise ResourceNotFound(uri)
 
 
-def read_here(context: Context, uri: str) -> list[ResourceContents]:
+def read_here(context: RequestContext, uri: str) -> list[ResourceContents]:
     """The contents of *uri*, read in the calling thread; raises what ``read`` does."""
     uri, context = _checked(uri), context.inline()
     found = run_inline(read(context, uri, lambda resource, value: resource.read(value), INLINE))
     return [dataclasses.replace(each, uri=each.uri or uri) for each in found]
 
 
-def link_here(context: Context, uri: str) -> ResourceLink:
+def link_here(context: RequestContext, uri: str) -> ResourceLink:
     """A link to *uri*, with the words of the resource behind it; raises what ``read`` does, but does not read it."""
     uri = _checked(uri)
     resource, _ = run_inline(_find(context, uri, INLINE))

@@ -15,7 +15,7 @@ from django_mcp.protocol.envelope import IDEMPOTENCY_KEY, meta_of
 from django_mcp.protocol.errors import InvalidParams
 
 if TYPE_CHECKING:
-    from django_mcp.core.context import Context
+    from django_mcp.core.request import RequestContext
 
 LONGEST_KEY = 255
 
@@ -67,7 +67,7 @@ class Repeat(Protocol):
         """
 
 
-def repeat_of(context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
+def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
     """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
 
     A key belongs to a caller, an endpoint, the host that was called and a tool. Callers who are not signed in have

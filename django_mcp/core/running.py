@@ -21,14 +21,14 @@ from django_mcp.core.statements import is_out_of_time, limit_statements, stopped
 from django_mcp.primitives.tool import Tool, ToolError
 
 if TYPE_CHECKING:
-    from django_mcp.core.context import Context
+    from django_mcp.core.request import RequestContext
 
 T = TypeVar("T")
 Fields = dict[str, Any]
 
 
 async def conducted(
-    context: "Context", tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Fields]]
+    context: "RequestContext", tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Fields]]
 ) -> Fields:
     """The result of *run*, within the limits of its tool.
 
@@ -50,7 +50,7 @@ class Conduct:
         deadline: when that is over.
     """
 
-    def __init__(self, context: "Context", tool: Tool, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._context, self._tool = context, tool
         self._slots = slots_of(tool)
         self._repeat = repeat_of(context, tool, arguments)

@@ -8,7 +8,7 @@ from django.db import connections, models, router
 from django.db.models import QuerySet
 
 from django_mcp.core.context import Context
-from django_mcp.core.policies import require_same
+from django_mcp.core.request import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.primitives.tool import ToolError

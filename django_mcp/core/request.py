@@ -1,0 +1,201 @@
+"""``RequestContext``: the data of one call."""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from django.utils.translation import get_language_from_request
+
+from django_mcp.conf import settings
+from django_mcp.core.channel import Cancelled, Channel
+from django_mcp.core.concurrency import INLINE, Runner
+from django_mcp.core.principal import Principal
+from django_mcp.core.requests import set_user, without_credentials
+from django_mcp.core.site_runner import SiteRunner
+from django_mcp.protocol.envelope import ClientInfo, meta_of
+from django_mcp.protocol.errors import RequestId
+
+if TYPE_CHECKING:
+    from django_mcp.core.policies import Admission
+    from django_mcp.core.registry import MCPServer
+    from django_mcp.core.running import Conduct
+    from django_mcp.core.transactions import Transaction
+
+TRACE = ("traceparent", "tracestate", "baggage")
+
+
+class RequestContext:
+    """What is known of one call. Tools get a ``Context``, which adds what they can do in it.
+
+    Attributes:
+        server: the endpoint's ``MCPServer``.
+        principal: the caller.
+        runner: runs the package's own code.
+        request_id: the JSON-RPC id.
+        method: the JSON-RPC method.
+        params: the request's parameters.
+        capabilities: what the client declared it can do.
+        channel: takes messages to the client.
+        transaction: that of the tool, while it runs in one.
+        admission: the grant to run the call, where it had to be approved.
+        is_large: the parameters are so large that they are not validated on the event loop.
+        is_relayed: the call came through ``call_tool``; method and params are those of the tool it named.
+        spend: uses up what the client sent that is good for one run; returns False if it was used already. Called
+            before the run.
+    """
+
+    __slots__ = (
+        "_client",
+        "_edge",
+        "_request",
+        "_seen",
+        "admission",
+        "capabilities",
+        "channel",
+        "conduct",
+        "is_large",
+        "is_relayed",
+        "method",
+        "params",
+        "principal",
+        "request_id",
+        "runner",
+        "server",
+        "spend",
+        "transaction",
+    )
+
+    def __init__(
+        self,
+        server: "MCPServer",
+        principal: Principal,
+        runner: Runner,
+        edge: Callable[[], Any],
+        request_id: RequestId,
+        method: str,
+        params: dict[str, Any],
+        client: Any,
+        capabilities: Mapping[str, Any],
+        channel: Channel,
+    ) -> None:
+        self.server = server
+        self.principal = principal
+        self.runner = runner
+        self._edge = edge
+        self._request: Any = None
+        self.request_id = request_id
+        self.method = method
+        self.params = params
+        self._client = client
+        self.capabilities = capabilities
+        self.channel = channel
+        self.transaction: Transaction | None = None
+        self.conduct: Conduct | None = None
+        self.admission: Admission | None = None
+        self.is_relayed = False
+        self.is_large = False
+        self.spend: Callable[[], bool] | None = None
+        self._seen: Counter[str] | None = None
+
+    @property
+    def client(self) -> ClientInfo:
+        """What the client says it is; unverified."""
+        return ClientInfo.read(self._client)
+
+    @property
+    def user(self) -> Any:
+        """The Django user who calls, or ``AnonymousUser``."""
+        return self.principal.user
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's ``_meta``."""
+        return meta_of(self.params)
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The caller's trace context: ``traceparent``, ``tracestate``, ``baggage``, those that were sent.
+
+        Give it to the tracer, or as headers to the services you call (2026-07-28, Overview, ``_meta``).
+        """
+        meta = self.meta
+        return {key: value for key in TRACE if isinstance(value := meta.get(key), str)}
+
+    @property
+    def request(self) -> Any:
+        """A Django request for this call, built on first use.
+
+        It carries path, headers and ``ctx.user``, for code that wants one (``build_absolute_uri``, a template's
+        context processors). It has no credentials, no cookies and no session. No middleware has seen it at the ASGI
+        edge.
+        """
+        if self._request is None:
+            request = without_credentials(self._edge())
+            set_user(request, self.user)  # never the one of a session cookie
+            self._request = request
+        return self._request
+
+    @property
+    def language(self) -> str:
+        """The language to speak to the caller in: what ``Accept-Language`` prefers of the site's, or the site's own."""
+        return get_language_from_request(self.request)
+
+    @property
+    def site_runner(self) -> Runner:
+        """What runs the site's own code: ``runner``, within the site's ``CALL_CONTEXT_MANAGERS``."""
+        return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
+
+    def inline(self) -> Self:
+        """The same call, for code that it runs within itself, in the calling thread.
+
+        That thread waits for it. If it waited in turn for another one of the pool, and others did too, none were left.
+        """
+        if self._seen is None:
+            self._seen = Counter()  # what is asked there counts here too
+        inner = copy.copy(self)
+        inner.runner = INLINE
+        return inner
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more.
+
+        The client withdrew its request or, where that means the same, closed the connection; or the time is up.
+        """
+        return self.channel.cancelled or self.remaining == 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the tool's time limit, for what it waits for itself, like other services; None without one."""
+        deadline = None if self.conduct is None else self.conduct.deadline
+        return None if deadline is None else deadline.remaining
+
+    def check_cancelled(self) -> None:
+        """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
+
+        Raises:
+            Cancelled: let it through.
+        """
+        if self.channel.cancelled:
+            raise Cancelled
+        if self.conduct is not None:
+            self.conduct.check()
+
+
+def require_same(context: RequestContext, argument: str, rows: Any) -> None:
+    """Refuse a call that was approved for other rows than those that an argument addresses now.
+
+    What is approved must be what runs, and what addresses a row may come to address another one, like a slug. So
+    whatever finds the rows of an argument for a run, asks here once it has them.
+
+    Args:
+        context: the call.
+        argument: name of the argument.
+        rows: the row or rows, in the shape in which ``Tool.rows_of`` gives them.
+
+    Raises:
+        ToolError: it was approved for others.
+    """
+    if context.admission is not None:
+        context.admission.require_same(argument, rows)
