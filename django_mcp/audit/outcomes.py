@@ -72,7 +72,7 @@ def of_error(error: BaseException) -> Ended:
 
 
 def _failure(context: Context) -> str:
-    deadline = None if context.conduct is None else context.conduct.deadline
+    deadline = context.deadline
     return Outcome.TIMED_OUT if deadline is not None and deadline.has_passed else Outcome.ERROR
 
 

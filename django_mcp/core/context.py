@@ -11,6 +11,7 @@ from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
 from django_mcp.core.later import later
 from django_mcp.core.reading import read_here
 from django_mcp.core.request import RequestContext
+from django_mcp.core.statements import limit_statements
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import is_translated, translated
@@ -249,8 +250,7 @@ class Context(RequestContext):
             return self.channel.once(key, function)
         with self.transaction.suspended():
             value = self.channel.once(key, function)
-        if self.conduct is not None:
-            self.conduct.begin()
+        limit_statements(self.deadline)
         return value
 
     def on_rollback(self, function: Callable[[], object]) -> None:

@@ -39,6 +39,15 @@ class Deadline:
         """Whether the time was up before the call was finished."""
         return self._given_up or (not self._finished and monotonic() >= self._end)
 
+    def check(self) -> None:
+        """Stop here if the time is up.
+
+        Raises:
+            DeadlineExceeded: let it through.
+        """
+        if self.has_passed:
+            raise DeadlineExceeded
+
     def give_up(self) -> bool:
         """Whether the caller may be told that the call failed: from now on it cannot be finished."""
         with self._lock:

@@ -23,7 +23,7 @@ from django_mcp.core.permissions import find_rule, look_for, may_use
 from django_mcp.core.policies import Admission, Decision, book
 from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
-from django_mcp.core.running import conducted, surely
+from django_mcp.core.running import Conduct, conducted, surely
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.schema import ArgumentError
@@ -170,13 +170,17 @@ async def _spend(context: Context) -> None:
         raise InvalidParams("This requestState was used already. Make the call again without it.")
 
 
-async def _run_resumed(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:
+async def _run_resumed(
+    context: Context, tool: Tool, keywords: dict[str, Any], conduct: Conduct | None = None
+) -> dict[str, Any]:
     await _spend(context)
-    return await _run_tool(context, tool, keywords)
+    return await _run_tool(context, tool, keywords, conduct)
 
 
-async def _run_tool(context: Context, tool: Tool, keywords: dict[str, Any]) -> dict[str, Any]:
-    function, conduct, admission = tool.function, context.conduct, context.admission
+async def _run_tool(
+    context: Context, tool: Tool, keywords: dict[str, Any], conduct: Conduct | None = None
+) -> dict[str, Any]:
+    function, admission = tool.function, context.admission
     most = settings.OUTPUT_LIMIT if tool.output_limit is None else tool.output_limit or None
     most_bytes = settings.BINARY_OUTPUT_LIMIT
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner

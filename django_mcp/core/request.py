@@ -17,9 +17,9 @@ from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
 
 if TYPE_CHECKING:
+    from django_mcp.core.deadlines import Deadline
     from django_mcp.core.policies import Admission
     from django_mcp.core.registry import MCPServer
-    from django_mcp.core.running import Conduct
     from django_mcp.core.transactions import Transaction
 
 TRACE = ("traceparent", "tracestate", "baggage")
@@ -38,6 +38,7 @@ class RequestContext:
         capabilities: what the client declared it can do.
         channel: takes messages to the client.
         transaction: that of the tool, while it runs in one.
+        deadline: the time limit of the tool, once it runs; None without one.
         admission: the grant to run the call, where it had to be approved.
         is_large: the parameters are so large that they are not validated on the event loop.
         is_relayed: the call came through ``call_tool``; method and params are those of the tool it named.
@@ -53,7 +54,7 @@ class RequestContext:
         "admission",
         "capabilities",
         "channel",
-        "conduct",
+        "deadline",
         "is_large",
         "is_relayed",
         "method",
@@ -91,7 +92,7 @@ class RequestContext:
         self.capabilities = capabilities
         self.channel = channel
         self.transaction: Transaction | None = None
-        self.conduct: Conduct | None = None
+        self.deadline: Deadline | None = None
         self.admission: Admission | None = None
         self.is_relayed = False
         self.is_large = False
@@ -168,8 +169,7 @@ class RequestContext:
     @property
     def remaining(self) -> float | None:
         """Seconds until the tool's time limit, for what it waits for itself, like other services; None without one."""
-        deadline = None if self.conduct is None else self.conduct.deadline
-        return None if deadline is None else deadline.remaining
+        return None if self.deadline is None else self.deadline.remaining
 
     def check_cancelled(self) -> None:
         """Stop here if nobody waits for the result any more; what the tool wrote is rolled back.
@@ -179,8 +179,8 @@ class RequestContext:
         """
         if self.channel.cancelled:
             raise Cancelled
-        if self.conduct is not None:
-            self.conduct.check()
+        if self.deadline is not None:
+            self.deadline.check()
 
 
 def require_same(context: RequestContext, argument: str, rows: Any) -> None:

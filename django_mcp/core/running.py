@@ -28,16 +28,22 @@ Fields = dict[str, Any]
 
 
 async def conducted(
-    context: "RequestContext", tool: Tool, arguments: Mapping[str, Any], run: Callable[[], Awaitable[Fields]]
+    context: "RequestContext", tool: Tool, arguments: Mapping[str, Any], run: Callable[["Conduct"], Awaitable[Fields]]
 ) -> Fields:
-    """The result of *run*, within the limits of its tool.
+    """Return the result of *run*, within the limits of its tool.
+
+    Args:
+        context: of the call.
+        tool: what is called.
+        arguments: as the client sent them.
+        run: takes the ``Conduct``, whose methods it calls on the way.
 
     Raises:
         ToolError: it took too long, too many run at once, or the same call is under way.
     """
-    conduct = context.conduct = Conduct(context, tool, arguments)
+    conduct = Conduct(context, tool, arguments)
     try:
-        return await conduct.run(run)
+        return await conduct.run(partial(run, conduct))
     except DeadlineExceeded:
         raise ToolError(took_too_long(conduct.seconds or 0, tool)) from None
 
@@ -66,7 +72,7 @@ class Conduct:
         """The result. What is taken on the way is given back where the tool itself ends, which may be later."""
         await self._take_slot()
         if self.seconds is not None:
-            self.deadline = Deadline(self.seconds)
+            self.deadline = self._context.deadline = Deadline(self.seconds)
         if not self._tool.function.is_async:
             in_thread = not self._context.runner.is_inline
             return await (answered_in_time(self.deadline, run) if self.deadline and in_thread else run())
@@ -74,15 +80,6 @@ class Conduct:
             return await self._once(run)
         finally:
             self._give_back_slot()
-
-    def check(self) -> None:
-        """Stop here if the time is up.
-
-        Raises:
-            DeadlineExceeded: let it through.
-        """
-        if self.deadline is not None and self.deadline.has_passed:
-            raise DeadlineExceeded
 
     # Functions that may block, in their thread
 
