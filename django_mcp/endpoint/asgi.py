@@ -115,7 +115,7 @@ class MCPApplication:
             if isinstance(body, TooLarge):
                 await _send(send, admitted.too_large())
                 return
-        wire = LiveWire(receive, send, admitted)
+        wire = LiveWire(receive, send, takes_events=admitted.accepts.events, headers=admitted.cors)
         try:
             reply = await admitted.answer(body, wire)
         finally:

@@ -5,7 +5,7 @@ import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
@@ -14,9 +14,6 @@ from django_mcp.endpoint.frames import frame as frame  # noqa: PLC0414 - for tho
 from django_mcp.endpoint.held import HeldStream
 from django_mcp.endpoint.messages import Headers, Reply
 from django_mcp.eras import Event, EventStream, ParkedStream
-
-if TYPE_CHECKING:
-    from django_mcp.endpoint.gate import Admission
 
 ROUND_SECONDS = 0.05
 """A call is overdue after one to two of these, and then somebody watches whether its client is still there; most are
@@ -74,6 +71,12 @@ class BufferedWire:
 class LiveWire:
     """An ASGI connection. The first event turns the answer into a stream, and so does a long silence.
 
+    Args:
+        receive: ASGI's function.
+        send: ASGI's function.
+        takes_events: the client accepts an event stream as the answer.
+        headers: headers of the answer to add to ``EVENT_HEADERS``.
+
     Attributes:
         answering: the connections of this event loop whose calls are running; take this one out when its call is done.
     """
@@ -82,9 +85,9 @@ class LiveWire:
     is_live = True
 
     __slots__ = (
-        "_admitted",
         "_bytes",
         "_frames",
+        "_given",
         "_gone",
         "_is_quiet",
         "_loop",
@@ -105,13 +108,15 @@ class LiveWire:
         self,
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-        admitted: "Admission",
+        *,
+        takes_events: bool,
+        headers: Headers,
     ) -> None:
-        self.takes_events = admitted.accepts.events
+        self.takes_events = takes_events
         self.opened = self.is_request = False
         self._receive = receive
         self._send = send
-        self._admitted = admitted
+        self._given = headers
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         self._frames: list[bytes] = []
@@ -247,8 +252,8 @@ class LiveWire:
             self._writing = asyncio.create_task(self._write())
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        given = self._admitted.event_headers
-        return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given]
+        headers = (*self._given, *EVENT_HEADERS)
+        return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
     async def _write(self) -> None:
         try:

@@ -187,15 +187,6 @@ def test_of_what_a_client_does_not_read_little_is_kept_and_it_is_told_to_come_ba
     assert connection.body.count(LONG) == 500
 
 
-class Admitted:
-    """As much of an admission as a wire wants."""
-
-    event_headers = ()
-
-    class accepts:  # noqa: N801
-        events = True
-
-
 def wired(act: Callable[[streams.LiveWire, Connection], Coroutine[Any, Any, None]]) -> Connection:
     """What came out of a wire, once *act* was done with it and its client reads again."""
 
@@ -203,7 +194,7 @@ def wired(act: Callable[[streams.LiveWire, Connection], Coroutine[Any, Any, None
         connection = Connection(Echo())
         connection.holding.cancel()
         connection.takes.clear()
-        wire = streams.LiveWire(connection.receive, connection.send, Admitted())
+        wire = streams.LiveWire(connection.receive, connection.send, takes_events=True, headers=())
         await act(wire, connection)
         connection.takes.set()
         async with asyncio.timeout(WITHIN):
