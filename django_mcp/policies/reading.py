@@ -19,7 +19,6 @@ from django_mcp.models import ToolPolicy
 from django_mcp.policies import definitions
 from django_mcp.policies.announcing import announce, was_announced
 from django_mcp.policies.defaults import default_rule
-from django_mcp.tasks.extension import EXTENSION
 
 FOREVER = float("inf")
 HELD = Rule(Decision.BLOCK, version="changed")
@@ -80,9 +79,17 @@ def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
             server.policies = policies
             server.pages = {}
             changed.append(server)
-        if policies.asking and EXTENSION.name not in server.extensions:  # a call may become a task that waits
-            server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}
+        if policies.asking:
+            _add_tasks(server)
     return changed
+
+
+def _add_tasks(server: MCPServer) -> None:
+    """Give an endpoint the methods of tasks: a call that has to be approved may become a task that waits."""
+    from django_mcp.tasks.methods import EXTENSION  # noqa: PLC0415 - most sites have no use for it
+
+    if EXTENSION.name not in server.extensions:
+        server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}
 
 
 def _rules(server: MCPServer, key: str, decided: Rules, held: set[tuple[str, str]]) -> list[Rule]:

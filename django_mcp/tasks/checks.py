@@ -13,7 +13,7 @@ from django_mcp.conf import settings
 from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 from django_mcp.tasks import engines
-from django_mcp.tasks.starting import DEFAULT, PROCESS, has_default
+from django_mcp.tasks.engines import DEFAULT, PROCESS, has_default
 
 
 @add

@@ -7,7 +7,7 @@ word that says so.
 
 import logging
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import django
 from django.apps import apps
@@ -23,10 +23,12 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import rows
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.running import run, run_here
-from django_mcp.tasks.starting import DEFAULT, PROCESS, WITHOUT_WORKERS
 
 logger = logging.getLogger("django_mcp")
 
+PROCESS, DEFAULT = "process", "default"
+WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
+"""Backends that come with Django's Tasks framework, and hand nothing to anybody."""
 MOST_DEATHS = 3
 """How many workers a task may cost."""
 
@@ -70,16 +72,26 @@ class Workers:
 
     Args:
         alias: in ``TASKS``.
+
+    Attributes:
+        task: the Django task that workers run. ``job`` sets it, which can be imported only if a backend is configured.
     """
+
+    task: ClassVar[Any] = None
 
     def __init__(self, alias: str) -> None:
         self.name = alias
 
     def start(self, task: Task) -> None:
-        """Put it into the queue."""
-        from django_mcp.tasks.job import run_task  # noqa: PLC0415 - it needs a backend to be configured
+        """Put it into the queue.
 
-        run_task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
+        Raises:
+            ImproperlyConfigured: ``job`` could not be imported when the process started.
+        """
+        if self.task is None:
+            msg = f"TASKS[{self.name!r}] could not be used when the process started; see manage.py check."
+            raise ImproperlyConfigured(msg)
+        self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
         rows.queued(task)
 
 
@@ -129,10 +141,10 @@ def engine() -> Engine:
     return Workers(alias or DEFAULT)
 
 
-def prepare() -> None:
-    """See ``starting.prepare``."""
-    if isinstance(engine(), Workers):
-        from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
+def has_default() -> bool:
+    """Return True if Django's default backend for tasks is one that may have workers."""
+    given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
+    return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
 
 
 def has_workers(found: Any) -> bool:

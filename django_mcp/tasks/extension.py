@@ -1,9 +1,7 @@
-"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension)."""
+"""The Tasks extension: its name, and whether a client declares it."""
 
 from typing import Any
 
-from django_mcp.core.extensions import Extension
-from django_mcp.core.later import later
 from django_mcp.protocol.errors import MissingClientCapability
 
 NAME = "io.modelcontextprotocol/tasks"
@@ -23,15 +21,3 @@ def not_declared(what: str) -> MissingClientCapability:
     """
     message = f"{what} needs the extension {NAME}; declare it among the client's capabilities of the request."
     return MissingClientCapability(message, {"extensions": {NAME: {}}})
-
-
-EXTENSION = Extension(
-    NAME,
-    {},
-    {
-        "tasks/get": later("django_mcp.tasks.methods.get_task"),
-        "tasks/update": later("django_mcp.tasks.methods.update_task"),
-        "tasks/cancel": later("django_mcp.tasks.methods.cancel_task"),
-    },
-    lambda server, uri: (),  # noqa: ARG005 - no task has a URI
-)

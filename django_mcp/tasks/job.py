@@ -1,9 +1,8 @@
 """What workers of Django's Tasks framework run. Imported where there is a backend for it, and by its workers."""
 
 from django_mcp.conf import settings
-from django_mcp.tasks.engines import Workers, engine, framework
+from django_mcp.tasks.engines import DEFAULT, Workers, engine, framework
 from django_mcp.tasks.running import run
-from django_mcp.tasks.starting import DEFAULT
 
 _engine = engine()
 
@@ -16,3 +15,6 @@ _engine = engine()
 def run_task(task_id: str) -> None:
     """Run a task of MCP. Its outcome is in its own row, so there is nothing to return."""
     run(task_id)
+
+
+Workers.task = run_task

@@ -1,13 +1,14 @@
-"""What ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` do."""
+"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension)."""
 
 from functools import partial
 from typing import Any
 
 from django_mcp.core.context import Context
+from django_mcp.core.extensions import Extension
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.calling import stop, take_answers
-from django_mcp.tasks.extension import is_declared, not_declared
+from django_mcp.tasks.extension import NAME, is_declared, not_declared
 from django_mcp.tasks.finding import found, task_id_of
 from django_mcp.tasks.wire import detailed
 
@@ -52,3 +53,11 @@ def _task_id(context: Context) -> str:
     if not is_declared(context.capabilities):
         raise not_declared(context.method)
     return task_id_of(context)
+
+
+EXTENSION = Extension(
+    NAME,
+    {},
+    {"tasks/get": get_task, "tasks/update": update_task, "tasks/cancel": cancel_task},
+    lambda server, uri: (),  # noqa: ARG005 - no task has a URI
+)

@@ -13,8 +13,8 @@ from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.calling import answer, outcome
-from django_mcp.tasks.extension import EXTENSION
 from django_mcp.tasks.finding import look_up
+from django_mcp.tasks.methods import EXTENSION
 
 NAME = "get_task_result"
 

@@ -14,12 +14,7 @@ from django_mcp.primitives.tool import Tool
 
 logger = logging.getLogger("django_mcp")
 
-PROCESS, DEFAULT = "process", "default"
-WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
-"""Backends that come with Django's Tasks framework, and hand nothing to anybody."""
-
 _bring = later("django_mcp.tasks.registration.bring")
-_prepare = later("django_mcp.tasks.engines.prepare")
 _cancel_of_user = later("django_mcp.tasks.revocation.cancel_of_user")
 _cancel_of_caller = later("django_mcp.tasks.revocation.cancel_of_caller")
 
@@ -35,17 +30,14 @@ def connect() -> None:
 def prepare() -> None:
     """Have a worker's process know what it is to run: some run nothing that was not imported when they started."""
     try:
-        alias = settings.TASK_BACKEND
-        if alias != PROCESS and (alias is not None or has_default()):
-            _prepare()
+        is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
+        if is_set or settings.TASK_BACKEND is not None:
+            from django_mcp.tasks.engines import Workers, engine  # noqa: PLC0415 - most sites have no workers
+
+            if isinstance(engine(), Workers):
+                from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
     except Exception as error:  # noqa: BLE001 - there is a system check for it
         logger.debug("tasks have no workers: %s", error)
-
-
-def has_default() -> bool:
-    """Whether Django's default backend for tasks is one that may have workers."""
-    given = getattr(django_settings, "TASKS", {}).get(DEFAULT, {}).get("BACKEND", "")
-    return given != "" and given.rpartition(".")[2] not in WITHOUT_WORKERS
 
 
 def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
