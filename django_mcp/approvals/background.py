@@ -10,7 +10,6 @@ from django.db import Error as DatabaseError
 from django.db import connections
 
 from django_mcp.approvals import sending
-from django_mcp.approvals.starting import is_wanted
 
 logger = logging.getLogger("django_mcp")
 
@@ -35,8 +34,8 @@ class Sender:
             self._start()
 
     def look(self) -> None:
-        """There may be something to deliver. Costs nothing where this was asked a moment ago."""
-        if time.monotonic() - self._looked >= LOOK_SECONDS and is_wanted():
+        """There may be something to deliver; the settings name who is told. Costs nothing if called a moment ago."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
             with self._lock:
                 self._start()
 

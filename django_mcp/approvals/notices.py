@@ -8,13 +8,12 @@ from urllib.parse import urlsplit
 from django.db import router, transaction
 from django.utils import timezone
 
-from django_mcp.approvals.about import page_url
 from django_mcp.approvals.background import sender
 from django_mcp.approvals.sending import EMAIL, WEBHOOK, deliver_due
 from django_mcp.conf import settings
 from django_mcp.models import Approval, Notice
 
-__all__ = ["deliver_due", "make", "page_url", "wake"]
+__all__ = ["deliver_due", "make", "wake"]
 
 
 def make(approval: Approval) -> None:

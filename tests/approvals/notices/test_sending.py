@@ -15,6 +15,7 @@ from django.urls import get_script_prefix
 from django.utils import timezone
 
 from django_mcp.approvals import notices, sending
+from django_mcp.approvals.about import page_url
 from django_mcp.approvals.background import sender
 from django_mcp.models import Approval, Notice
 from tests.approvals.notices.conftest import Configure, asked, ticket, time_passes
@@ -204,12 +205,12 @@ def test_the_page_of_a_ticket_is_below_the_address_of_the_site(configure: Config
     configure()
     made, request = ticket(), RequestFactory().get("/", headers={"Host": "localhost"})
     path = f"/admin/django_mcp/approval/{made.pk}/change/"
-    assert notices.page_url(made) == notices.page_url(made, request) == f"https://travel.example.com{path}"
+    assert page_url(made) == page_url(made, request) == f"https://travel.example.com{path}"
     configure(BASE_URL=None)
-    assert notices.page_url(made) == ""
-    assert notices.page_url(made, request) == f"http://localhost{path}"
+    assert page_url(made) == ""
+    assert page_url(made, request) == f"http://localhost{path}"
     foreign = RequestFactory().get("/", headers={"Host": "evil.example"})
-    assert notices.page_url(made, foreign) == ""
+    assert page_url(made, foreign) == ""
 
 
 @pytest.mark.django_db
@@ -218,10 +219,10 @@ def test_the_page_of_a_site_below_a_path_is_below_it_in_every_thread(configure: 
     made = ticket()
     path = f"/shop/admin/django_mcp/approval/{made.pk}/change/"
     below = RequestFactory().get("/", headers={"Host": "localhost"}, SCRIPT_NAME="/shop")
-    assert notices.page_url(made, below) == f"https://travel.example.com{path}"
+    assert page_url(made, below) == f"https://travel.example.com{path}"
     settings.FORCE_SCRIPT_NAME = "/shop/"
     with ThreadPoolExecutor(1) as pool:  # as the one that sends e-mails, which has served no request
-        assert pool.submit(notices.page_url, made).result() == f"https://travel.example.com{path}"
+        assert pool.submit(page_url, made).result() == f"https://travel.example.com{path}"
     assert get_script_prefix() == "/"
 
 
@@ -230,9 +231,9 @@ def test_a_site_without_admin_or_urls_has_no_page(configure: Configure, settings
     configure()
     made = ticket()
     settings.ROOT_URLCONF = "django_mcp.urls"
-    assert notices.page_url(made) == ""
+    assert page_url(made) == ""
     del settings.ROOT_URLCONF
-    assert notices.page_url(made) == ""
+    assert page_url(made) == ""
 
 
 @pytest.mark.postgresql
