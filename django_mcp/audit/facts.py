@@ -9,7 +9,6 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db.models import CharField
 
 from django_mcp.audit.outcomes import Ended
-from django_mcp.audit.rows import Facts
 from django_mcp.conf import settings
 from django_mcp.core import discovery
 from django_mcp.core.addresses import address_at
@@ -20,6 +19,9 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.models import ToolCall
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
+
+Facts = dict[str, Any]
+"""The fields of a log entry, by the names of the model's columns."""
 
 MOST_ERROR = 2000
 """Characters of an error that are kept."""

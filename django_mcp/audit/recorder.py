@@ -8,9 +8,9 @@ from typing import Any
 from django.utils import timezone
 
 from django_mcp.audit import facts, outcomes, rows, tracing
+from django_mcp.audit.facts import Facts
 from django_mcp.audit.outcomes import Ended
 from django_mcp.audit.queries import Count
-from django_mcp.audit.rows import Facts
 from django_mcp.audit.telling import tell
 from django_mcp.audit.writing import writer, written
 from django_mcp.core.channel import Cancelled

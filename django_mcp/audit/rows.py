@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connections, models, router, transaction
 
+from django_mcp.audit.facts import Facts
 from django_mcp.models import ToolCall
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
-
-Facts = dict[str, Any]
-"""What is known of a call, by the names of the model's columns."""
 
 MOST_ROWS = 1000
 """In one statement."""

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from django_mcp.audit.rows import Facts
+from django_mcp.audit.facts import Facts
 from django_mcp.core.concurrency import Runner, shared_pool
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.signals import call_logged

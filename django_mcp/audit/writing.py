@@ -14,7 +14,7 @@ from functools import cache, partial
 from django.db import DatabaseError, InterfaceError, OperationalError, connections, router
 
 from django_mcp.audit import rows
-from django_mcp.audit.rows import Facts
+from django_mcp.audit.facts import Facts
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Pool, Runner
 from django_mcp.core.database import NOT_MIGRATED, is_temporary, is_unmigrated

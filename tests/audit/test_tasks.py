@@ -6,6 +6,7 @@ import pytest
 
 from django_mcp import MCPServer, ToolError, tool
 from django_mcp.audit import rows
+from django_mcp.audit.facts import Facts
 from django_mcp.models import Task, ToolCall
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -63,7 +64,7 @@ def test_a_result_that_can_be_read_has_a_row(
     """They are written in one transaction: where the row cannot be, the result is not there either."""
     save = rows.save
 
-    def failing(calls: list[rows.Facts]) -> None:
+    def failing(calls: list[Facts]) -> None:
         if any(each["task_id"] and each["outcome"] == "ok" for each in calls):
             raise RuntimeError("this row cannot be written")
         save(calls)
