@@ -53,8 +53,7 @@ class ModelResource:
         object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
             ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
         scopes: OAuth scopes for reading, and ``write_scopes`` for the verbs.
-        tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``; or ``"shared"``, for the
-            one set that all models share who say so.
+        tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``.
         tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find its tools.
         uri: of the resource that lists rows, like ``"travel://cities"``; a row is below it.
         name, plural: of what generated tools are called after: ``search_cities``, ``get_city``.
@@ -98,7 +97,7 @@ class ModelResource:
     object_permissions: ClassVar[bool] = False
     scopes: ClassVar[Sequence[str]] = ()
     write_scopes: ClassVar[Sequence[str]] = ()
-    tools: ClassVar[Sequence[str] | str] = READ_TOOLS
+    tools: ClassVar[Sequence[str]] = READ_TOOLS
     tags: ClassVar[Collection[str]] = ()
     uri: ClassVar[str | None] = None
     name: ClassVar[str | None] = None

@@ -229,7 +229,7 @@ def registered(model: Any, server: MCPServer, label: str) -> Exposed:
 
 def search_tool(exposed: Exposed, viewer: Viewer) -> str | None:
     """The name of the tool that finds rows of a model, if the caller may use it."""
-    name = "search_records" if exposed.resource.tools == "shared" else f"search_{exposed.plural}"
+    name = f"search_{exposed.plural}"
     tool, allowed = exposed.server.tools.get(name), viewer.ctx.principal.tools
     if tool is None or not viewer.may_view(exposed) or (allowed is not None and name not in allowed):
         return None

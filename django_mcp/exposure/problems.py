@@ -200,8 +200,7 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
         )
     for attribute, known in (("tools", READ_TOOLS), ("verbs", VERBS)):
         value = getattr(resource, attribute)
-        is_shared = attribute == "tools" and value == "shared"
-        if not is_shared and (isinstance(value, str) or set(value) - set(known)):
+        if isinstance(value, str) or set(value) - set(known):
             text = _("%(resource)r: %(attribute)s is %(value)r.") % {
                 "resource": resource,
                 "attribute": attribute,

@@ -18,7 +18,6 @@ from django_mcp.exposure.listing import list_rows, listed_models
 from django_mcp.exposure.problems import Problem, name_taken, problems
 from django_mcp.exposure.publishing import connect
 from django_mcp.exposure.settling import settle
-from django_mcp.exposure.shared_tools import shared_tools
 from django_mcp.exposure.templates import resources
 from django_mcp.exposure.tools import read_tools
 from django_mcp.exposure.writing import writing_tools
@@ -114,7 +113,7 @@ def build(server: MCPServer) -> None:
     for exposed in server.exposed.values():
         for problem in exposed.problems or ():
             logger.error("%s %s (%s)", problem.text, problem.hint, problem.id)
-    for primitive in (*(each for primitives in made.values() for each in primitives), *shared_tools([*made])):
+    for primitive in (each for primitives in made.values() for each in primitives):
         primitive.is_generated = True
         server.add(primitive)
     starting.together(partial(settle, server, tool) for tool in server.tools.values())

@@ -36,8 +36,8 @@ RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures",
 
 
 def read_tools(exposed: Exposed) -> Iterator[Tool]:
-    """The tools of their own that a declaration asks for."""
-    wanted = () if exposed.resource.tools == "shared" else exposed.resource.tools
+    """The read tools that a declaration asks for."""
+    wanted = exposed.resource.tools
     if "search" in wanted:
         yield _tool(
             exposed, search(exposed), f"search_{exposed.plural}", phrase("Search {}", exposed.titles, lower=True)

@@ -90,6 +90,7 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "words where a file is stored": (Book, {"fields": ["cover"], "search_fields": ["cover"]}, "E022", "is a file"),
     "the last file there is": (Book, {"fields": ["cover"], "aggregates": {"cover": ["max"]}}, "E022", "is no max"),
     "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E022", "tools"),
+    "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E022", "tools is 'shared'"),
     "an unknown verb": (Book, {"fields": ["title"], "verbs": ["destroy"]}, "E022", "verbs"),
     "a filter that is not shown": (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "'shelf' in filters"),
     "a search that is not shown": (
