@@ -10,9 +10,9 @@ from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
 from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 
 from django_mcp.exposure.columns import LINK_SCHEMA
-from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value
+from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value, value_field
 from django_mcp.exposure.guards import guarded
-from django_mcp.exposure.paths import Path, value_field
+from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 
 if TYPE_CHECKING:

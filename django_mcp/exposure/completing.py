@@ -10,8 +10,8 @@ from django.db.models import Q, QuerySet
 
 from django_mcp.core.context import Context
 from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.field_types import value_field
 from django_mcp.exposure.pages import MOST_LOOKED_AT
-from django_mcp.exposure.paths import value_field
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.completions import MOST_VALUES
 

@@ -16,10 +16,9 @@ from django_mcp.core.scopes import covers
 from django_mcp.exposure.aggregates import Dimension, Measure
 from django_mcp.exposure.columns import Column, Showing
 from django_mcp.exposure.declaration import ModelResource
-from django_mcp.exposure.field_types import json_type, to_json_value
+from django_mcp.exposure.field_types import json_type, to_json_value, value_field
 from django_mcp.exposure.filters import Filter
 from django_mcp.exposure.ordering import Key
-from django_mcp.exposure.paths import value_field
 from django_mcp.exposure.searching import SearchField
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.tool import ToolError

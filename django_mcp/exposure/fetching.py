@@ -11,8 +11,8 @@ from django.db.models.fields import related_descriptors
 from django.db.models.functions import RowNumber
 
 from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
-from django_mcp.exposure.field_types import is_json
-from django_mcp.exposure.paths import Path, value_field
+from django_mcp.exposure.field_types import is_json, value_field
+from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 
 if TYPE_CHECKING:

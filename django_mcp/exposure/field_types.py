@@ -16,7 +16,6 @@ from django.utils import timezone
 from django.utils.duration import duration_iso_string
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from django_mcp.exposure.paths import value_field
 from django_mcp.primitives.portable import DECIMAL, DURATION, LOCAL_TIME
 
 MOST_CHARACTERS = 200
@@ -235,6 +234,13 @@ def without_nul(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not contain NUL")
     return text
+
+
+def value_field(field: Any) -> Any:
+    """Return the field whose type the values of *field* have: of a ``GeneratedField`` its ``output_field``."""
+    while getattr(field, "generated", False):
+        field = field.output_field
+    return field
 
 
 def behind(field: Any) -> Any:

@@ -16,8 +16,9 @@ from django.db.models.functions import Left
 from django.db.models.lookups import Exact, GreaterThan, IsNull, LessThan
 
 from django_mcp.exposure.cursors import invalid
+from django_mcp.exposure.field_types import value_field
 from django_mcp.exposure.guards import guarded
-from django_mcp.exposure.paths import Path, value_field
+from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.written import as_value, vendor_of, written
 

@@ -9,6 +9,8 @@ from django.db.models.constants import LOOKUP_SEP
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from django_mcp.exposure.field_types import value_field
+
 
 class PathError(ValueError):
     """A path that leads nowhere, or where none may lead. The message says what would be right.
@@ -24,13 +26,6 @@ class PathError(ValueError):
 
     def __str__(self) -> str:
         return str(self.text) % self.values
-
-
-def value_field(field: Any) -> Any:
-    """Return the field whose type the values of *field* have: of a ``GeneratedField`` its ``output_field``."""
-    while getattr(field, "generated", False):
-        field = field.output_field
-    return field
 
 
 @dataclass(frozen=True, slots=True)

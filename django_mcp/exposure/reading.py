@@ -15,11 +15,11 @@ from django_mcp.exposure.aggregates import FUNCTIONS, PARTS, Dimension, Measure
 from django_mcp.exposure.columns import Column, SetColumn, column_of, function_column
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Content, Exposed
-from django_mcp.exposure.field_types import is_json
+from django_mcp.exposure.field_types import is_json, value_field
 from django_mcp.exposure.files import ANY_TYPE
 from django_mcp.exposure.filters import read_filters
 from django_mcp.exposure.ordering import Key
-from django_mcp.exposure.paths import Path, PathError, read_path, value_field
+from django_mcp.exposure.paths import Path, PathError, read_path
 from django_mcp.exposure.searching import LOOKUPS, SearchField
 
 
