@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
 from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 
-from django_mcp.exposure.columns import LINK_SCHEMA
+from django_mcp.exposure.columns import LINK_SCHEMA, serialize_link
 from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value, value_field
 from django_mcp.exposure.guards import guarded
 from django_mcp.exposure.paths import Path
@@ -100,7 +100,7 @@ def aggregated(
 def _links(target: "Exposed", keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
     """Links to rows by primary key, as far as they exist for the caller."""
     rows = viewer.door(target).filter(pk__in={key for key in keys if key is not None})
-    return {row.pk: target.link(row, viewer) for row in rows.order_by()}
+    return {row.pk: serialize_link(target, row, viewer) for row in rows.order_by()}
 
 
 def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: "Exposed") -> dict[str, Any]:

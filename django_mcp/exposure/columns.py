@@ -1,6 +1,6 @@
 """What is shown of a row: each declared name with its JSON Schema, and how its value is taken from an object."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +138,7 @@ class LinkColumn(Column):
     def value(self, obj: Any, showing: Showing) -> Any:
         """The link, or None where there is nothing the caller may see."""
         found = value_at(obj, (*self.path.hops, self.path.field), showing)
-        return None if found is None else self.target.link(found, showing.viewer)
+        return None if found is None else serialize_link(self.target, found, showing.viewer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class SetColumn(Column):
             if not showing.viewer.sees_behind(first, row, showing.exposed):
                 continue
             if not others:
-                yield None if self.target is None else self.target.link(row, showing.viewer)
+                yield None if self.target is None else serialize_link(self.target, row, showing.viewer)
                 continue
             end = value_at(row, tuple(others[:-1]), showing)
             value = None if end is None else column_value(others[-1], getattr(end, others[-1].attname))
@@ -233,3 +233,29 @@ def _words(end: Any) -> dict[str, Any]:
     plain = str(getattr(end, "name", "")).replace("_", " ")
     words = [each for each in (name if name.lower() != plain.lower() else "", help_text) if each]
     return {"description": ". ".join(words)} if words else {}
+
+
+def serialize_row(exposed: "Exposed", obj: Any, columns: Iterable[Column], showing: Showing) -> dict[str, Any]:
+    """Return the address of a row and the values of *columns*."""
+    address = {"uri": exposed.uri_of(obj), exposed.lookup_name: to_json_value(getattr(obj, exposed.lookup.attname))}
+    return {**address, **{column.name: column.value(obj, showing) for column in columns}}
+
+
+def row_schema(exposed: "Exposed", columns: Iterable[Column]) -> dict[str, Any]:
+    """Return the JSON Schema of what ``serialize_row`` returns."""
+    properties = {
+        "uri": {"type": "string", "description": "The resource to read the whole of it from."},
+        exposed.lookup_name: json_type(exposed.lookup),
+        **{column.name: column.schema for column in columns},
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def serialize_link(exposed: "Exposed", obj: Any, viewer: Viewer) -> dict[str, Any] | None:
+    """Return the URI and title of a row that came through ``Viewer.door``; None if it does not exist for the caller."""
+    return {"uri": exposed.uri_of(obj), "title": exposed.title_of(obj)} if viewer.sees(exposed, obj) else None

@@ -1,26 +1,24 @@
 """A model as it is exposed at an endpoint: its declaration, read once."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
 from django.core.exceptions import ValidationError
-from django.db import models
 from django.utils.text import capfirst, slugify
 
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
 from django_mcp.exposure.aggregates import Dimension, Measure
-from django_mcp.exposure.columns import Column, Showing
+from django_mcp.exposure.columns import Column
 from django_mcp.exposure.declaration import ModelResource
-from django_mcp.exposure.field_types import json_type, to_json_value, value_field
+from django_mcp.exposure.field_types import to_json_value, value_field
 from django_mcp.exposure.filters import Filter
 from django_mcp.exposure.ordering import Key
 from django_mcp.exposure.searching import SearchField
-from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import untranslated
 
@@ -158,34 +156,6 @@ class Exposed:
         """What a row is called, by the field that was declared for it; never ``str(obj)``, which may say anything."""
         named = getattr(obj, self.resource.title_field) if self.resource.title_field else None
         return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
-
-    def link(self, obj: Any, viewer: Viewer) -> dict[str, Any] | None:
-        """Where to read a row that came through the door; None where it does not exist for the caller."""
-        return {"uri": self.uri_of(obj), "title": self.title_of(obj)} if viewer.sees(self, obj) else None
-
-    def row(self, obj: Any, columns: Iterable[Column], showing: Showing) -> dict[str, Any]:
-        """What is shown of a row."""
-        address = {"uri": self.uri_of(obj), self.lookup_name: to_json_value(getattr(obj, self.lookup.attname))}
-        return {**address, **{column.name: column.value(obj, showing) for column in columns}}
-
-    def row_schema(self, columns: Iterable[Column]) -> dict[str, Any]:
-        """JSON Schema of ``row``."""
-        properties = {
-            "uri": {"type": "string", "description": "The resource to read the whole of it from."},
-            self.lookup_name: json_type(self.lookup),
-            **{column.name: column.schema for column in columns},
-        }
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
-
-    def find(self, viewer: Viewer, value: str) -> models.QuerySet[Any]:
-        """The row that *value* addresses, among those that exist for the caller; nothing where it addresses none."""
-        rows, found = viewer.door(self), self.address(value)
-        return rows.none() if found is None else rows.filter(**{self.lookup.attname: found})
 
     def address(self, value: str) -> Any:
         """What the lookup field of the row that *value* addresses holds; None where it can address none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import QuerySet, prefetch_related_objects
 from pydantic_core import to_json
 
-from django_mcp.exposure.columns import Column, Showing
+from django_mcp.exposure.columns import Column, Showing, serialize_row
 from django_mcp.exposure.fetching import load_sets, with_relations, without_weight
 from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.viewing import Viewer
@@ -63,7 +63,7 @@ def read_page(
     shown: list[dict[str, Any]] = []
     room = exposed.resource.max_characters
     for at, obj in enumerate(found.objects):
-        row = exposed.row(obj, columns, showing) if shown else whole_row(exposed, obj, columns, showing)
+        row = serialize_row(exposed, obj, columns, showing) if shown else whole_row(exposed, obj, columns, showing)
         room -= len(to_json(row)) + 2
         if room < 0 and shown:
             return Page(shown, sorting.place(found.objects[at - 1]), was_cut=True)
@@ -73,11 +73,11 @@ def read_page(
 
 def whole_row(exposed: "Exposed", obj: Any, columns: Sequence[Column], showing: Showing) -> dict[str, Any]:
     """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
-    row = exposed.row(obj, columns, showing)
+    row = serialize_row(exposed, obj, columns, showing)
     for most in SHORTER:
         if len(to_json(row)) <= exposed.resource.max_characters:
             break
-        row = exposed.row(obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
+        row = serialize_row(exposed, obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
         row |= {column.name: _bounded(row[column.name], column.schema, most) for column in columns}
     return row
 

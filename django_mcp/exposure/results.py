@@ -1,7 +1,6 @@
 """Rows as results: shown as their model's ``ModelResource`` says, and only to whom they exist."""
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -10,7 +9,7 @@ from pydantic_core import to_json
 
 from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
-from django_mcp.exposure.columns import Showing
+from django_mcp.exposure.columns import Showing, serialize_row
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.instances import search_tool
@@ -124,8 +123,8 @@ class Results:
         showing = Showing(self._viewer, exposed, TEXT_IN_LISTS)
         room = exposed.resource.max_characters
         for at, obj in enumerate(objects):
-            make = exposed.row if at else partial(whole_row, exposed)
-            row = make(obj, exposed.list_columns, showing)
+            make = serialize_row if at else whole_row
+            row = make(exposed, obj, exposed.list_columns, showing)
             room -= len(to_json(row)) + 2
             if room < 0 and at:
                 return

@@ -14,6 +14,7 @@ from pydantic import WithJsonSchema
 from django_mcp.core.concurrency import aside
 from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
+from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.instances import Argument, registered, resolved
 from django_mcp.exposure.results import Results, is_shown
 from django_mcp.exposure.viewing import Viewer
@@ -121,9 +122,9 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
     exposed = registered(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
-        schema: dict[str, Any] = exposed.row_schema(exposed.columns)
+        schema: dict[str, Any] = row_schema(exposed, exposed.columns)
     else:
-        schema = {"type": "array", "items": exposed.row_schema(exposed.list_columns)}
+        schema = {"type": "array", "items": row_schema(exposed, exposed.list_columns)}
     row: Any = Annotated[dict[str, Any] if schema["type"] == "object" else list[Any], WithJsonSchema(schema)]
     return row | None if _may_be_none(returns) else row
 

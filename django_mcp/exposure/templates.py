@@ -20,7 +20,7 @@ from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import read_page
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.tools import read_row
-from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.translated import phrase
@@ -141,7 +141,7 @@ def _exists(exposed: Exposed, ctx: Context, given: Sequence[Mapping[str, Any]]) 
 def _field(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
     """One long field of a row."""
     viewer, content = Viewer(ctx), exposed.contents[given["field"]]
-    for obj in exposed.find(viewer, given[exposed.lookup_name])[:1]:
+    for obj in find_row(exposed, viewer, given[exposed.lookup_name])[:1]:
         if viewer.sees(exposed, obj):
             return _contents(content, getattr(obj, content.field.attname))
     raise Http404

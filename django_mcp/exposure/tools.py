@@ -13,7 +13,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.generated import function, list_of, one_of, optional, shaped
 from django_mcp.exposure import cursors
 from django_mcp.exposure.aggregates import COUNT, MOST_DIMENSIONS, aggregated
-from django_mcp.exposure.columns import Showing
+from django_mcp.exposure.columns import Showing, row_schema
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.field_types import input_type
@@ -22,7 +22,7 @@ from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import COUNTED, TEXT_ALONE, Page, count, read_page, whole_row, with_columns
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.searching import searched
-from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool, ToolError
@@ -72,7 +72,7 @@ def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: Any) -> 
 
 def search(exposed: Exposed) -> Callable[..., Any]:
     """``search_…``: rows, page by page."""
-    returns = shaped(page_schema(exposed.row_schema(exposed.list_columns)))
+    returns = shaped(page_schema(row_schema(exposed, exposed.list_columns)))
     name = f"search_{exposed.plural}"
     run = partial(run_search, exposed)
     return function(run, name, _search_words(exposed), search_parameters(exposed), exposed.resource, returns)
@@ -172,7 +172,7 @@ def narrowed(exposed: Exposed, viewer: Viewer, given: Mapping[str, Any]) -> Any:
 def get(exposed: Exposed) -> Callable[..., Any]:
     """``get_…``: one row in full."""
     words = f"{exposed.description}\n\nGives one row with all that is shown of it."
-    returns = shaped(exposed.row_schema(exposed.columns))
+    returns = shaped(row_schema(exposed, exposed.columns))
 
     def run(ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
         return run_get(exposed, ctx, given[exposed.lookup_name])
@@ -200,7 +200,7 @@ def run_get(exposed: Exposed, ctx: Context, value: Any) -> ToolResult[Any]:
 
 def read_row(exposed: Exposed, viewer: Viewer, value: str) -> dict[str, Any] | None:
     """What is shown of the row that *value* addresses; None where it does not exist for the caller."""
-    return show_row(exposed, viewer, exposed.find(viewer, value))
+    return show_row(exposed, viewer, find_row(exposed, viewer, value))
 
 
 def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str, Any] | None:

@@ -64,6 +64,12 @@ class Viewer:
         return target is None or self.sees(target, obj)
 
 
+def find_row(exposed: "Exposed", viewer: Viewer, value: str) -> models.QuerySet[Any]:
+    """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
+    rows, found = viewer.door(exposed), exposed.address(value)
+    return rows.none() if found is None else rows.filter(**{exposed.lookup.attname: found})
+
+
 def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
     """*rows* as something that can be filtered and sorted further, and has no row twice.
 

@@ -10,7 +10,7 @@ from django.utils.text import capfirst
 
 from django_mcp.conf import settings
 from django_mcp.core.redaction import HIDDEN, is_hidden
-from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, Showing
+from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, Showing, serialize_link
 from django_mcp.exposure.field_types import column_value, to_json_value
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_rows import linked, on_writer
@@ -122,13 +122,13 @@ class Fields:
         if values:
             return _one(values)
         target = self.exposed.on_server(field.related_model)
-        return to_json_value(row.pk) if target is None else target.link(row, self.viewer)
+        return to_json_value(row.pk) if target is None else serialize_link(target, row, self.viewer)
 
     def _part(self, field: Any, column: Column, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
             yield column_value(column.path.field, getattr(row, column.path.field.attname))
         elif isinstance(column, LinkColumn | SetColumn) and column.target is not None:
-            yield column.target.link(row, self.viewer)
+            yield serialize_link(column.target, row, self.viewer)
         elif not isinstance(column, FunctionColumn):
             yield to_json_value(row.pk)
 

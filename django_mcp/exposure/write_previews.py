@@ -21,7 +21,7 @@ from django_mcp.exposure.columns import Column, Showing
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.pages import TEXT_IN_LISTS, whole_row, with_columns
-from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.exposure.write_changes import Fields, Row, unless_secret
 from django_mcp.exposure.write_differences import differences
 from django_mcp.exposure.write_fields import own_fields
@@ -136,7 +136,7 @@ def _row(exposed: "Exposed", viewer: Viewer, value: Any, columns: Iterable[Colum
         ToolError: there is none, for this caller.
     """
     shown = [*columns]
-    for row in with_columns(exposed, viewer, on_writer(exposed.find(viewer, str(value))), shown)[:1]:
+    for row in with_columns(exposed, viewer, on_writer(find_row(exposed, viewer, str(value))), shown)[:1]:
         if viewer.sees(exposed, row):
             load_sets([row], shown, exposed, viewer)
             return row

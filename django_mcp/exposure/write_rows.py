@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.primitives.tool import ToolError
 
@@ -47,7 +47,7 @@ def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
 
 def _look(exposed: "Exposed", ctx: Context, value: object) -> Any:
     viewer = Viewer(ctx)
-    for obj in on_writer(exposed.find(viewer, str(value)))[:1]:
+    for obj in on_writer(find_row(exposed, viewer, str(value)))[:1]:
         if viewer.sees(exposed, obj):
             return obj
     return None

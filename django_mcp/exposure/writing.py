@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.context import Context
 from django_mcp.core.generated import function, shaped
+from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
@@ -34,7 +35,7 @@ def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
     verbs = exposed.resource.verbs
     fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
-    row = shaped(exposed.row_schema(exposed.columns))
+    row = shaped(row_schema(exposed, exposed.columns))
     if "create" in verbs:
         asked = [each.parameter(exposed, change=False) for each in fields]
         words = "Creates one row, and gives it with all that is shown of it."
