@@ -1,72 +1,20 @@
 """Counting and adding up rows, in groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.db import models
-from django.db.models import Avg, Count, F, Max, Min, QuerySet, Sum
-from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
+from django.db.models import Count, F, QuerySet
 
-from django_mcp.exposure.columns import LINK_SCHEMA, serialize_link
-from django_mcp.exposure.field_types import as_decimal, json_type, to_json_value, value_field
+from django_mcp.exposure.columns import serialize_link
+from django_mcp.exposure.exposed import FUNCTIONS, PARTS, Dimension, Exposed, Measure
+from django_mcp.exposure.field_types import as_decimal, to_json_value
 from django_mcp.exposure.guards import guarded
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
-
-FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
-PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
 MOST_DIMENSIONS = 3
 COUNT = "count"
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What is worked out of the rows of a group.
-
-    Attributes:
-        function: one of ``FUNCTIONS``.
-        path: to what.
-    """
-
-    function: str
-    path: Path
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there is none for a group in which no row has one."""
-        end = self.path.field
-        if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
-            return {"type": ["number", "null"]}
-        kind = json_type(end)
-        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
-
-
-@dataclass(frozen=True, slots=True)
-class Dimension:
-    """What rows are grouped by.
-
-    Attributes:
-        path: to it.
-        part: of a date: one of ``PARTS``.
-        target: the declaration of the rows that a relation leads to, which are shown as links.
-    """
-
-    path: Path
-    part: str | None = None
-    target: "Exposed | None" = None
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of its values; there may be none."""
-        if self.target is not None:
-            return {**LINK_SCHEMA, "type": ["object", "null"]}
-        kind = {"type": "integer"} if self.part else json_type(self.path.field)
-        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
 
 
 def aggregated(
@@ -75,7 +23,7 @@ def aggregated(
     dimensions: Sequence[str],
     most: int,
     viewer: Viewer,
-    exposed: "Exposed",
+    exposed: Exposed,
 ) -> list[dict[str, Any]]:
     """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
     if not exposed.resource.has_plain_rows:
@@ -97,13 +45,13 @@ def aggregated(
     return shown
 
 
-def _links(target: "Exposed", keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
+def _links(target: Exposed, keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
     """Links to rows by primary key, as far as they exist for the caller."""
     rows = viewer.door(target).filter(pk__in={key for key in keys if key is not None})
     return {row.pk: serialize_link(target, row, viewer) for row in rows.order_by()}
 
 
-def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: "Exposed") -> dict[str, Any]:
+def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: Exposed) -> dict[str, Any]:
     return {
         name: _shown(group[key], exposed.measures.get(name) or exposed.dimensions.get(name))
         for key, name in names.items()
@@ -126,17 +74,17 @@ def _exact(value: Any, measure: Measure) -> Any:
         return value.quantize(Decimal(1).scaleb(-places))
 
 
-def _value(path: Path, viewer: Viewer, exposed: "Exposed") -> Any:
+def _value(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
     expression = guarded(path, viewer, exposed)
     return F(path.column) if expression is None else expression
 
 
-def _dimension(dimension: Dimension, viewer: Viewer, exposed: "Exposed") -> Any:
+def _dimension(dimension: Dimension, viewer: Viewer, exposed: Exposed) -> Any:
     value = _value(dimension.path, viewer, exposed)
     return PARTS[dimension.part](value) if dimension.part else value
 
 
-def _measure(measure: Measure | None, viewer: Viewer, exposed: "Exposed") -> Any:
+def _measure(measure: Measure | None, viewer: Viewer, exposed: Exposed) -> Any:
     if measure is None:
         return Count("pk")
     return FUNCTIONS[measure.function](_value(measure.path, viewer, exposed))

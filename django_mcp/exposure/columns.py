@@ -2,28 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 from pydantic import TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
+from django_mcp.exposure.exposed import LINK_SCHEMA, Column, Exposed
 from django_mcp.exposure.field_types import column_value, is_foreign_json, json_type, may_be_null, to_json_value
 from django_mcp.exposure.files import FILE_SCHEMA, describe_file
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.typed import json_schema
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
-
-LINK_SCHEMA = {
-    "type": "object",
-    "properties": {"uri": {"type": "string"}, "title": {"type": "string"}},
-    "required": ["uri", "title"],
-    "additionalProperties": False,
-}
 
 
 def rows_attribute(name: str) -> str:
@@ -43,28 +34,9 @@ class Showing:
     """
 
     viewer: Viewer
-    exposed: "Exposed"
+    exposed: Exposed
     most_characters: int
     in_full: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One declared name.
-
-    Attributes:
-        name: as it is shown.
-        schema: JSON Schema of its values.
-        path: the ``Path`` to its value; None where a function gives it.
-    """
-
-    name: str
-    schema: dict[str, Any]
-    path: Any = None
-
-    def value(self, obj: Any, showing: Showing) -> Any:
-        """What JSON shows of *obj*."""
-        raise NotImplementedError
 
 
 def value_at(obj: Any, hops: tuple[Any, ...], showing: Showing) -> Any:
@@ -205,7 +177,7 @@ def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: 
     return FunctionColumn(name, {**schema, **described}, call=call, dump=dump)
 
 
-def column_of(name: str, path: Path, target: "Exposed | None") -> Column:
+def column_of(name: str, path: Path, target: Exposed | None) -> Column:
     """The column of a path."""
     described = _words(path.field)
     end, kind = path.field, path.value_field
@@ -235,13 +207,13 @@ def _words(end: Any) -> dict[str, Any]:
     return {"description": ". ".join(words)} if words else {}
 
 
-def serialize_row(exposed: "Exposed", obj: Any, columns: Iterable[Column], showing: Showing) -> dict[str, Any]:
+def serialize_row(exposed: Exposed, obj: Any, columns: Iterable[Column], showing: Showing) -> dict[str, Any]:
     """Return the address of a row and the values of *columns*."""
     address = {"uri": exposed.uri_of(obj), exposed.lookup_name: to_json_value(getattr(obj, exposed.lookup.attname))}
     return {**address, **{column.name: column.value(obj, showing) for column in columns}}
 
 
-def row_schema(exposed: "Exposed", columns: Iterable[Column]) -> dict[str, Any]:
+def row_schema(exposed: Exposed, columns: Iterable[Column]) -> dict[str, Any]:
     """Return the JSON Schema of what ``serialize_row`` returns."""
     properties = {
         "uri": {"type": "string", "description": "The resource to read the whole of it from."},
@@ -256,6 +228,6 @@ def row_schema(exposed: "Exposed", columns: Iterable[Column]) -> dict[str, Any]:
     }
 
 
-def serialize_link(exposed: "Exposed", obj: Any, viewer: Viewer) -> dict[str, Any] | None:
+def serialize_link(exposed: Exposed, obj: Any, viewer: Viewer) -> dict[str, Any] | None:
     """Return the URI and title of a row that came through ``Viewer.door``; None if it does not exist for the caller."""
     return {"uri": exposed.uri_of(obj), "title": exposed.title_of(obj)} if viewer.sees(exposed, obj) else None

@@ -4,8 +4,8 @@ from typing import Any
 
 from django_mcp.core.principal import Principal
 from django_mcp.core.scopes import covers
-from django_mcp.exposure.columns import Column, SetColumn
-from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.columns import SetColumn
+from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.field_types import choices_of
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import declared_names

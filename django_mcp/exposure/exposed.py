@@ -1,30 +1,248 @@
 """A model as it is exposed at an endpoint: its declaration, read once."""
 
+import datetime
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Avg, Max, Min, Sum
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
 from django.utils.text import capfirst, slugify
+from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ValidationError as PydanticError
 
+from django_mcp.core.generated import list_of, optional
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers
-from django_mcp.exposure.aggregates import Dimension, Measure
-from django_mcp.exposure.columns import Column
 from django_mcp.exposure.declaration import ModelResource
-from django_mcp.exposure.field_types import to_json_value, value_field
-from django_mcp.exposure.filters import Filter
-from django_mcp.exposure.ordering import Key
-from django_mcp.exposure.searching import SearchField
+from django_mcp.exposure.field_types import input_type, json_type, to_json_value, value_field
+from django_mcp.exposure.paths import Path
+from django_mcp.primitives.functions import Parameter
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import untranslated
+from django_mcp.primitives.typed import json_schema
+from django_mcp.primitives.words import with_article
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
 """That a column can hold."""
+
+FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
+PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
+SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
+"""What the first character of a search field means, as in the admin."""
+
+MOST_VALUES = 100
+"""The most values of one ``in``."""
+EQUALITY_LOOKUPS = ("exact", "in", "isnull")
+RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
+TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
+DATE_LOOKUPS = ("year", "month", "day", "date")
+FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
+"""What may be declared. Regular expressions are not among them: a caller could keep the database busy with one."""
+
+_ANNOTATIONS: Mapping[str, Any] = {
+    "isnull": bool,
+    "date": datetime.date,
+    "year": Annotated[int, Field(ge=1, le=9999)],
+    "month": Annotated[int, Field(ge=1, le=12)],
+    "day": Annotated[int, Field(ge=1, le=31)],
+}
+
+WORDS = {
+    "exact": "",
+    "in": "is one of these",
+    "isnull": "has none",
+    "gt": "is greater than this",
+    "gte": "is at least this",
+    "lt": "is less than this",
+    "lte": "is at most this",
+    "iexact": "is this, in any case of letters",
+    "contains": "has this in it",
+    "icontains": "has this in it, in any case of letters",
+    "startswith": "begins with this",
+    "istartswith": "begins with this, in any case of letters",
+    "endswith": "ends with this",
+    "iendswith": "ends with this, in any case of letters",
+}
+
+LINK_SCHEMA = {
+    "type": "object",
+    "properties": {"uri": {"type": "string"}, "title": {"type": "string"}},
+    "required": ["uri", "title"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One declared name.
+
+    Attributes:
+        name: as it is shown.
+        schema: JSON Schema of its values.
+        path: the ``Path`` to its value; None where a function gives it.
+    """
+
+    name: str
+    schema: dict[str, Any]
+    path: Any = None
+
+    def value(self, obj: Any, context: Any) -> Any:
+        """Return what JSON shows of *obj*; *context* is a ``Showing``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One declared filter.
+
+    Attributes:
+        argument: its name for callers: the path, with the lookup behind it unless that is ``exact``.
+        declared: the path that was written.
+        path: to what is compared: of a relation what addresses the row it leads to.
+        lookup: one of ``FILTER_LOOKUPS``.
+    """
+
+    argument: str
+    declared: str
+    path: Path
+    lookup: str
+
+    @property
+    def parameter(self) -> Parameter:
+        """As an argument of a tool: may be left out."""
+        return Parameter(self.argument, optional(self._annotation), None, self._words)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values."""
+        return json_schema(TypeAdapter(self._annotation), "validation")
+
+    @property
+    def _annotation(self) -> Any:
+        one = self._one
+        if self.lookup == "in":
+            return list_of(one, most=MOST_VALUES)
+        if self.lookup in TEXT_LOOKUPS:
+            return input_type(models.CharField())
+        return _ANNOTATIONS.get(self.lookup, one)
+
+    @property
+    def _leads_to_row(self) -> bool:
+        """Whether it is a relation, compared by what addresses the row it leads to."""
+        return self.path.source != self.declared
+
+    @property
+    def _one(self) -> Any:
+        field = self.path.field
+        if not self._leads_to_row:
+            return input_type(field)
+        wanted = f"must be the {_called(field)} of {with_article(str(field.model._meta.verbose_name))}"  # noqa: SLF001
+
+        def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+            try:
+                return handler(value)
+            except PydanticError:
+                raise ValueError(wanted) from None
+
+        return Annotated[input_type(field), WrapValidator(read)]
+
+    @property
+    def _words(self) -> str:
+        what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
+        how = WORDS.get(self.lookup, f"is of this {self.lookup}")
+        by = f", by {_called(self.path.field)}" if self._leads_to_row else ""
+        # Not the help text of the column, which is for who fills in a form: "Required." of an optional filter.
+        return f"Only rows whose {what} {how or 'is this'}{by}."
+
+
+def _called(field: Any) -> str:
+    return "primary key" if field.primary_key else str(field.verbose_name)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchField:
+    """A path that is searched.
+
+    Attributes:
+        path: to a text, a number, or a ``SearchVectorField``.
+        lookup: how; ``search`` is PostgreSQL's full-text search, and ``icontains`` on other databases.
+        is_vector: it holds a search vector already.
+    """
+
+    path: Path
+    lookup: str
+    is_vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing rows are sorted by.
+
+    Attributes:
+        path: to a single value.
+        is_descending: the largest first.
+    """
+
+    path: Path
+    is_descending: bool = False
+
+    @property
+    def end(self) -> Any:
+        """The column that is compared: of a relation the primary key it leads to."""
+        return self.path.end
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is worked out of the rows of a group.
+
+    Attributes:
+        function: one of ``FUNCTIONS``.
+        path: to what.
+    """
+
+    function: str
+    path: Path
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there is none for a group in which no row has one."""
+        end = self.path.field
+        if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
+            return {"type": ["number", "null"]}
+        kind = json_type(end)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What rows are grouped by.
+
+    Attributes:
+        path: to it.
+        part: of a date: one of ``PARTS``.
+        target: the declaration of the rows that a relation leads to, which are shown as links.
+    """
+
+    path: Path
+    part: str | None = None
+    target: "Exposed | None" = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there may be none."""
+        if self.target is not None:
+            return {**LINK_SCHEMA, "type": ["object", "null"]}
+        kind = {"type": "integer"} if self.part else json_type(self.path.field)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import models
 from django.db.models import F, Prefetch, QuerySet, Window
@@ -10,19 +10,17 @@ from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields import related_descriptors
 from django.db.models.functions import RowNumber
 
-from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, rows_attribute
+from django_mcp.exposure.columns import FunctionColumn, LinkColumn, SetColumn, rows_attribute
+from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.field_types import is_json, value_field
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 MORE_OF_A_SET = 200
 """How many rows of a set are looked at where the database cannot tell which of them the caller may see."""
 
 
-def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exposed", viewer: Viewer) -> QuerySet[Any]:
+def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
     """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
     joined: list[str] = list(exposed.resource.select_related)
     apart: dict[str, Any] = {}
@@ -57,7 +55,7 @@ def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exp
     return rows.prefetch_related(*declared, *apart.values())
 
 
-def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: "Exposed") -> list[str]:
+def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: Exposed) -> list[str]:
     """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
     target = exposed.rules_of(relation.related_model)
     if target is not None and target.resource.checks_each_row:
@@ -105,7 +103,7 @@ def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.select_related(None).prefetch_related(None)
 
 
-def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: "Exposed") -> QuerySet[Any]:
+def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed) -> QuerySet[Any]:
     """*rows* without their long columns that nobody is going to look at."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
@@ -158,7 +156,7 @@ def _is_own(relation: Any) -> bool:
     return type(descriptor).__module__ == related_descriptors.__name__
 
 
-def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: "Exposed", viewer: Viewer) -> None:
+def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> None:
     """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
 
     Their managers are not asked; the sets are what the database joins, in two queries for each.
@@ -180,7 +178,7 @@ def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: "Expos
         _put_set(objects, relation, own.prefetch_related(*behind), exposed)
 
 
-def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: "Exposed") -> None:
+def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: Exposed) -> None:
     database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
     rows, keys, own = rows.using(database), [obj.pk for obj in objects], exposed.options.pk
     if (owner := getattr(relation, "object_id_field_name", None)) is not None:
@@ -200,20 +198,20 @@ def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed
         setattr(obj, rows_attribute(relation.name), its)
 
 
-def _rows_of(relation: Any, exposed: "Exposed", viewer: Viewer) -> QuerySet[Any]:
+def _rows_of(relation: Any, exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
     rows = viewer.behind(relation, exposed)
     if rows is None:
         rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
     return _alone(rows)
 
 
-def _most_of(relation: Any, exposed: "Exposed") -> int:
+def _most_of(relation: Any, exposed: Exposed) -> int:
     target = exposed.rules_of(relation.related_model)
     each_is_asked_about = target is not None and target.resource.checks_each_row
     return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
 
 
-def _set(name: str, relation: Any, exposed: "Exposed", viewer: Viewer, unread: Sequence[str]) -> "Prefetch[Any]":
+def _set(name: str, relation: Any, exposed: Exposed, viewer: Viewer, unread: Sequence[str]) -> "Prefetch[Any]":
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
     rows = _rows_of(relation, exposed, viewer).defer(*unread).order_by("pk")[: _most_of(relation, exposed)]
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))

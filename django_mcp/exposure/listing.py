@@ -9,9 +9,9 @@ from django.utils import timezone
 from django_mcp.core.context import Context
 from django_mcp.core.registry import MCPServer
 from django_mcp.exposure import cursors
-from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.exposed import Exposed, Key
 from django_mcp.exposure.field_types import to_json_value
-from django_mcp.exposure.ordering import Key, Sorting
+from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import Found, objects, with_columns
 from django_mcp.exposure.paths import read_path
 from django_mcp.exposure.viewing import Viewer

@@ -6,7 +6,6 @@ in exactly one page, and a deep page costs what the first one does where there i
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import models
@@ -16,32 +15,14 @@ from django.db.models.functions import Left
 from django.db.models.lookups import Exact, GreaterThan, IsNull, LessThan
 
 from django_mcp.exposure.cursors import invalid
+from django_mcp.exposure.exposed import Key
 from django_mcp.exposure.field_types import value_field
 from django_mcp.exposure.guards import guarded
-from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.written import as_value, vendor_of, written
 
 LETTERS = 480
 """Characters of all texts that rows are sorted by: a cursor holds them, and must be short enough for a header."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One thing rows are sorted by.
-
-    Attributes:
-        path: to a single value.
-        is_descending: the largest first.
-    """
-
-    path: Path
-    is_descending: bool = False
-
-    @property
-    def end(self) -> Any:
-        """The column that is compared: of a relation the primary key it leads to."""
-        return self.path.end
 
 
 class Sorting:

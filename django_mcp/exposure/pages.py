@@ -3,18 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet, prefetch_related_objects
 from pydantic_core import to_json
 
-from django_mcp.exposure.columns import Column, Showing, serialize_row
+from django_mcp.exposure.columns import Showing, serialize_row
+from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.fetching import load_sets, with_relations, without_weight
 from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.viewing import Viewer
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 MOST_LOOKED_AT = 200
 """Rows that one call looks at where each has to be asked about, which may be a query for each."""
@@ -44,7 +42,7 @@ class Page:
 
 
 def read_page(
-    exposed: "Exposed",
+    exposed: Exposed,
     viewer: Viewer,
     rows: QuerySet[Any],
     sorting: Sorting,
@@ -71,7 +69,7 @@ def read_page(
     return Page(shown, found.place)
 
 
-def whole_row(exposed: "Exposed", obj: Any, columns: Sequence[Column], showing: Showing) -> dict[str, Any]:
+def whole_row(exposed: Exposed, obj: Any, columns: Sequence[Column], showing: Showing) -> dict[str, Any]:
     """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
     row = serialize_row(exposed, obj, columns, showing)
     for most in SHORTER:
@@ -95,7 +93,7 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
     return [each for each, length in zip(value, lengths, strict=True) if length < most]
 
 
-def with_columns(exposed: "Exposed", viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:
+def with_columns(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:
     """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
     return without_weight(with_relations(rows, columns, exposed, viewer), columns, exposed)
 
@@ -109,7 +107,7 @@ class Found:
 
 
 def objects(
-    exposed: "Exposed",
+    exposed: Exposed,
     viewer: Viewer,
     rows: QuerySet[Any],
     sorting: Sorting,
@@ -153,7 +151,7 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
     return found
 
 
-def count(exposed: "Exposed", rows: QuerySet[Any]) -> int | None:
+def count(exposed: Exposed, rows: QuerySet[Any]) -> int | None:
     """How many rows there are; None where they are too many to count, or each has to be asked about."""
     if exposed.resource.checks_each_row:
         return None

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import models
@@ -11,16 +11,29 @@ from django.db.models.fields import related_descriptors
 from django.utils.translation import gettext_lazy as _
 from pydantic import PydanticUserError
 
-from django_mcp.exposure.aggregates import FUNCTIONS, PARTS, Dimension, Measure
-from django_mcp.exposure.columns import Column, SetColumn, column_of, function_column
+from django_mcp.exposure.columns import SetColumn, column_of, function_column
 from django_mcp.exposure.declaration import ModelResource
-from django_mcp.exposure.exposed import Content, Exposed
-from django_mcp.exposure.field_types import is_json, value_field
+from django_mcp.exposure.exposed import (
+    DATE_LOOKUPS,
+    EQUALITY_LOOKUPS,
+    FILTER_LOOKUPS,
+    FUNCTIONS,
+    PARTS,
+    RANGE_LOOKUPS,
+    SEARCH_LOOKUPS,
+    TEXT_LOOKUPS,
+    Column,
+    Content,
+    Dimension,
+    Exposed,
+    Filter,
+    Key,
+    Measure,
+    SearchField,
+)
+from django_mcp.exposure.field_types import is_array, is_json, is_range, value_field
 from django_mcp.exposure.files import ANY_TYPE
-from django_mcp.exposure.filters import read_filters
-from django_mcp.exposure.ordering import Key
-from django_mcp.exposure.paths import Path, PathError, read_path
-from django_mcp.exposure.searching import LOOKUPS, SearchField
+from django_mcp.exposure.paths import Path, PathError, is_composite, read_path
 
 
 def compile_declaration(exposed: Exposed) -> None:
@@ -156,8 +169,8 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
 
 
 def _search_field(exposed: Exposed, declared: str) -> SearchField:
-    lookup = LOOKUPS.get(declared[:1], "icontains")
-    path = read_path(exposed.model, declared[1:] if declared[:1] in LOOKUPS else declared)
+    lookup = SEARCH_LOOKUPS.get(declared[:1], "icontains")
+    path = read_path(exposed.model, declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
     if path.field.is_relation:
         raise PathError(
             _("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
@@ -169,6 +182,77 @@ def _search_field(exposed: Exposed, declared: str) -> SearchField:
         )
     is_vector = type(path.value_field).__name__ == "SearchVectorField"
     return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
+
+
+def read_filters(exposed: Exposed) -> Iterator[Filter]:
+    """The filters that a declaration names.
+
+    Raises:
+        PathError: a path leads nowhere, or cannot be compared like that.
+    """
+    for source, lookup in _pairs(exposed.resource.filters):
+        yield _filter(exposed, source, lookup)
+
+
+def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    if isinstance(declared, Mapping):
+        for source, lookups in declared.items():
+            if isinstance(lookups, str):
+                raise PathError(
+                    _("%(source)r: lookups must be a list, like [%(lookups)r]"), source=source, lookups=lookups
+                )
+            yield from ((source, lookup) for lookup in lookups)
+        return
+    for each in declared:
+        source, _sep, lookup = each.rpartition(LOOKUP_SEP)
+        yield (source, lookup) if source and lookup in FILTER_LOOKUPS else (each, "exact")
+
+
+def _filter(exposed: Exposed, source: str, lookup: str) -> Filter:
+    if lookup not in FILTER_LOOKUPS:
+        raise PathError(
+            _("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
+            source=source,
+            lookup=lookup,
+            lookups=", ".join(sorted(FILTER_LOOKUPS)),
+        )
+    path = read_path(exposed.model, source)
+    argument = source if lookup == "exact" else f"{source}{LOOKUP_SEP}{lookup}"
+    if path.field.is_relation and (target := exposed.on_server(path.field.related_model)) and lookup != "isnull":
+        path = read_path(exposed.model, f"{source}{LOOKUP_SEP}{target.resource.lookup_field}")
+    _require_comparable(path, lookup)
+    return Filter(argument, source, path, lookup)
+
+
+def _require_comparable(path: Path, lookup: str) -> None:
+    field = path.value_field
+    if lookup != "isnull" and is_composite(path.end):
+        raise PathError(
+            _("%(source)r leads to %(model)s, which has a composite primary key: filter by one of its columns"),
+            source=path.source,
+            model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
+        )
+    fits = {
+        TEXT_LOOKUPS: not (
+            isinstance(field, models.IntegerField | models.BooleanField | models.DateField) or is_json(field)
+        ),
+        DATE_LOOKUPS: isinstance(field, models.DateField)
+        and (lookup != "date" or isinstance(field, models.DateTimeField)),
+        RANGE_LOOKUPS: not (isinstance(field, models.BooleanField) or is_json(field)),
+        ("exact", "in"): not (isinstance(field, models.BinaryField) or is_json(field)),
+        # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
+        (*EQUALITY_LOOKUPS[:2], *RANGE_LOOKUPS, *TEXT_LOOKUPS): not (
+            isinstance(field, models.FileField) or is_array(field) or is_range(field)
+        ),
+    }
+    for lookups, fitting in fits.items():
+        if lookup in lookups and not fitting:
+            raise PathError(
+                _("%(source)r is a %(kind)s, which cannot be filtered with %(lookup)r"),
+                source=path.source,
+                kind=type(field).__name__,
+                lookup=lookup,
+            )
 
 
 def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:

@@ -1,41 +1,21 @@
 """Looking for words in the declared paths of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import connections
 from django.db.models import F, Q, QuerySet
 from django.utils.text import smart_split, unescape_string_literal
 
+from django_mcp.exposure.exposed import Exposed, SearchField
 from django_mcp.exposure.guards import rows_with, seen_through
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.tool import ToolError
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
-
 MOST_WORDS = 10
 FEW = 1000
 """Up to so many rows are looked up by their primary keys."""
-LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
-"""What the first character of a search field means, as in the admin."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchField:
-    """A path that is searched.
-
-    Attributes:
-        path: to a text, a number, or a ``SearchVectorField``.
-        lookup: how; ``search`` is PostgreSQL's full-text search, and ``icontains`` on other databases.
-        is_vector: it holds a search vector already.
-    """
-
-    path: Path
-    lookup: str
-    is_vector: bool = False
 
 
 def words_of(text: str) -> list[str]:
@@ -48,7 +28,7 @@ def _is_quoted(bit: str) -> bool:
     return len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'"
 
 
-def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: "Exposed") -> QuerySet[Any]:
+def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
     """Those of *rows* in which every word of *text* is found in some path, or that full-text search finds for it.
 
     Raises:
@@ -82,7 +62,7 @@ def _has_full_text(rows: QuerySet[Any]) -> bool:
     return connections[rows.db].vendor == "postgresql"
 
 
-def _anywhere(fields: Sequence[SearchField], word: str, viewer: Viewer, exposed: "Exposed") -> Q:
+def _anywhere(fields: Sequence[SearchField], word: str, viewer: Viewer, exposed: Exposed) -> Q:
     anywhere = Q(pk__in=())
     for field in fields:
         lookup = "icontains" if field.lookup == "search" else field.lookup
@@ -104,7 +84,7 @@ def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
     return Q(SearchVectorExact(vector, query))
 
 
-def _as_seen(path: Path, condition: Q, viewer: Viewer, exposed: "Exposed") -> Q:
+def _as_seen(path: Path, condition: Q, viewer: Viewer, exposed: Exposed) -> Q:
     seen = seen_through(path, viewer, exposed)
     whole = condition if seen is None else seen & condition
     return Q(pk__in=rows_with(exposed, whole)) if path.is_many else whole

@@ -3,21 +3,19 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import models
 from django.utils.text import capfirst
 
 from django_mcp.conf import settings
 from django_mcp.core.redaction import HIDDEN, is_hidden
-from django_mcp.exposure.columns import Column, FunctionColumn, LinkColumn, SetColumn, Showing, serialize_link
+from django_mcp.exposure.columns import FunctionColumn, LinkColumn, SetColumn, Showing, serialize_link
+from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.field_types import column_value, to_json_value
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_rows import linked, on_writer
 from django_mcp.primitives.words import shortened
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 MOST_TEXT = 1000
 """Characters of a text that are shown, around where it changes."""
@@ -37,7 +35,7 @@ class Fields:
         viewer: the caller.
     """
 
-    exposed: "Exposed"
+    exposed: Exposed
     viewer: Viewer
 
     def columns(self, field: Any) -> list[Column]:

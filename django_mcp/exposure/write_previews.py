@@ -7,7 +7,7 @@ be written fails here with the same words. What ``save_model`` and ``delete_mode
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import models, router
 from django.db.models import ProtectedError, RestrictedError
@@ -17,8 +17,9 @@ from django.utils.text import capfirst
 from django_mcp.core.context import Context
 from django_mcp.core.database import tools_alias
 from django_mcp.core.previews import rolled_back
-from django_mcp.exposure.columns import Column, Showing
+from django_mcp.exposure.columns import Showing
 from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.pages import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.exposure.viewing import Viewer, find_row
@@ -28,9 +29,6 @@ from django_mcp.exposure.write_fields import own_fields
 from django_mcp.exposure.write_rows import on_writer
 from django_mcp.exposure.write_saving import Writer, require_change, require_delete
 from django_mcp.exposure.write_words import readable
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 
 def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -70,7 +68,7 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     return {"verb": "update", **_named(exposed, row), "changes": differences(writer, viewer, row, obj, values)}
 
 
-def rows_of(exposed: "Exposed", writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """The rows that the arguments of a call address, by argument: the one it is about, and those it links.
 
     Args:
@@ -97,7 +95,7 @@ def rows_of(exposed: "Exposed", writer: Writer | None, ctx: Context, given: Mapp
     return _looking(exposed, {} if writer is None else writer.arguments, look)
 
 
-def preview_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> Row:
+def preview_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
     """What is shown of a row that would be gone, and of which other rows how many would go with it.
 
     Raises:
@@ -106,7 +104,7 @@ def preview_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -
     return _looking(exposed, {}, lambda: _delete(exposed, ctx, given))
 
 
-def _delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> Row:
+def _delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
     viewer = Viewer(ctx)
     row = _row(exposed, viewer, given[exposed.lookup_name], exposed.columns)
     obj = _as_stored(exposed, row)
@@ -122,14 +120,14 @@ def _delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> Row:
 # Rows
 
 
-def _looking(exposed: "Exposed", arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
+def _looking(exposed: Exposed, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
     """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
     alias = router.db_for_write(exposed.model)
     with readable(exposed, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
-def _row(exposed: "Exposed", viewer: Viewer, value: Any, columns: Iterable[Column]) -> Any:
+def _row(exposed: Exposed, viewer: Viewer, value: Any, columns: Iterable[Column]) -> Any:
     """The row that *value* addresses, as it is read, with all that *columns* show.
 
     Raises:
@@ -143,7 +141,7 @@ def _row(exposed: "Exposed", viewer: Viewer, value: Any, columns: Iterable[Colum
     raise exposed.missing(value)
 
 
-def _as_stored(exposed: "Exposed", row: Any) -> Any:
+def _as_stored(exposed: Exposed, row: Any) -> Any:
     """The same row once more, with nothing but its columns, as it is written."""
     rows = exposed.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
@@ -152,7 +150,7 @@ def _as_stored(exposed: "Exposed", row: Any) -> Any:
     return found
 
 
-def _named(exposed: "Exposed", row: Any) -> Row:
+def _named(exposed: Exposed, row: Any) -> Row:
     return {"object": f"{capfirst(exposed.one)} {exposed.title_of(row)}", "uri": exposed.uri_of(row)}
 
 
@@ -164,7 +162,7 @@ def _label(column: Column) -> str:
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
-def _also(exposed: "Exposed", obj: Any) -> list[Row]:
+def _also(exposed: Exposed, obj: Any) -> list[Row]:
     """Rows that would go with a row, by model: how many, whoever may see them.
 
     Raises:
@@ -191,7 +189,7 @@ def _words(model: Any, count: int) -> str:
     return str(options.verbose_name if count == 1 else options.verbose_name_plural)
 
 
-def _deletes_its_own_way(exposed: "Exposed") -> bool:
+def _deletes_its_own_way(exposed: Exposed) -> bool:
     """Whether deleting a row may be something else than that."""
     is_usual = type(exposed.resource).delete_model is ModelResource.delete_model
     return not is_usual or exposed.model.delete is not models.Model.delete
