@@ -6,7 +6,7 @@ leads nowhere, which is what a call has that nobody can be told about: one in a 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from django_mcp.core.dialogue import Dialogue
 from django_mcp.protocol.errors import MissingClientCapability
@@ -14,7 +14,6 @@ from django_mcp.protocol.errors import MissingClientCapability
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
     from django_mcp.core.questions import Question
-    from django_mcp.core.repeats import Repeat
     from django_mcp.primitives.mirrors import Mirror
     from django_mcp.protocol.results import Result
 
@@ -33,6 +32,53 @@ class Cancelled(BaseException):
 
     No ``Exception``, so that an ``except Exception`` in a tool lets it through and the transaction is rolled back.
     """
+
+
+class Repeat(Protocol):
+    """One try of a call that has a key. All of it blocks.
+
+    Attributes:
+        acts: under what ``ctx.once`` notes its acts besides the call, the same for all tries.
+        is_shared: callers who cannot be told apart use the same keys, so no other try reads what this one made.
+    """
+
+    acts: str
+    is_shared: bool
+
+    def begin(self) -> dict[str, Any] | None:
+        """The result of an earlier try; None where this one is to run.
+
+        Raises:
+            ToolError: another try is under way, or had other arguments, or its result may be another caller's.
+        """
+
+    def kept(self) -> dict[str, Any] | None:
+        """The result of an earlier try, where there is one; nothing is begun.
+
+        Raises:
+            ToolError: another try had other arguments, or its result may be another caller's.
+        """
+
+    def keep(self, fields: dict[str, Any]) -> None:
+        """This is the result."""
+
+    def forget(self) -> None:
+        """It has none, and may be tried again."""
+
+    def task(self) -> str | None:
+        """The task that an earlier try has made; None where none has.
+
+        Raises:
+            ToolError: it had other arguments.
+        """
+
+    def note_task(self, task_id: str, before: str | None) -> bool:
+        """This try has made a task. False where another one was faster, and this one is to be undone.
+
+        Args:
+            task_id: of the task.
+            before: what ``task`` gave.
+        """
 
 
 class Channel:
@@ -114,7 +160,7 @@ class Channel:
         """``once`` for a coroutine function."""
         raise NotImplementedError
 
-    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> "Repeat":
+    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> Repeat:
         """This try of a call that may be repeated.
 
         Args:

@@ -7,9 +7,10 @@ tool runs once, and each repetition gets that result.
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.addresses import host_of
+from django_mcp.core.channel import Repeat
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.envelope import IDEMPOTENCY_KEY, meta_of
 from django_mcp.protocol.errors import InvalidParams
@@ -18,53 +19,6 @@ if TYPE_CHECKING:
     from django_mcp.core.request import RequestContext
 
 LONGEST_KEY = 255
-
-
-class Repeat(Protocol):
-    """One try of a call that has a key. All of it blocks.
-
-    Attributes:
-        acts: under what ``ctx.once`` notes its acts besides the call, the same for all tries.
-        is_shared: callers who cannot be told apart use the same keys, so no other try reads what this one made.
-    """
-
-    acts: str
-    is_shared: bool
-
-    def begin(self) -> dict[str, Any] | None:
-        """The result of an earlier try; None where this one is to run.
-
-        Raises:
-            ToolError: another try is under way, or had other arguments, or its result may be another caller's.
-        """
-
-    def kept(self) -> dict[str, Any] | None:
-        """The result of an earlier try, where there is one; nothing is begun.
-
-        Raises:
-            ToolError: another try had other arguments, or its result may be another caller's.
-        """
-
-    def keep(self, fields: dict[str, Any]) -> None:
-        """This is the result."""
-
-    def forget(self) -> None:
-        """It has none, and may be tried again."""
-
-    def task(self) -> str | None:
-        """The task that an earlier try has made; None where none has.
-
-        Raises:
-            ToolError: it had other arguments.
-        """
-
-    def note_task(self, task_id: str, before: str | None) -> bool:
-        """This try has made a task. False where another one was faster, and this one is to be undone.
-
-        Args:
-            task_id: of the task.
-            before: what ``task`` gave.
-        """
 
 
 def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:

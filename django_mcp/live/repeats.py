@@ -40,7 +40,7 @@ class StepRepeat:
         call: stands for caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
         own: names the try, where it may be begun anew after its process died; else it is no other.
-        is_shared: see ``core.repeats.Repeat``.
+        is_shared: see ``core.channel.Repeat``.
     """
 
     def __init__(self, call: str, arguments: str, own: str | None = None, *, is_shared: bool = False) -> None:
@@ -51,7 +51,7 @@ class StepRepeat:
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
-        """See ``core.repeats.Repeat``. The note is committed at once, so that every process sees it."""
+        """See ``core.channel.Repeat``. The note is committed at once, so that every process sees it."""
         if not database.has_database():
             return None
         step = self._step()  # without the write lock, which the call under way may hold
@@ -71,20 +71,20 @@ class StepRepeat:
         return self._kept(step)
 
     def kept(self) -> dict[str, Any] | None:
-        """See ``core.repeats.Repeat``."""
+        """See ``core.channel.Repeat``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires < timezone.now():
             return None
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
-        """See ``core.repeats.Repeat``. In the transaction of what the tool wrote, where it has one."""
+        """See ``core.channel.Repeat``. In the transaction of what the tool wrote, where it has one."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.repeats.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
+        """See ``core.channel.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
@@ -99,7 +99,7 @@ class StepRepeat:
                 again.start()
 
     def task(self) -> str | None:
-        """See ``core.repeats.Repeat``."""
+        """See ``core.channel.Repeat``."""
         step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
         if step is None:
             return None
@@ -109,7 +109,7 @@ class StepRepeat:
         return task_id
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.repeats.Repeat``. In the transaction in which the task is made."""
+        """See ``core.channel.Repeat``. In the transaction in which the task is made."""
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
         if before is not None:
