@@ -77,7 +77,7 @@ class StandingAdmission(TicketAdmission):
 
 
 async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> Result | None:
-    """See ``core.policies.Admit``.
+    """See ``core.methods.ApprovalGate``.
 
     Raises:
         ToolError: the call was refused, or is good no longer, or waits with too many others; or its caller has not

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.signals import request_started
 
 from django_mcp.conf import settings
+from django_mcp.core import methods
 from django_mcp.core.later import later
-from django_mcp.core.policies import book
 
 _look = later("django_mcp.approvals.background.look")
 
@@ -23,7 +23,7 @@ def connect() -> None:
 
 def start() -> None:
     """See to calls that have to be approved."""
-    book.admit = later("django_mcp.approvals.admitting.admit")
+    methods.approval_gate = later("django_mcp.approvals.admitting.admit")
 
 
 def _serves(**_: Any) -> None:

@@ -20,7 +20,7 @@ from django_mcp.core.limits import too_large
 from django_mcp.core.observing import watching
 from django_mcp.core.pages import list_resources, page_of
 from django_mcp.core.permissions import find_rule, look_for, may_use
-from django_mcp.core.policies import Admission, Decision, book
+from django_mcp.core.policies import Admission, Decision, Rule, book
 from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import Conduct, conducted, surely
@@ -102,6 +102,14 @@ async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapp
     return await context.site_runner.sync(partial(primitive.arguments.validate, arguments))
 
 
+ApprovalGate = Callable[[Context, Tool, dict[str, Any], Rule], Awaitable[Result | None]]
+"""Takes a call that has to be approved, with its validated arguments; returns the result that answers it, or None if it
+may run. Then the context has its ``Admission``."""
+
+approval_gate: ApprovalGate | None = None
+"""Set by ``approvals`` when the site starts; None if nobody can approve calls on this site."""
+
+
 async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
     """What answers a call that nobody has approved; None where it may run."""
     rule = await find_rule(context, tool)
@@ -109,9 +117,9 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     may_run = rule.decision is Decision.ALLOW and not context.channel.needs_approval and "task" not in context.params
     if tool.kind != "tool" or may_run:
         return None
-    if book.admit is None:
+    if approval_gate is None:
         raise ToolError("This call needs an approval, which nobody can give on this site.")
-    return await book.admit(context, tool, keywords, rule)
+    return await approval_gate(context, tool, keywords, rule)
 
 
 async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:

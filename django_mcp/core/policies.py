@@ -7,21 +7,16 @@ Here is what a decision means for a caller. Where decisions are kept, and how th
 import enum
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from django_mcp.core.concurrency import free_pool
+from django_mcp.core.concurrency import Runner, free_pool
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InternalError
-
-if TYPE_CHECKING:
-    from django_mcp.core.concurrency import Runner
-    from django_mcp.core.context import Context
-    from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
 
@@ -149,24 +144,17 @@ class Admission:
         return fields
 
 
-Admit = Callable[["Context", Tool, dict[str, Any], Rule], Awaitable["Result | None"]]
-"""From a call that has to be approved, with its checked arguments, to what answers it; None where it may run, and then
-the context has its ``Admission``."""
-
-
 class Book:
     """Where decisions come from.
 
     Attributes:
         renew: brings the ``Policies`` of every endpoint up to date. Blocks. None where nobody decides anything.
-        admit: sees to calls that have to be approved.
         due: when they are to be brought up to date, by the monotonic clock; 0 for before the next call.
         is_read: they were, at least once.
     """
 
     def __init__(self) -> None:
         self.renew: Callable[[], float] | None = None
-        self.admit: Admit | None = None
         self.due = NEVER
         self.is_read = False
         self._expired = 0
@@ -185,7 +173,7 @@ class Book:
         self._retry = 0.0
         self.due = NEVER if self.renew is None else 0.0
 
-    async def refresh(self, runner: "Runner") -> None:
+    async def refresh(self, runner: Runner) -> None:
         """Bring them up to date, where that is due."""
         if self.is_due:
             await (runner if runner.is_inline else free_pool()).sync(self.bring_up_to_date)
