@@ -12,7 +12,7 @@ from django_mcp.exposure.columns import Showing, serialize_row
 from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.fetching import load_sets, with_relations, without_weight
 from django_mcp.exposure.ordering import Sorting
-from django_mcp.exposure.viewing import Viewer
+from django_mcp.exposure.viewing import Viewer, find_row
 
 MOST_LOOKED_AT = 200
 """Rows that one call looks at where each has to be asked about, which may be a query for each."""
@@ -91,6 +91,20 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
         return value
     lengths = accumulate(len(to_json(each)) + 1 for each in value)
     return [each for each, length in zip(value, lengths, strict=True) if length < most]
+
+
+def read_row(exposed: Exposed, viewer: Viewer, value: str) -> dict[str, Any] | None:
+    """What is shown of the row that *value* addresses; None where it does not exist for the caller."""
+    return show_row(exposed, viewer, find_row(exposed, viewer, value))
+
+
+def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str, Any] | None:
+    """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
+    for obj in with_columns(exposed, viewer, rows, exposed.columns)[:1]:
+        if viewer.sees(exposed, obj):
+            load_sets([obj], exposed.columns, exposed, viewer)
+            return whole_row(exposed, obj, exposed.columns, Showing(viewer, exposed, TEXT_ALONE, in_full=True))
+    return None
 
 
 def with_columns(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:

@@ -13,8 +13,7 @@ from django_mcp.exposure.columns import Showing, serialize_row
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.instances import search_tool
-from django_mcp.exposure.pages import TEXT_IN_LISTS, whole_row, with_columns
-from django_mcp.exposure.tools import show_row
+from django_mcp.exposure.pages import TEXT_IN_LISTS, show_row, whole_row, with_columns
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_rows import on_writer
 from django_mcp.primitives.output import ToolResult

@@ -17,9 +17,8 @@ from django_mcp.exposure.fetching import without_weight
 from django_mcp.exposure.files import media_type, read_file
 from django_mcp.exposure.markdown import to_markdown
 from django_mcp.exposure.ordering import Sorting
-from django_mcp.exposure.pages import read_page
+from django_mcp.exposure.pages import read_page, read_row
 from django_mcp.exposure.permitted import Permitted
-from django_mcp.exposure.tools import read_row
 from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource

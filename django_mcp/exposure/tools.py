@@ -6,23 +6,21 @@ from functools import partial
 from typing import Annotated, Any
 
 from django.db import DataError
-from django.db.models import QuerySet
 from pydantic import Field
 
 from django_mcp.core.context import Context
 from django_mcp.core.generated import function, list_of, one_of, optional, shaped
 from django_mcp.exposure import cursors
 from django_mcp.exposure.aggregates import COUNT, MOST_DIMENSIONS, aggregated
-from django_mcp.exposure.columns import Showing, row_schema
+from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.exposed import Exposed
-from django_mcp.exposure.fetching import load_sets
 from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.filters import filtered
 from django_mcp.exposure.ordering import Sorting
-from django_mcp.exposure.pages import COUNTED, TEXT_ALONE, Page, count, read_page, whole_row, with_columns
+from django_mcp.exposure.pages import COUNTED, Page, count, read_page, read_row
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.searching import searched
-from django_mcp.exposure.viewing import Viewer, find_row
+from django_mcp.exposure.viewing import Viewer
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool, ToolError
@@ -196,20 +194,6 @@ def run_get(exposed: Exposed, ctx: Context, value: Any) -> ToolResult[Any]:
     if row is None:
         raise exposed.missing(value)
     return ToolResult(row)
-
-
-def read_row(exposed: Exposed, viewer: Viewer, value: str) -> dict[str, Any] | None:
-    """What is shown of the row that *value* addresses; None where it does not exist for the caller."""
-    return show_row(exposed, viewer, find_row(exposed, viewer, value))
-
-
-def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str, Any] | None:
-    """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
-    for obj in with_columns(exposed, viewer, rows, exposed.columns)[:1]:
-        if viewer.sees(exposed, obj):
-            load_sets([obj], exposed.columns, exposed, viewer)
-            return whole_row(exposed, obj, exposed.columns, Showing(viewer, exposed, TEXT_ALONE, in_full=True))
-    return None
 
 
 # Adding up

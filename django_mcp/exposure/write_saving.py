@@ -11,7 +11,7 @@ from django.db.models.expressions import DatabaseDefault
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.exposure.tools import show_row
+from django_mcp.exposure.pages import show_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import NOT_GIVEN, WriteField, has_default
 from django_mcp.exposure.write_forms import fill, save_sets
