@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,9 @@ from django_mcp.protocol.content import Icon, check_uri
 from django_mcp.protocol.results import Result
 
 _servers: dict[str, "MCPServer"] = {}
+
+is_started = False
+"""True once every ``mcp.py`` has been imported: from then on models and tools are completed as they are registered."""
 
 Rows = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
 """From a context, a cursor and the most entries to those of ``resources/list``, and the cursor for the next ones."""
@@ -383,6 +386,24 @@ def servers() -> Iterator[MCPServer]:
 def every_server() -> list[MCPServer]:
     """Every endpoint there is, served or not."""
     return list(_servers.values())
+
+
+def together(steps: Iterable[Callable[[], Any]]) -> None:
+    """Run all *steps* and raise their configuration errors as one.
+
+    Raises:
+        ImproperlyConfigured: steps failed; the message is made of the messages of all of them.
+    """
+    errors: list[ImproperlyConfigured] = []
+    for step in steps:
+        try:
+            step()
+        except ImproperlyConfigured as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ImproperlyConfigured("\n".join(map(str, errors)))
 
 
 def snapshots() -> dict[str, Snapshot]:

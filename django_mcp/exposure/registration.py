@@ -8,10 +8,10 @@ from typing import Any, TypeVar, overload
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
+from django_mcp.core import registry
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.registry import MCPServer, every_server, together
 from django_mcp.core.selection import Namespace
-from django_mcp.exposure import starting
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.listing import list_rows, listed_models
@@ -65,7 +65,7 @@ def register(
         _require_fresh(model, declared, servers)
         for each in servers:
             each.exposed[model] = Exposed(declared(model, each))
-            if starting.is_started:
+            if registry.is_started:
                 _build_with_takers(each)
         return declared
 
@@ -116,7 +116,7 @@ def build(server: MCPServer) -> None:
     for primitive in (each for primitives in made.values() for each in primitives):
         primitive.is_generated = True
         server.add(primitive)
-    starting.together(partial(settle, server, tool) for tool in server.tools.values())
+    together(partial(settle, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
     for exposed in made:
         connect(exposed)

@@ -1,19 +1,14 @@
 """When models become resources. Where a site exposes none, the rest of this package is never imported."""
 
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
-
+from django_mcp.core import registry
 from django_mcp.core.later import later
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.registry import MCPServer, every_server, together
 from django_mcp.core.signals import primitive_added, server_made
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
-
-is_started = False
-"""Every ``mcp.py`` was read, so that models are built, and tools settled, as soon as they are registered."""
 
 _build = later("django_mcp.exposure.registration.build")
 _settle = later("django_mcp.exposure.settling.settle")
@@ -31,8 +26,7 @@ def start() -> None:
     Raises:
         ImproperlyConfigured: some tools cannot be offered; the message tells of all of them.
     """
-    global is_started  # noqa: PLW0603 - once for each process
-    is_started = True
+    registry.is_started = True
     together(partial(_start, each) for each in every_server())
 
 
@@ -41,24 +35,6 @@ def _start(server: MCPServer) -> None:
         _build(server)
     else:
         together(partial(settle, server, tool) for tool in server.tools.values())
-
-
-def together(steps: Iterable[Callable[[], Any]]) -> None:
-    """Take all *steps*, so that whoever starts the site reads of every mistake at once.
-
-    Raises:
-        ImproperlyConfigured: some did; the message has those of all of them.
-    """
-    errors: list[ImproperlyConfigured] = []
-    for step in steps:
-        try:
-            step()
-        except ImproperlyConfigured as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise ImproperlyConfigured("\n".join(map(str, errors)))
 
 
 def settle(server: MCPServer, tool: Tool) -> None:
@@ -74,11 +50,11 @@ def _has_models(server: MCPServer) -> bool:
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
     """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
-    if is_started and _has_models(sender) and sender.source is not None:
+    if registry.is_started and _has_models(sender) and sender.source is not None:
         _build(sender)
 
 
 def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
     """A tool that is registered after the start, when the models it takes or gives have to be known."""
-    if is_started and isinstance(primitive, Tool):
+    if registry.is_started and isinstance(primitive, Tool):
         settle(sender, primitive)

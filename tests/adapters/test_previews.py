@@ -10,8 +10,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
 from django_mcp import MCPServer, form_tool, tool, view_tool
+from django_mcp.core import registry
 from django_mcp.core.redaction import HIDDEN
-from django_mcp.exposure import registration, starting
+from django_mcp.exposure import registration
 from django_mcp.primitives.schema import ArgumentError
 from tests.exposure.looking import look
 
@@ -121,7 +122,7 @@ class Desk:
 
 def start(server: MCPServer, monkeypatch: pytest.MonkeyPatch, preview: Any) -> None:
     """Decorate a method as in the body of the class, before the start, but for an endpoint that a test has."""
-    monkeypatch.setattr(starting, "is_started", False)
+    monkeypatch.setattr(registry, "is_started", False)
 
     def close(self: Desk, hour: int) -> str:
         raise AssertionError

@@ -11,8 +11,8 @@ from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import MCPServer, tool
+from django_mcp.core import registry
 from django_mcp.core.registry import server as default_server
-from django_mcp.exposure import starting
 from tests.behaviour.afresh import afresh
 from tests.clients import Client
 
@@ -22,7 +22,7 @@ def desk(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module, imported before the start; as its ``offer``, what puts one of its tools on the endpoint."""
     before = set(default_server.tools)
     with monkeypatch.context() as patch:
-        patch.setattr(starting, "is_started", False)
+        patch.setattr(registry, "is_started", False)
         sys.modules.pop("tests.behaviour.desk", None)
         module = importlib.import_module("tests.behaviour.desk")
     tools = {name: each for name, each in default_server.tools.items() if name not in before}

@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, Rows, ToolError, register, tool
-from django_mcp.exposure import registration, starting
+from django_mcp.core import registry
+from django_mcp.exposure import registration
 from tests.exposure.library.models import Book, Tag
 from tests.exposure.looking import look
 
@@ -134,7 +135,7 @@ def test_a_name_the_tool_does_not_have_is_refused_where_it_takes_rows_too(server
 def test_an_endpoint_that_takes_the_tool_over_has_its_own_rows(
     server: MCPServer, ann: User, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "is_started", False)
+    monkeypatch.setattr(registry, "is_started", False)
 
     def preview(book: Book) -> str:
         return book.title

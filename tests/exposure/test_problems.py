@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register, tool
+from django_mcp.core import registry
 from django_mcp.exposure import starting
 from django_mcp.exposure.registration import found_problems
 from tests.exposure.conftest import Reader, registering
@@ -420,13 +421,13 @@ def test_all_tools_that_cannot_be_offered_are_told_of_at_once(server: MCPServer)
             """Pay an author."""
             return ""
 
-    was, starting.is_started = starting.is_started, False
+    was, registry.is_started = registry.is_started, False
     try:
         take(server)
         with pytest.raises(ImproperlyConfigured) as refused:
             starting.start()
     finally:
-        starting.is_started = was
+        registry.is_started = was
     assert "lend" in str(refused.value)
     assert "library.Book" in str(refused.value)
     assert "pay" in str(refused.value)

@@ -10,7 +10,8 @@ from django.db import models
 from pydantic import Field
 
 from django_mcp import Context, MCPServer, ModelResource, Rows, prompt, register, resource, tool
-from django_mcp.exposure import registration, starting
+from django_mcp.core import registry
+from django_mcp.exposure import registration
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Review, Tag, Ticket
 
@@ -292,7 +293,7 @@ def test_a_lookup_that_is_no_field_stops_the_start(server: MCPServer) -> None:
 def test_a_tool_may_be_decorated_before_its_model_is_registered(
     server: MCPServer, books: list[Book], reader: MakeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "is_started", False)
+    monkeypatch.setattr(registry, "is_started", False)
 
     @tool(server=server)
     def describe(book: Book) -> str:
@@ -309,7 +310,7 @@ def test_a_tool_may_be_decorated_before_its_model_is_registered(
 
 
 def test_a_model_that_is_never_registered_stops_the_start(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "is_started", False)
+    monkeypatch.setattr(registry, "is_started", False)
 
     @tool(server=server)
     def describe(book: Book) -> str:

@@ -7,7 +7,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.exposure import registration, starting
+from django_mcp.core import registry
+from django_mcp.exposure import registration
 from django_mcp.models import Task
 from tests.conversation import DECLINE, Conversation, accept
 from tests.tasks.clients import TaskClient
@@ -156,7 +157,7 @@ class Desk:
 def test_it_may_be_a_method_as_its_tool_is(
     server: MCPServer, client: TaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "is_started", False)  # as in the body of the class
+    monkeypatch.setattr(registry, "is_started", False)  # as in the body of the class
 
     def work(self: Desk, number: int) -> str:
         return "done"
@@ -165,7 +166,7 @@ def test_it_may_be_a_method_as_its_tool_is(
     tool(server=server, task="optional", before_task=Desk.check)(work)
     monkeypatch.setattr(Desk, "work", work, raising=False)
     registration.build(server)
-    monkeypatch.setattr(starting, "is_started", True)
+    monkeypatch.setattr(registry, "is_started", True)
     refused = client.request("tools/call", {"name": "work", "arguments": {"number": 7}})
     assert (refused.failed, refused.text) == (True, "At most 3.")
     assert client.text(client.call("work", number=2)) == "done"
