@@ -8,8 +8,9 @@ from typing import Any
 from ninja.operation import Operation
 
 from django_mcp.adapters.files import file_argument
-from django_mcp.adapters.making import EMPTY, Arguments, Parameter
 from django_mcp.contrib.ninja.places import Places, Schema
+from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.schema import Arguments
 
 LEFT_OUT = object()
 

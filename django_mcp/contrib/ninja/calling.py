@@ -16,13 +16,14 @@ from ninja.params.models import BodyModel, FileModel, FormModel
 from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
-from django_mcp.adapters.making import ArgumentError, sentences
 from django_mcp.adapters.paths import fits_into_path, nothing_with
 from django_mcp.adapters.refusals import media_type
 from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, site_request
 from django_mcp.adapters.responses import close, tool_result
 from django_mcp.contrib.ninja.arguments import LEFT_OUT, OperationArguments, Sent
 from django_mcp.contrib.ninja.operations import Published
+from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.sentences import sentences
 
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 

@@ -6,8 +6,8 @@ from typing import Any
 from ninja.constants import NOT_SET
 from pydantic import TypeAdapter
 
-from django_mcp.adapters.making import json_schema
 from django_mcp.contrib.ninja.operations import Published
+from django_mcp.primitives.typed import json_schema
 
 Schema = dict[str, Any]
 

@@ -7,12 +7,16 @@ from django.core.exceptions import ImproperlyConfigured
 from ninja import NinjaAPI, Router
 
 from django_mcp import Context
-from django_mcp.adapters.making import EMPTY, Tool, Where, function, servers_of, shaped
 from django_mcp.adapters.methods import hints
 from django_mcp.contrib.ninja.arguments import OperationArguments
 from django_mcp.contrib.ninja.calling import Endpoint
 from django_mcp.contrib.ninja.operations import Published, callbacks, operations, within
 from django_mcp.contrib.ninja.outputs import output_schema
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.generated import function, shaped
+from django_mcp.core.selection import Where
+from django_mcp.primitives.functions import EMPTY
+from django_mcp.primitives.tool import Tool
 
 
 def ninja_tools(

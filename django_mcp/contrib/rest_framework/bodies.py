@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
+from django.db import Error as DatabaseError
 from django.db.models import Model
 from rest_framework.fields import Field
 from rest_framework.generics import GenericAPIView
@@ -16,7 +17,6 @@ from rest_framework.relations import ManyRelatedField, PrimaryKeyRelatedField, R
 from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
 from rest_framework.viewsets import GenericViewSet
 
-from django_mcp.adapters.making import NO_DATABASE
 from django_mcp.contrib.rest_framework import incoming
 from django_mcp.contrib.rest_framework.columns import called, column_of, column_schema
 from django_mcp.contrib.rest_framework.dialect import Schema
@@ -64,7 +64,7 @@ def _serializer(given: "Given", operation: Operation, view: Any) -> BaseSerializ
     try:
         made = _made(given.serializer, view, _keywords(operation) if given.may_be_partial else {})
         incoming.schema_of(made)
-    except NO_DATABASE:
+    except DatabaseError:  # no database, or no migrate yet
         raise
     except Exception:  # noqa: BLE001 - it may want more than code that is only read can show
         return default_serializer(operation, view)

@@ -20,7 +20,6 @@ from rest_framework.status import HTTP_204_NO_CONTENT, is_client_error
 from rest_framework.versioning import AcceptHeaderVersioning, QueryParameterVersioning
 
 from django_mcp import Context, ToolError, ToolResult
-from django_mcp.adapters.making import ArgumentError, missing_argument, rolled_back
 from django_mcp.adapters.paths import nothing_with
 from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, site_request
 from django_mcp.adapters.responses import tool_result
@@ -29,6 +28,9 @@ from django_mcp.contrib.rest_framework.answers import answered
 from django_mcp.contrib.rest_framework.arguments import Sent
 from django_mcp.contrib.rest_framework.refusals import refused
 from django_mcp.contrib.rest_framework.views import Operation
+from django_mcp.core.previews import rolled_back
+from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.sentences import missing_argument
 
 if TYPE_CHECKING:
     from django_mcp.contrib.rest_framework.tools import Described

@@ -5,12 +5,13 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseError
 from django.utils.translation import gettext as _
 
-from django_mcp.adapters.making import NO_DATABASE, every_server
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
 from django_mcp.contrib.rest_framework.calling import Endpoint
 from django_mcp.contrib.rest_framework.tools import APITool
+from django_mcp.core.registry import every_server
 
 
 @register("django_mcp")
@@ -38,7 +39,7 @@ def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
         return
     try:
         variables = endpoint.described.arguments.variables
-    except (ImproperlyConfigured, *NO_DATABASE):  # E029 tells of the first; the second is there before migrate
+    except (ImproperlyConfigured, DatabaseError):  # E029 tells of the first; the second is there before migrate
         return
     version = endpoint.operation.version_variable
     own = {version} if version and endpoint.version is not None else set()

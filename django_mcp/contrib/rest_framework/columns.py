@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
 
-from django_mcp.adapters.making import json_type
 from django_mcp.contrib.rest_framework.dialect import Schema
+from django_mcp.exposure.field_types import json_type
 
 
 def column_schema(column: Any) -> Schema:

@@ -18,10 +18,10 @@ from rest_framework.settings import api_settings
 from rest_framework.utils.humanize_datetime import date_formats, datetime_formats, time_formats
 
 from django_mcp.adapters.files import FILE_SCHEMA, file_note
-from django_mcp.adapters.making import with_article
 from django_mcp.contrib.rest_framework.columns import called, column_of, column_schema, key_schema
 from django_mcp.contrib.rest_framework.dialect import Schema, nullable, one_of
 from django_mcp.contrib.rest_framework.notes import note_of_field, without
+from django_mcp.primitives.words import with_article
 
 
 def schema_of(field: Field) -> Schema:

@@ -6,11 +6,12 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.adapters.making import Where, servers_of
 from django_mcp.contrib.rest_framework import checks  # noqa: F401 - registers one
 from django_mcp.contrib.rest_framework.tools import Described, Told
 from django_mcp.contrib.rest_framework.views import Operation, operations
 from django_mcp.contrib.rest_framework.words import tool_name
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.selection import Where
 
 
 def api_tools(

@@ -9,10 +9,11 @@ from rest_framework.settings import api_settings
 from rest_framework.status import HTTP_401_UNAUTHORIZED, HTTP_403_FORBIDDEN, HTTP_429_TOO_MANY_REQUESTS
 
 from django_mcp import ToolError
-from django_mcp.adapters.making import abridged, shortened, written
 from django_mcp.adapters.refusals import is_json, media_type, readable
 from django_mcp.adapters.responses import close
 from django_mcp.contrib.rest_framework.arguments import APIArguments
+from django_mcp.primitives.sentences import abridged, written
+from django_mcp.primitives.words import shortened
 
 _DETAIL = "detail"
 _ENVELOPES = ("errors", "error", "details", _DETAIL)

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseError
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from django_mcp import Context
-from django_mcp.adapters.making import EMPTY, NO_DATABASE, LateTool, Tool, function, shaped
+from django_mcp.adapters.late_tools import LateTool
 from django_mcp.adapters.methods import hints
 from django_mcp.contrib.rest_framework import outgoing
 from django_mcp.contrib.rest_framework.answers import page_arguments
@@ -28,6 +29,9 @@ from django_mcp.contrib.rest_framework.notes import NOTHING, OperationNote, note
 from django_mcp.contrib.rest_framework.parameters import Parameter, query_parameters, serializer_parameters
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.contrib.rest_framework.words import DONE, Noun, description
+from django_mcp.core.generated import function, shaped
+from django_mcp.primitives.functions import EMPTY
+from django_mcp.primitives.tool import Tool
 
 T = TypeVar("T")
 
@@ -105,7 +109,7 @@ class Described:
     def _read(self, part: Callable[[], T]) -> T:
         try:
             return part()
-        except (ImproperlyConfigured, *NO_DATABASE):
+        except (ImproperlyConfigured, DatabaseError):
             raise
         except Exception as error:
             msg = (
