@@ -1,6 +1,8 @@
 """A skill as it is on disk: read once, checked, and kept in memory, so that what is told of a file is what is sent."""
 
+import datetime
 import hashlib
+import json
 import mimetypes
 import os
 import re
@@ -9,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import yaml
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.skills.front_matter import FrontMatter, FrontMatterError, read_front_matter
+FrontMatter = dict[str, Any]
 
 SKILL_FILE = "SKILL.md"
 MOST_FILES = 512
@@ -23,6 +27,7 @@ NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST = {"description": 1024, "compatibility": 500}
 """Characters (Agent Skills, Frontmatter)."""
 RESERVED = "io.modelcontextprotocol/"
+_FRONT_MATTER = re.compile(r"---[ ]*\r?\n(.*?)^---[ ]*\r?$", re.DOTALL | re.MULTILINE)
 MEDIA_TYPES = {
     ".md": "text/markdown",
     ".yaml": "application/yaml",
@@ -204,11 +209,43 @@ def _read_front_matter(data: bytes, where: Path) -> FrontMatter:
         found = read_front_matter(data.decode())
     except UnicodeDecodeError as error:
         raise _error(where / SKILL_FILE, f"is no UTF-8: {error.reason} at byte {error.start}.") from None
-    except FrontMatterError as error:
+    except ValueError as error:
         raise _error(where / SKILL_FILE, f"cannot be read: {error}.") from None
     for problem in _problems(found, where.name):
         raise _error(where / SKILL_FILE, problem)
     return found
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """Return the YAML map at the beginning of *text* as JSON values. Dates become text.
+
+    Raises:
+        ValueError: there is none, it is not valid YAML, or JSON has no value for something in it.
+    """
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        raise ValueError("it must begin with a line '---', followed by name and description and a second line '---'")
+    try:
+        values = yaml.safe_load("\n" + found[1])  # the first line, so that line numbers are those of the file
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = "" if mark is None else f"line {mark.line + 1}: "
+        raise ValueError(f"{line}{error.problem or error}. Text with ': ', '#' or quotes in it needs quotes") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is not valid YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError("it must be a map, like 'name: plan-a-trip' on a line of its own")  # noqa: TRY004
+    try:
+        encoded = json.dumps(values, default=_as_text, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"JSON has no value for something in it ({error}); put it into quotes") from None
+    return json.loads(encoded)  # type: ignore[no-any-return]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise TypeError(f"{value!r}")
 
 
 def _problems(found: FrontMatter, folder: str) -> Iterator[str]:

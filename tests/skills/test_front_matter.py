@@ -1,8 +1,10 @@
-"""Front matter: valid YAML is read as other readers of YAML read it, and what is refused is named with its line."""
+"""Front matter: valid YAML is read; what is refused is named with its line where that is known."""
+
+import re
 
 import pytest
 
-from django_mcp.skills.front_matter import FrontMatterError, read_front_matter
+from django_mcp.skills.folder import read_front_matter
 
 
 def between(lines: str) -> str:
@@ -42,29 +44,24 @@ def test_what_is_no_yaml_or_no_json_is_refused_with_where_and_why(subtests: pyte
     for text, words in [
         ("# Title", "must begin with a line '---'"),
         ("", "must begin with a line '---'"),
-        ("---\nname: a\n", "has no end"),
+        ("---\nname: a\n", "a second line '---'"),
         (between("x: a\nname: Use when: it rains"), "line 3: mapping values are not allowed here"),
         (between("x: a\nname: @home"), "line 3: "),
         (between("name: 'open"), "line 3: "),
-        (between("name: a\nname: b"), "line 3: the key 'name' is there a second time"),
         (between("name: [a"), "line "),
         (between("just words"), "must be a map"),
         (between("- a"), "must be a map"),
-        (between("name: &a [b]\nx: *a"), "line 3: aliases are not allowed"),
-        (between("name: &a [*a]"), "line 2: aliases are not allowed"),
+        (between(""), "must be a map"),
+        (between("name: &a [*a]"), "JSON has no value"),
         (between("name: !tag a"), "line 2: could not determine a constructor"),
         (between("name: !!python/name:os.system x"), "line 2: could not determine a constructor"),
-        (between("name: .nan"), "nothing that JSON has"),
-        (between("name: !!binary aGk="), "nothing that JSON has"),
-        (between("name: !!timestamp 2026-07-28"), "nothing that JSON has"),
-        (between("1: a"), "the key 1 is no text"),
-        (between("yes: a"), "the key True is no text"),
+        (between("name: .nan"), "JSON has no value"),
+        (between("name: !!binary aGk="), "JSON has no value"),
+        (between("2026-07-28: a"), "JSON has no value"),
         (between("? [a]\n: b"), "line 2: found unhashable key"),
-        (between(r'name: "\ud83d"'), "half of a surrogate pair"),
-        (between("name: a\x07"), "it is no YAML"),
+        (between(r'name: "\ud83d"'), "JSON has no value"),
+        (between("name: a\x07"), "it is not valid YAML"),
+        (between("name: 2026-13-01"), "month must be in 1..12"),
     ]:
-        with subtests.test(text=text, words=words):
-            with pytest.raises(FrontMatterError) as refused:
-                read_front_matter(text)
-
-            assert words in str(refused.value)
+        with subtests.test(text=text, words=words), pytest.raises(ValueError, match=re.escape(words)):
+            read_front_matter(text)
