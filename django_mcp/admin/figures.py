@@ -96,7 +96,7 @@ def over_time(found: Activity, seconds: int) -> Figure:
         stacks(_described(axis, said), layers),
         [_("From"), *(layer.name for layer in layers)],
         rows,
-        [(swatch(key, layer.kind), layer.name, count(total.groups[layer.kind])) for layer in layers],
+        [(swatch(layer.kind), layer.name, count(total.groups[layer.kind])) for layer in layers],
     )
 
 

@@ -8,7 +8,6 @@ from django.utils.text import Truncator
 
 from django_mcp.admin.plots.frame import picture
 from django_mcp.admin.plots.markup import NOTHING, percent, tag
-from django_mcp.admin.plots.patterns import filled, patterns
 
 ROW, WORDS, THICK = 38, 14, 10
 """Of a bar with its words, of the words alone, of the bar alone, in pixels."""
@@ -40,16 +39,16 @@ def bars(key: str, title: str, description: str, kind: str, rows: Sequence[Bar],
         key: its ``id`` in the page.
         title: what is shown, for those who hear it.
         description: what there is to see, in a sentence or two.
-        kind: colour and pattern.
+        kind: its colour.
         rows: what is compared.
         full: the value of a bar as long as the plot is wide; the greatest one if that is not given, or is more.
     """
     longest = max([full, *(row.value for row in rows), *(row.mark or 0 for row in rows)]) or 1
-    drawn = (_row(key, kind, row, ROW * at, longest) for at, row in enumerate(rows))
-    return picture(key, title, description, ROW * len(rows), patterns(key, [kind]), *drawn)
+    drawn = (_row(kind, row, ROW * at, longest) for at, row in enumerate(rows))
+    return picture(key, title, description, ROW * len(rows), *drawn)
 
 
-def _row(key: str, kind: str, row: Bar, y: float, longest: float) -> SafeString:
+def _row(kind: str, row: Bar, y: float, longest: float) -> SafeString:
     top = y + WORDS + 6
     return tag(
         "g",
@@ -58,7 +57,7 @@ def _row(key: str, kind: str, row: Bar, y: float, longest: float) -> SafeString:
         tag("text", Truncator(row.name).chars(MOST_CHARACTERS), x=0, y=y + WORDS, class_="mcp-name"),
         tag("text", row.shown, x="100%", y=y + WORDS, text_anchor="end", class_="mcp-number"),
         tag("rect", x=0, y=top, width="100%", height=THICK, class_="mcp-track"),
-        tag("rect", x=0, y=top, width=percent(row.value / longest), height=THICK, **filled(key, kind)),
+        tag("rect", x=0, y=top, width=percent(row.value / longest), height=THICK, class_=f"mcp-{kind}"),
         _mark(row.mark, top, longest),
     )
 

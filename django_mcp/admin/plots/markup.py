@@ -28,7 +28,7 @@ def _attribute(name: str) -> str:
     return name if name in CAMELS else name.rstrip("_").replace("_", "-")
 
 
-CAMELS = {"viewBox", "preserveAspectRatio", "patternUnits", "patternTransform"}
+CAMELS = {"viewBox", "preserveAspectRatio"}
 
 
 def _number(value: float | str) -> str:

@@ -7,7 +7,6 @@ from django.utils.safestring import SafeString
 
 from django_mcp.admin.plots.frame import FLOOR, Axis, height_of, over_time, whole_ticks
 from django_mcp.admin.plots.markup import percent, tag
-from django_mcp.admin.plots.patterns import filled, patterns
 
 GAP = 0.15
 """Between two bars, as a share of a bin."""
@@ -18,7 +17,7 @@ class Layer:
     """One kind of what is counted.
 
     Attributes:
-        kind: its colour and pattern.
+        kind: its colour.
         name: in words.
         values: one for each bin.
     """
@@ -32,7 +31,7 @@ def stacks(axis: Axis, layers: Sequence[Layer]) -> SafeString:
     """A bar for each bin; the first layer is the lowest."""
     levels = whole_ticks(max(sum(each) for each in zip(*(layer.values for layer in layers), strict=True)))
     bins = (_stack(axis, layers, at, levels[-1]) for at in range(len(axis.bins)))
-    return over_time(axis, levels, patterns(axis.key, [layer.kind for layer in layers]), *bins)
+    return over_time(axis, levels, *bins)
 
 
 def _stack(axis: Axis, layers: Sequence[Layer], at: int, top: float) -> SafeString:
@@ -50,5 +49,11 @@ def _areas(axis: Axis, layers: Sequence[Layer], at: int, top: float) -> Iterator
     for layer in layers:
         # One pixel at least, so that the one failure in a thousand calls is seen.
         height = max(1.0, height_of(layer.values[at], top))
-        yield tag("rect", **place, y=FLOOR - below - height, height=height, **filled(axis.key, layer.kind))
+        yield tag("rect", **place, y=FLOOR - below - height, height=height, class_=f"mcp-{layer.kind}")
         below += height
+
+
+def swatch(kind: str) -> SafeString:
+    """A small square in the colour of a kind, for the legend."""
+    square = tag("rect", x=0.5, y=0.5, width=13, height=13, class_=f"mcp-{kind}")
+    return tag("svg", square, class_="mcp-swatch", width=14, height=14, aria_hidden="true")
