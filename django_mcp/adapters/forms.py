@@ -21,9 +21,9 @@ from django_mcp.adapters.form_sources import FormSource, words_of
 from django_mcp.adapters.formsets import FormSetSource
 from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.context import Context
+from django_mcp.core.database import rolled_back
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.generated import function
-from django_mcp.core.previews import rolled_back
 from django_mcp.core.request import require_same
 from django_mcp.core.selection import Where
 from django_mcp.core.signals import primitive_added

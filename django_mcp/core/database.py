@@ -7,13 +7,15 @@ may not have a session, a key or an approval that was made a moment ago.
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, router, transaction
 from django.db.models import Model
 from django.db.transaction import Atomic
+
+T = TypeVar("T")
 
 NOT_MIGRATED = "The site's database lacks a table or a column. Run `manage.py migrate`."
 
@@ -65,6 +67,23 @@ def on_commit(function: Callable[[], object]) -> None:
 def tools_alias() -> str:
     """Return the alias of the database in whose transaction tools run: ``default``, where a site has it."""
     return DEFAULT_DB_ALIAS if exists(DEFAULT_DB_ALIAS) else own_alias()
+
+
+def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
+    """Call it inside a transaction, or a savepoint, that is rolled back in any case.
+
+    Args:
+        function: what to call.
+        using: alias of the database; that in which tools run, unless one is named.
+    """
+    using = using or tools_alias()
+    if not exists(using):
+        return function()
+    with transaction.atomic(using=using):
+        try:
+            return function()
+        finally:
+            transaction.set_rollback(True, using=using)
 
 
 def is_temporary(error: BaseException) -> bool:

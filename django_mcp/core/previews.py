@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
-from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.context import Context
+from django_mcp.core.database import rolled_back
 from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.plain import Plain, as_json
@@ -97,23 +96,6 @@ def _copied(value: Any) -> Any:
         case set():
             return set(value)
     return value
-
-
-def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
-    """Call it inside a transaction, or a savepoint, that is rolled back in any case.
-
-    Args:
-        function: what to call.
-        using: alias of the database; that in which tools run, unless one is named.
-    """
-    using = using or database.tools_alias()
-    if not database.exists(using):
-        return function()
-    with transaction.atomic(using=using):
-        try:
-            return function()
-        finally:
-            transaction.set_rollback(True, using=using)
 
 
 # The context of a preview

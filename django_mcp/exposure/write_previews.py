@@ -15,8 +15,7 @@ from django.db.models.deletion import Collector
 from django.utils.text import capfirst
 
 from django_mcp.core.context import Context
-from django_mcp.core.database import tools_alias
-from django_mcp.core.previews import rolled_back
+from django_mcp.core.database import rolled_back, tools_alias
 from django_mcp.exposure.columns import Showing
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Column, Exposed
