@@ -76,6 +76,11 @@ def skill(
     _declared[key] = Declared(servers, options)  # type: ignore[arg-type]
 
 
+def has_declarations() -> bool:
+    """Return True if ``skill()`` was called."""
+    return bool(_declared)
+
+
 def declared_of(path: str, app: str) -> Declared:
     """All that was said of a skill and of its app."""
     own, general = (_declared.get(key, Declared(None, {})) for key in ((None, path), (app, None)))

@@ -4,10 +4,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.skills.folder import NAME, SKILL_FILE, Folder, check_inside, is_left_out, read_folder
-from django_mcp.skills.starting import Root
+
+
+class Root(NamedTuple):
+    """A folder of skills.
+
+    Attributes:
+        app: the label of the app it belongs to.
+        path: of the folder.
+    """
+
+    app: str
+    path: Path
 
 
 class Found(NamedTuple):
@@ -15,6 +27,12 @@ class Found(NamedTuple):
 
     app: str
     folder: Folder
+
+
+def app_roots() -> list[Root]:
+    """The ``skills/`` of every installed app that has one, in the order of ``INSTALLED_APPS``."""
+    roots = (Root(each.label, Path(each.path) / "skills") for each in apps.get_app_configs())
+    return [root for root in roots if root.path.is_dir()]
 
 
 def find(roots: Iterable[Root]) -> tuple[dict[str, Found], dict[str, str]]:

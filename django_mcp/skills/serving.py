@@ -15,11 +15,10 @@ from django.utils.autoreload import autoreload_started, file_changed
 from django_mcp.core.registry import MCPServer, every_server
 from django_mcp.core.signals import server_made
 from django_mcp.skills.declaration import check_declared, declared_of
-from django_mcp.skills.finding import Found, find
+from django_mcp.skills.finding import Found, Root, app_roots, find
 from django_mcp.skills.folder import stamp
 from django_mcp.skills.methods import EXTENSION, skills_of
 from django_mcp.skills.resources import SkillFiles, SkillResource
-from django_mcp.skills.starting import Root, app_roots
 
 logger = logging.getLogger("django_mcp")
 
