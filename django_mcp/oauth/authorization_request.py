@@ -1,6 +1,5 @@
 """What a client asks for at the authorization endpoint (RFC 6749, section 4.1.1; RFC 7636; RFC 8707)."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,8 @@ from urllib.parse import urlencode
 
 from django.core import signing
 from django.http import QueryDict
+
+from django_mcp.oauth.rules import S256_CHALLENGE
 
 PARAMETERS = (
     "response_type",
@@ -23,9 +24,6 @@ PARAMETERS = (
 
 PAGE_SECONDS = 30 * 60
 """How long somebody may think before they agree."""
-
-S256_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-"""A SHA-256 in base64url without padding (RFC 7636, section 4.2)."""
 
 SALT = "django_mcp.oauth.consent"
 

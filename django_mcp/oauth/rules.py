@@ -1,16 +1,19 @@
 """What the site allows of what a request to the authorization server asks for."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from oauthlib.oauth2.rfc6749 import errors
 
 from django_mcp.conf import settings
-from django_mcp.oauth.authorization_request import S256_CHALLENGE
 from django_mcp.oauth.consent import granted
 from django_mcp.oauth.reading import application_of, policy_of, requested, stored
 from django_mcp.oauth.resources import chosen_resources, default_scopes, known_resources, why_not_a_resource
 from django_mcp.oauth.toolkit import AbstractApplication, get_scopes_backend
+
+S256_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+"""A SHA-256 in base64url without padding (RFC 7636, section 4.2)."""
 
 
 def is_blocked(request: Any) -> bool:
