@@ -13,7 +13,7 @@ from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
-from django_mcp.exposure.registration import found_problems
+from django_mcp.exposure.problems import found_problems
 from django_mcp.exposure.write_fields import declared_names, has_default
 
 _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")

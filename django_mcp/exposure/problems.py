@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models.constants import LOOKUP_SEP
 from django.utils.translation import gettext as _
 
+from django_mcp.core.registry import every_server
 from django_mcp.exposure.declaration import READ_TOOLS, VERBS
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.misspelt import misspelt
@@ -69,6 +70,13 @@ def problems(exposed: Exposed) -> list[Problem]:
             Problem("django_mcp.E027", _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}, hint)
             for text, hint in writing_problems(exposed)
         ),
+    ]
+
+
+def found_problems() -> list[Problem]:
+    """What is wrong with declarations, of all endpoints."""
+    return [
+        problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
     ]
 
 

@@ -15,7 +15,7 @@ from django_mcp.core.selection import Namespace
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.listing import list_rows, listed_models
-from django_mcp.exposure.problems import Problem, name_taken, problems
+from django_mcp.exposure.problems import name_taken, problems
 from django_mcp.exposure.publishing import connect
 from django_mcp.exposure.settling import settle
 from django_mcp.exposure.templates import resources
@@ -145,10 +145,3 @@ def _made(exposed: Exposed) -> list[Primitive]:
     for each in made:
         each.add_tags(exposed.resource.tags)
     return made
-
-
-def found_problems() -> list[Problem]:
-    """What is wrong with declarations, of all endpoints."""
-    return [
-        problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
-    ]

@@ -10,7 +10,7 @@ import pytest
 from django.core.files.base import ContentFile
 
 from django_mcp import MCPServer, ModelResource, register
-from django_mcp.exposure.registration import found_problems
+from django_mcp.exposure.problems import found_problems
 from tests.clients import Answer
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Draft, Publisher, Review, Tag

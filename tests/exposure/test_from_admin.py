@@ -12,7 +12,7 @@ from django.db.models import Count, F, QuerySet, Value
 from demo_project.travel import admin as travel
 from demo_project.travel import models as travel_models
 from django_mcp import MCPServer, ModelResource, from_admin, register
-from django_mcp.exposure.registration import found_problems
+from django_mcp.exposure.problems import found_problems
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Publisher
 

@@ -12,7 +12,7 @@ from django.db import models
 from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.core import registry
 from django_mcp.exposure import starting
-from django_mcp.exposure.registration import found_problems
+from django_mcp.exposure.problems import found_problems
 from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Author, Book, Publisher, Review
 
