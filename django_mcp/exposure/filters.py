@@ -1,18 +1,16 @@
 """Filter rows by the arguments that callers give."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet
 
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.guards import matching
 from django_mcp.exposure.viewing import Viewer
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
-
-def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: "Exposed") -> QuerySet[Any]:
+def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
     """Those of *rows* that all filters in *arguments* let through."""
     for each in exposed.filters:
         value = arguments.get(each.argument)

@@ -4,19 +4,17 @@ Whatever is compared, sorted, grouped or added up goes through here, so that a r
 not see counts as no row at all.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Cast
 
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
-
-def seen_through(path: Path, viewer: Viewer, exposed: "Exposed") -> Q | None:
+def seen_through(path: Path, viewer: Viewer, exposed: Exposed) -> Q | None:
     """That every row on the way of *path* exists for the caller; None where that is so for all rows."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
@@ -28,7 +26,7 @@ def seen_through(path: Path, viewer: Viewer, exposed: "Exposed") -> Q | None:
     return condition
 
 
-def guarded(path: Path, viewer: Viewer, exposed: "Exposed") -> Any:
+def guarded(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
     """An expression for the value of *path* that is null behind rows the caller may not see; None: the path will do."""
     seen = seen_through(path, viewer, exposed)
     if seen is None:
@@ -38,7 +36,7 @@ def guarded(path: Path, viewer: Viewer, exposed: "Exposed") -> Any:
     return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
 
 
-def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: "Exposed") -> Q:
+def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: Exposed) -> Q:
     """The condition that a value of *path* compares to *value*, as far as the caller can see."""
     condition = Q(**{f"{path.column}__{lookup}": value})
     seen = seen_through(path, viewer, exposed)
@@ -51,6 +49,6 @@ def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: "Expo
     return Q(pk__in=rows_with(exposed, condition))
 
 
-def rows_with(exposed: "Exposed", condition: Q) -> QuerySet[Any]:
+def rows_with(exposed: Exposed, condition: Q) -> QuerySet[Any]:
     """Primary keys of the rows of a model that meet *condition*."""
     return exposed.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API

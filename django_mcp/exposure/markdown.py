@@ -1,12 +1,11 @@
 """A row as Markdown, for those who read instead of computing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.exposed import Exposed
 
 
-def to_markdown(exposed: "Exposed", row: dict[str, Any]) -> str:
+def to_markdown(exposed: Exposed, row: dict[str, Any]) -> str:
     """A heading, a line for each value, and a section for each that has several lines."""
     title = row.get(exposed.resource.title_field or "") or row[exposed.lookup_name]
     lines, sections = [f"# {_line(title)}", ""], []

@@ -1,14 +1,12 @@
 """Whoever asks, as far as rows are concerned: which of them exist, for one call."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import models
 
 from django_mcp.core.context import Context
 from django_mcp.exposure.declaration import is_plain
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
+from django_mcp.exposure.exposed import Exposed
 
 
 class Viewer:
@@ -23,14 +21,14 @@ class Viewer:
         self._views: dict[Exposed, bool] = {}
         self._seen: dict[tuple[Exposed, Any], bool] = {}
 
-    def may_view(self, exposed: "Exposed") -> bool:
+    def may_view(self, exposed: Exposed) -> bool:
         """Whether the caller may view the model at all."""
         if exposed not in self._views:
             # One whose declaration has a problem offers nothing, and nothing leads to its rows.
             self._views[exposed] = exposed.is_sound and exposed.is_for(self.ctx.principal)
         return self._views[exposed]
 
-    def behind(self, relation: Any, exposed: "Exposed") -> models.QuerySet[Any] | None:
+    def behind(self, relation: Any, exposed: Exposed) -> models.QuerySet[Any] | None:
         """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
 
         What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
@@ -42,14 +40,14 @@ class Viewer:
         manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
         return None if is_plain(manager) else manager.all()
 
-    def door(self, exposed: "Exposed") -> models.QuerySet[Any]:
+    def door(self, exposed: Exposed) -> models.QuerySet[Any]:
         """The rows that exist for the caller, as far as the database can tell."""
         if not self.may_view(exposed):
             nothing: models.QuerySet[Any] = exposed.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
         return each_once(exposed.resource.get_queryset(self.ctx))
 
-    def sees(self, exposed: "Exposed", obj: Any) -> bool:
+    def sees(self, exposed: Exposed, obj: Any) -> bool:
         """Whether a row that came through the door exists for the caller."""
         if not exposed.resource.checks_each_row:
             return True
@@ -58,13 +56,13 @@ class Viewer:
             self._seen[key] = exposed.resource.has_view_permission(self.ctx.user, obj)
         return self._seen[key]
 
-    def sees_behind(self, relation: Any, obj: Any, exposed: "Exposed") -> bool:
+    def sees_behind(self, relation: Any, obj: Any, exposed: Exposed) -> bool:
         """The same of a row at the end of a relation."""
         target = exposed.rules_of(relation.related_model)
         return target is None or self.sees(target, obj)
 
 
-def find_row(exposed: "Exposed", viewer: Viewer, value: str) -> models.QuerySet[Any]:
+def find_row(exposed: Exposed, viewer: Viewer, value: str) -> models.QuerySet[Any]:
     """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
     rows, found = viewer.door(exposed), exposed.address(value)
     return rows.none() if found is None else rows.filter(**{exposed.lookup.attname: found})

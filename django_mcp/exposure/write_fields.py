@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
@@ -10,12 +10,10 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_mcp.core.generated import CONTEXT, list_of
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.field_types import is_json, is_range
 from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_type, is_foreign, write_type
 from django_mcp.primitives.functions import EMPTY, Parameter
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 
 class _NotGiven:
@@ -72,11 +70,11 @@ class WriteField:
         """Whether it is a set of rows."""
         return self.field is not None and bool(self.field.many_to_many)
 
-    def argument(self, exposed: "Exposed", *, change: bool) -> str:
+    def argument(self, exposed: Exposed, *, change: bool) -> str:
         """What it is called for callers: that which says which row to change is called after the field itself."""
         return f"new_{self.name}" if change and self.name == exposed.lookup_name else self.name
 
-    def parameter(self, exposed: "Exposed", *, change: bool) -> Parameter:
+    def parameter(self, exposed: Exposed, *, change: bool) -> Parameter:
         """As an argument of a tool that creates rows, or changes one."""
         # What a form asks for besides the row's fields, it asks for each time.
         is_required = self.is_required and (not change or self.field is None)
@@ -84,7 +82,7 @@ class WriteField:
         return Parameter(self.argument(exposed, change=change), self.annotation, default, self.words)
 
 
-def declared_names(exposed: "Exposed") -> list[str]:
+def declared_names(exposed: Exposed) -> list[str]:
     """The fields that callers may write, as far as the declaration says."""
     form = exposed.resource.form
     if form is None:
@@ -92,7 +90,7 @@ def declared_names(exposed: "Exposed") -> list[str]:
     return [name for name, field in form.base_fields.items() if not field.disabled]
 
 
-def read_field(exposed: "Exposed", name: str) -> WriteField:
+def read_field(exposed: Exposed, name: str) -> WriteField:
     """One of ``declared_names``.
 
     Raises:
@@ -101,12 +99,12 @@ def read_field(exposed: "Exposed", name: str) -> WriteField:
     return _of_model(exposed, name) if exposed.resource.form is None else _of_form(exposed, name)
 
 
-def own_fields(exposed: "Exposed") -> Mapping[str, Any]:
+def own_fields(exposed: Exposed) -> Mapping[str, Any]:
     """The model's columns and sets of rows, by name; not what other models say of it."""
     return {each.name: each for each in (*exposed.options.concrete_fields, *exposed.options.many_to_many)}
 
 
-def _of_model(exposed: "Exposed", name: str) -> WriteField:
+def _of_model(exposed: Exposed, name: str) -> WriteField:
     own = own_fields(exposed)
     if name not in own:
         names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
@@ -169,7 +167,7 @@ def _why_not(field: Any) -> str | None:
     return None
 
 
-def _relation(field: Any, target: "Exposed", *, is_required: bool) -> WriteField:
+def _relation(field: Any, target: Exposed, *, is_required: bool) -> WriteField:
     """A relation, given as what addresses the row it leads to."""
     try:
         one = write_type(target.lookup)
@@ -203,7 +201,7 @@ def _words(field: Any, more: str = "") -> str | None:
 # Forms
 
 
-def _of_form(exposed: "Exposed", name: str) -> WriteField:
+def _of_form(exposed: Exposed, name: str) -> WriteField:
     form = exposed.resource.form
     asked = form.base_fields[name]
     field = own_fields(exposed).get(name) if name in (form._meta.fields or ()) else None  # noqa: SLF001 - of ModelForm
@@ -225,7 +223,7 @@ def _of_form(exposed: "Exposed", name: str) -> WriteField:
     return WriteField(name, annotation if field is None else _nullable(annotation, field), is_required, words, field)
 
 
-def _relation_of_form(exposed: "Exposed", asked: Any, field: Any, *, is_required: bool) -> WriteField:
+def _relation_of_form(exposed: Exposed, asked: Any, field: Any, *, is_required: bool) -> WriteField:
     if not isinstance(asked, forms.ModelChoiceField):
         text = _("form: %(field)r is a relation, and %(kind)s chooses no row") % {
             "field": field.name,
@@ -245,7 +243,7 @@ def _relation_of_form(exposed: "Exposed", asked: Any, field: Any, *, is_required
 # Problems
 
 
-def field_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
+def field_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
     """What is wrong with the fields that callers are to write, and what would be right."""
     found: list[WriteField] = []
     for name in declared_names(exposed):
@@ -256,7 +254,7 @@ def field_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
     yield from _clashes(exposed, found)
 
 
-def _clashes(exposed: "Exposed", found: Iterable[WriteField]) -> Iterator[tuple[str, str]]:
+def _clashes(exposed: Exposed, found: Iterable[WriteField]) -> Iterator[tuple[str, str]]:
     names = [CONTEXT, exposed.lookup_name, *(each.argument(exposed, change=True) for each in found)]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")

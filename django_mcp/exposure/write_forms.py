@@ -1,19 +1,17 @@
 """Rows written through a ``ModelForm``, as if a person had filled it in and left the rest as it was."""
 
 from collections.abc import Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.exposure.write_rows import linked, visible
 from django_mcp.exposure.write_types import form_value, require_kept
 from django_mcp.exposure.write_words import of_field
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 
 class Given(forms.Widget):
@@ -28,7 +26,7 @@ class Given(forms.Widget):
         return name not in data and not (files and name in files)
 
 
-def fill(exposed: "Exposed", obj: Any, given: Mapping[str, Any], fields: Mapping[str, WriteField]) -> Any:
+def fill(exposed: Exposed, obj: Any, given: Mapping[str, Any], fields: Mapping[str, WriteField]) -> Any:
     """The form of a declaration, filled in and valid.
 
     Args:

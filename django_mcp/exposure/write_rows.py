@@ -1,7 +1,7 @@
 """Rows that are written, and rows that these lead to: each found through the door of its own model."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import connections, models, router
@@ -9,15 +9,13 @@ from django.db.models import QuerySet
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.viewing import Viewer, find_row
 from django_mcp.exposure.write_fields import WriteField
 from django_mcp.primitives.tool import ToolError
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
-
-def lock_row(exposed: "Exposed", ctx: Context, value: object) -> Any:
+def lock_row(exposed: Exposed, ctx: Context, value: object) -> Any:
     """The row that *value* addresses, which nobody else changes until the transaction ends.
 
     Raises:
@@ -45,7 +43,7 @@ def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
     return None
 
 
-def _look(exposed: "Exposed", ctx: Context, value: object) -> Any:
+def _look(exposed: Exposed, ctx: Context, value: object) -> Any:
     viewer = Viewer(ctx)
     for obj in on_writer(find_row(exposed, viewer, str(value)))[:1]:
         if viewer.sees(exposed, obj):
@@ -98,7 +96,7 @@ def _addressed(field: WriteField, values: Iterable[Any], viewer: Viewer) -> dict
     return {getattr(row, name): row for row in rows.filter(**{f"{name}__in": keys}) if viewer.sees(target, row)}
 
 
-def _key(target: "Exposed", value: Any) -> Any:
+def _key(target: Exposed, value: Any) -> Any:
     try:
         return target.lookup.to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
@@ -11,6 +11,7 @@ from django.db.models.expressions import DatabaseDefault
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.pages import show_row
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_fields import NOT_GIVEN, WriteField, has_default
@@ -22,9 +23,6 @@ from django_mcp.exposure.write_words import of_field, readable
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import ToolError
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
-
 
 class Writer:
     """Creates rows of a model, or changes them.
@@ -35,7 +33,7 @@ class Writer:
         change: change rows instead of creating them.
     """
 
-    def __init__(self, exposed: "Exposed", fields: Iterable[WriteField], *, change: bool) -> None:
+    def __init__(self, exposed: Exposed, fields: Iterable[WriteField], *, change: bool) -> None:
         self.exposed = exposed
         self.fields = {each.name: each for each in fields}
         self.arguments = {each.name: each.argument(exposed, change=change) for each in fields}
@@ -180,7 +178,7 @@ def _is_unset(obj: Any, field: Any) -> bool:
     return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)
 
 
-def run_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Delete a row; the URI it had.
 
     Raises:
@@ -196,7 +194,7 @@ def run_delete(exposed: "Exposed", ctx: Context, given: Mapping[str, Any]) -> To
         return ToolResult({"deleted": uri})
 
 
-def require_change(exposed: "Exposed", ctx: Context, obj: Any) -> None:
+def require_change(exposed: Exposed, ctx: Context, obj: Any) -> None:
     """See that the caller may change a row they see.
 
     Raises:
@@ -206,7 +204,7 @@ def require_change(exposed: "Exposed", ctx: Context, obj: Any) -> None:
         raise ToolError(f"You may not change this {exposed.one}.")
 
 
-def require_delete(exposed: "Exposed", ctx: Context, obj: Any) -> None:
+def require_delete(exposed: Exposed, ctx: Context, obj: Any) -> None:
     """See that the caller may delete a row they see.
 
     Raises:

@@ -4,18 +4,16 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DataError, IntegrityError
 from django.db.models import ProtectedError, RestrictedError
 
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.words import shortened
-
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
 
 logger = logging.getLogger("django_mcp")
 
@@ -30,7 +28,7 @@ _OF_RELATIONS = frozenset({"invalid", "invalid_choice", "invalid_pk_value"})
 
 
 @contextmanager
-def readable(exposed: "Exposed", arguments: Mapping[str, str]) -> Iterator[None]:
+def readable(exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
     """What goes wrong while a row is written, as far as the caller may know.
 
     Args:
@@ -86,7 +84,7 @@ def stored(label: str) -> Iterator[None]:
         raise ToolError("A value is outside of what the database holds. Use another one.") from None
 
 
-def in_words(error: ValidationError, exposed: "Exposed", arguments: Mapping[str, str]) -> str:
+def in_words(error: ValidationError, exposed: Exposed, arguments: Mapping[str, str]) -> str:
     """All that an error says, each sentence once."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
@@ -94,7 +92,7 @@ def in_words(error: ValidationError, exposed: "Exposed", arguments: Mapping[str,
     )
 
 
-def _sentence(name: str, error: Any, exposed: "Exposed", arguments: Mapping[str, str]) -> str:
+def _sentence(name: str, error: Any, exposed: Exposed, arguments: Mapping[str, str]) -> str:
     params = error.params if isinstance(error.params, dict) else {}
     if "unique_check" in params:
         return _unique(params["unique_check"], arguments)
@@ -111,7 +109,7 @@ def _sentence(name: str, error: Any, exposed: "Exposed", arguments: Mapping[str,
     return f"Argument {arguments[name]!r}: {message}"
 
 
-def _of_another_field(name: str, code: Any, message: str, exposed: "Exposed") -> str:
+def _of_another_field(name: str, code: Any, message: str, exposed: Exposed) -> str:
     """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
     if name in {column.name for column in exposed.columns if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool cannot set: {message}"
@@ -138,18 +136,18 @@ def _unique(names: Any, arguments: Mapping[str, str]) -> str:
     return f"{'Argument' if alone else 'Arguments'} {together}: {'it' if alone else 'together they'} must be unique."
 
 
-def _names_of_constraints(exposed: "Exposed") -> set[str]:
+def _names_of_constraints(exposed: Exposed) -> set[str]:
     """What Django says of a constraint for which the model has no words: its name, which is not for callers."""
     constraints = [each for options in _with_parents(exposed) for each in options.constraints]
     plain = [each for each in constraints if each.violation_error_message == each.default_violation_error_message]
     return {str(each.get_violation_error_message()) for each in plain}
 
 
-def _with_parents(exposed: "Exposed") -> Iterator[Any]:
+def _with_parents(exposed: Exposed) -> Iterator[Any]:
     yield exposed.options
     for parent in exposed.options.all_parents:
         yield parent._meta  # noqa: SLF001 - Django's documented API
 
 
-def _is_relation(exposed: "Exposed", name: str) -> bool:
+def _is_relation(exposed: Exposed, name: str) -> bool:
     return any(each.name == name and each.is_relation for each in exposed.options.get_fields())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.forms import BaseModelForm
 from django.utils.translation import gettext as _
@@ -11,6 +11,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.generated import function, shaped
 from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.declaration import ModelResource
+from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.write_fields import declared_names, field_problems, read_field
 from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update, rows_of
@@ -20,9 +21,6 @@ from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.translated import phrase
 
-if TYPE_CHECKING:
-    from django_mcp.exposure.exposed import Exposed
-
 _DELETED = {
     "type": "object",
     "properties": {"deleted": {"type": "string", "description": "The URI that the row had."}},
@@ -31,7 +29,7 @@ _DELETED = {
 }
 
 
-def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
+def writing_tools(exposed: Exposed) -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
     verbs = exposed.resource.verbs
     fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
@@ -55,14 +53,14 @@ def writing_tools(exposed: "Exposed") -> Iterator[Tool]:
         yield _tool(exposed, "delete", call, look, words, [_which(exposed)], shaped(_DELETED))
 
 
-def _which(exposed: "Exposed") -> Parameter:
+def _which(exposed: Exposed) -> Parameter:
     return Parameter(
         exposed.lookup_name, write_type(exposed.lookup), EMPTY, "Of which row, as search and URIs show it."
     )
 
 
 def _tool(
-    exposed: "Exposed",
+    exposed: Exposed,
     verb: str,
     call: Callable[[Context, Mapping[str, Any]], Any],
     look: Callable[[Context, Mapping[str, Any]], Any],
@@ -99,7 +97,7 @@ def _tool(
 # Problems
 
 
-def writing_problems(exposed: "Exposed") -> Iterator[tuple[str, str]]:
+def writing_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
     """What is wrong with how a declaration lets callers write, and what would be right."""
     resource = exposed.resource
     if isinstance(resource.verbs, str) or not {"create", "update"} & {*resource.verbs}:
@@ -119,7 +117,7 @@ def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_form(exposed: "Exposed") -> tuple[str, str] | None:
+def _wrong_form(exposed: Exposed) -> tuple[str, str] | None:
     resource, form = exposed.resource, exposed.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
         return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
