@@ -38,7 +38,7 @@ PAGES: tuple[Deferred, ...] = (
         "StandingApprovalAdmin",
         (("_revoke", "<int:pk>/revoke/"), *TABLE),
     ),
-    Deferred(models.ToolCall, "django_mcp.admin.calls", "ToolCallAdmin", (("_export", "export.<str:form>"), *TABLE)),
+    Deferred(models.ToolCall, "django_mcp.admin.calls", "ToolCallAdmin", (("_export", "export.csv"), *TABLE)),
     Deferred(models.APIKey, "django_mcp.admin.keys", "APIKeyAdmin", (("_revoke", "<int:pk>/revoke/"), *TABLE)),
     Deferred(models.Overview, "django_mcp.admin.overview", "OverviewAdmin", (("_changelist", ""), ("", ""))),
     Deferred(models.ClientPolicy, "django_mcp.admin.policies", "ClientPolicyAdmin", TABLE),

@@ -1,4 +1,4 @@
-"""The log of calls as a file, row by row, however long it is."""
+"""The request log as a CSV file, sent row by row."""
 
 import csv
 import json
@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from django.core.serializers.json import DjangoJSONEncoder
-from django.http import Http404, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 
 from django_mcp.models import ToolCall
 
@@ -20,25 +19,17 @@ COLUMNS = tuple(each.attname for each in ToolCall._meta.concrete_fields)  # noqa
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def exported(rows: "QuerySet[ToolCall]", form: str, *, on_loop: bool) -> StreamingHttpResponse:
-    """A response that sends them.
+def exported(rows: "QuerySet[ToolCall]", *, on_loop: bool) -> StreamingHttpResponse:
+    """Return a response that sends the rows as CSV.
 
     Args:
         rows: of the log.
-        form: ``"csv"`` or ``"json"``.
         on_loop: it is sent by an event loop, which would collect what does not wait before it sends anything.
-
-    Raises:
-        Http404: there is no such form.
     """
-    try:
-        write, kind = {"csv": (_csv, "text/csv; charset=utf-8"), "json": (_json, "application/json")}[form]
-    except KeyError:
-        raise Http404 from None
     values = rows.select_related(None).defer(None).order_by("-called", "-pk").values_list(*COLUMNS)
-    parts = write(values.iterator(chunk_size=CHUNK))
-    response = _File(parts, on_loop=on_loop, content_type=kind)
-    response["Content-Disposition"] = f'attachment; filename="calls.{form}"'
+    parts = _csv(values.iterator(chunk_size=CHUNK))
+    response = _File(parts, on_loop=on_loop, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="calls.csv"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
@@ -74,20 +65,6 @@ def _csv(rows: Iterable[tuple[Any, ...]]) -> Generator[str, None, None]:
     yield str(writer.writerow(COLUMNS))
     for lines in _in_chunks(writer.writerow([_cell(each) for each in row]) for row in rows):
         yield "".join(lines)
-
-
-def _json(rows: Iterable[tuple[Any, ...]]) -> Generator[str, None, None]:
-    """An array, an object to a line."""
-    yield "["
-    before = "\n"
-    for lines in _in_chunks(_object(row) for row in rows):
-        yield before + ",\n".join(lines)
-        before = ",\n"
-    yield "\n]\n"
-
-
-def _object(row: tuple[Any, ...]) -> str:
-    return json.dumps(dict(zip(COLUMNS, row, strict=True)), cls=DjangoJSONEncoder)
 
 
 def _in_chunks(lines: Iterable[str]) -> Iterator[list[str]]:

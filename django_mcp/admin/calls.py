@@ -115,24 +115,24 @@ class ToolCallAdmin(ReadOnlyAdmin):
         return queryset.filter(Q(pk__gt=newest - SEARCHED) & (words | by_id)), False
 
     def get_urls(self) -> list[URLPattern]:
-        """And the exports."""
+        """And the export."""
         view = self.admin_site.admin_view(self.export_view)
         name = f"{self.opts.app_label}_{self.opts.model_name}_export"
-        return [path("export.<str:form>", view, name=name), *super().get_urls()]
+        return [path("export.csv", view, name=name), *super().get_urls()]
 
-    def export_view(self, request: HttpRequest, form: str) -> HttpResponseBase:
-        """All that the filters leave, as a file."""
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """All that the filters leave, as a CSV file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         rows = self.get_changelist_instance(request).get_queryset(request)
-        return exported(rows, form, on_loop=isinstance(request, ASGIRequest))
+        return exported(rows, on_loop=isinstance(request, ASGIRequest))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:  # noqa: ARG002
         """With dates that are not looked for in the log."""
         return CallList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """With what the exports are asked for with."""
+        """With the query of the export."""
         most = BoundedPaginator.most
         return super().changelist_view(
             request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}

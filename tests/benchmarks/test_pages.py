@@ -29,4 +29,4 @@ def test_every_page_is_measured_and_makes_few_queries() -> None:
     assert len({row[0] for row in rows}) == len(rows) > 20
     assert all(row[1].endswith(" ms") for row in rows)
     assert all(0 < int(row[3]) < 10 for row in rows), rows
-    assert "All of it as JSON" in done.stdout
+    assert "All of it as CSV" in done.stdout
