@@ -6,24 +6,12 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
-from django_mcp.core import checking
 from django_mcp.core.known import renewers
 from django_mcp.core.later import later
 from django_mcp.core.registry import restore_all, snapshots
 
 RELOADED = "RUN_MAIN"
 """In the environment of processes that Django's autoreloader starts (``django.utils.autoreload``)."""
-CHECKS = (
-    "django_mcp.checks",
-    "django_mcp.approvals.notice_checks",
-    "django_mcp.approvals.unguarded_checks",
-    "django_mcp.auth.checks",
-    "django_mcp.exposure.checks",
-    "django_mcp.oauth.checks",
-    "django_mcp.tasks.checks",
-)
-"""Modules of system checks. Those that come with what only some sites use, like adapters, are imported with that."""
-
 RENEWERS = {
     "api_key": later("django_mcp.auth.api_keys.renewed"),
     "client": later("django_mcp.auth.oauth.renewed"),
@@ -58,6 +46,7 @@ class DjangoMCPConfig(AppConfig):
         What a site may never use stays out of its memory: the modules called ``starting`` know when it is wanted
         (decision 28).
         """
+        from django_mcp import checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models
         from django_mcp.audit import installing as audit  # noqa: PLC0415
         from django_mcp.auth import leaving, redaction  # noqa: F401, PLC0415 - the first hears of users who leave
@@ -70,7 +59,6 @@ class DjangoMCPConfig(AppConfig):
         if apps.is_installed("oauth2_provider"):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
 
-        checking.expect(CHECKS)
         renewers.update(RENEWERS)
         rights.connect()
         for each in (approvals, exposure, tasks):

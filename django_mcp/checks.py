@@ -1,13 +1,13 @@
-"""System checks: what would otherwise be found by a client."""
+"""System checks of settings and endpoints, and the functions by which Django asks for the checks of all folders."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib import metadata
+from itertools import chain
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.core.checks import CheckMessage, Error, Tags, Warning, register  # noqa: A004
 from django.core.exceptions import ImproperlyConfigured
 from django.db import router
 from django.utils.module_loading import import_string
@@ -15,17 +15,24 @@ from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.core import database
-from django_mcp.core.checking import add, described
-from django_mcp.core.registry import servers
+from django_mcp.core.registry import MCPServer, servers
 from django_mcp.primitives.portable import problems
 from django_mcp.primitives.rates import NO_RATE, parse_rate
+from django_mcp.primitives.tool import Tool
 
 MOST_ARGUMENTS = 60
 OURS = "django-mcp-toolkit"
 
 
-@add
-def check_settings(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def described(server: MCPServer) -> Iterator[Tool]:
+    """Yield the tools of *server* whose definition can be made now.
+
+    Some need the database for it, and checks are also run before ``migrate``.
+    """
+    return (tool for tool in server.tools.values() if tool.find_failure() is None)
+
+
+def check_settings() -> list[CheckMessage]:
     """Keys of ``DJANGO_MCP`` that nobody reads."""
     return [
         Error(
@@ -39,8 +46,7 @@ def check_settings(app_configs: Sequence[Any] | None, **options: Any) -> list[Ch
     ]
 
 
-@add
-def check_values(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_values() -> list[CheckMessage]:
     """Values of ``DJANGO_MCP`` that are of the wrong kind, or an origin no browser ever sends."""
     found: list[CheckMessage] = [
         Error(_(conf.WRONG) % {**each._asdict(), "wanted": _(each.wanted)}, id="django_mcp.E003")
@@ -66,8 +72,7 @@ def check_values(app_configs: Sequence[Any] | None, **options: Any) -> list[Chec
     return found
 
 
-@add
-def check_context_managers(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_context_managers() -> list[CheckMessage]:
     """Entries of ``CALL_CONTEXT_MANAGERS`` that are no function: every call would fail."""
     found: list[CheckMessage] = []
     for each in () if conf.problems() else conf.settings.CALL_CONTEXT_MANAGERS:
@@ -87,8 +92,7 @@ def check_context_managers(app_configs: Sequence[Any] | None, **options: Any) ->
     return found
 
 
-@add
-def check_authentication(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_authentication() -> list[CheckMessage]:
     """Endpoints that nobody may call, because nobody said who may."""
     return [
         Error(
@@ -105,8 +109,7 @@ def check_authentication(app_configs: Sequence[Any] | None, **options: Any) -> l
     ]
 
 
-@add
-def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_descriptions() -> list[CheckMessage]:
     """Tools that say nothing of themselves."""
     return [
         Warning(
@@ -121,8 +124,7 @@ def check_descriptions(app_configs: Sequence[Any] | None, **options: Any) -> lis
     ]
 
 
-@add
-def check_databases(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_databases() -> list[CheckMessage]:
     """Tables in another database than the users that their rows point to: no database keeps such a relation."""
     if not database.has_database():
         return []
@@ -137,8 +139,7 @@ def check_databases(app_configs: Sequence[Any] | None, **options: Any) -> list[C
     ] * (own != theirs)
 
 
-@add
-def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_schemas() -> list[CheckMessage]:
     """Tools that some client or provider of models leaves out because of their schema."""
     return [
         Warning(
@@ -153,8 +154,7 @@ def check_schemas(app_configs: Sequence[Any] | None, **options: Any) -> list[Che
     ]
 
 
-@add
-def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> Iterator[CheckMessage]:  # noqa: ARG001
+def check_argument_counts() -> Iterator[CheckMessage]:
     """Tools with more arguments than a model can choose from, in one message for each endpoint."""
     for server in servers():
         counts = {tool.name: len(tool.definition["inputSchema"].get("properties", ())) for tool in described(server)}
@@ -172,12 +172,15 @@ def check_argument_counts(app_configs: Sequence[Any] | None, **options: Any) -> 
             )
 
 
-packages_distributions = cache(metadata.packages_distributions)
-"""Read once per process: it takes a third of a second."""
+@cache
+def packages_distributions() -> Mapping[str, Sequence[str]]:
+    """Return the distributions by package, read once per process: it takes a third of a second."""
+    from importlib import metadata  # noqa: PLC0415 - no process that serves needs it
+
+    return metadata.packages_distributions()
 
 
-@add
-def check_distributions(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_distributions() -> list[CheckMessage]:
     """Other distributions that install a package of the same name over ours."""
     others = sorted(set(packages_distributions().get("django_mcp", ())) - {OURS})
     return [
@@ -189,3 +192,76 @@ def check_distributions(app_configs: Sequence[Any] | None, **options: Any) -> li
             id="django_mcp.W001",
         )
     ] * bool(others)
+
+
+OWN = (
+    check_settings,
+    check_values,
+    check_context_managers,
+    check_authentication,
+    check_descriptions,
+    check_databases,
+    check_schemas,
+    check_argument_counts,
+    check_distributions,
+)
+
+
+# How Django asks
+
+
+@register("django_mcp")
+def check_always(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Run the checks of every ``manage.py check``."""
+    return [*_messages(OWN), *_of_folders("ALWAYS")]
+
+
+@register("django_mcp", deploy=True)
+def check_deploy(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+    """Run the checks of ``manage.py check --deploy``."""
+    return _of_folders("DEPLOY")
+
+
+@register(Tags.database)
+def check_database(
+    app_configs: Sequence[Any] | None,  # noqa: ARG001
+    databases: Sequence[str] | None = None,
+    **options: Any,  # noqa: ARG001
+) -> list[CheckMessage]:
+    """Run the checks that may query *databases*: of ``manage.py check --database`` and ``migrate``."""
+    return _of_folders("DATABASE", databases) if databases else []
+
+
+def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
+    """Return what the checks of all folders find, imported now: a process that serves needs none of them.
+
+    While ``DJANGO_MCP`` cannot be read they are not run: they would raise, which hides all other messages.
+
+    Args:
+        when: the name of a tuple of functions in the modules of checks, where they have it.
+        arguments: for each function.
+    """
+    from django_mcp.adapters import checks as adapters  # noqa: PLC0415
+    from django_mcp.approvals import checks as approvals  # noqa: PLC0415
+    from django_mcp.auth import checks as auth  # noqa: PLC0415
+    from django_mcp.exposure import checks as exposure  # noqa: PLC0415
+    from django_mcp.oauth import checks as oauth  # noqa: PLC0415
+    from django_mcp.skills import checks as skills  # noqa: PLC0415
+    from django_mcp.tasks import checks as tasks  # noqa: PLC0415
+
+    if not _is_readable():
+        return []
+    folders = (approvals, auth, exposure, oauth, tasks, skills, adapters)
+    return _messages(chain.from_iterable(getattr(folder, when, ()) for folder in folders), *arguments)
+
+
+def _messages(checks: Iterable[Callable[..., Iterable[CheckMessage]]], *arguments: Any) -> list[CheckMessage]:
+    return [message for check in checks for message in check(*arguments)]
+
+
+def _is_readable() -> bool:
+    """Return True if ``DJANGO_MCP`` is a dict with values of the right kinds, which other checks report."""
+    try:
+        return not conf.problems()
+    except ImproperlyConfigured:
+        return False

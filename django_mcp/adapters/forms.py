@@ -188,9 +188,9 @@ class DeclaredForm:
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
             options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
-        made = OpenFormTool if self._written is not None and permission is None else FormTool
         options["permission"] = None if permission == DEFAULT else permission
-        self.tool = made(call, self, server, **options)
+        self.tool = FormTool(call, self, server, **options)
+        self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
         self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
@@ -402,10 +402,6 @@ class FormTool(LateTool):
         """See ``LateTool``."""
         arguments = FormArguments(self._declared.schema(self.server))
         return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
-
-
-class OpenFormTool(FormTool):
-    """A tool of a model's form for which no permission is asked, because the site said so."""
 
 
 @receiver(primitive_added)

@@ -8,7 +8,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.text import camel_case_to_spaces
 from pydantic import TypeAdapter
 
-from django_mcp.adapters import checks  # noqa: F401 - registers them
 from django_mcp.adapters.methods import SAFE
 from django_mcp.adapters.published import Published
 from django_mcp.adapters.requests import FORM

@@ -16,13 +16,12 @@ from django_mcp import conf
 from django_mcp.approvals.mails import APPROVERS
 from django_mcp.approvals.starting import is_wanted
 from django_mcp.approvals.webhooks import key_of
-from django_mcp.auth.checks.base import check, is_loopback
+from django_mcp.auth.checks.base import is_loopback
 
 TO_NOBODY = ("console", "dummy", "filebased", "locmem")
 """Mail backends of Django that send nothing."""
 
 
-@check()
 def check_webhook() -> Iterator[CheckMessage]:
     """A webhook that cannot be sent, or that nobody could tell from a forged one."""
     url, secret = conf.settings.APPROVAL_WEBHOOK, conf.settings.APPROVAL_WEBHOOK_SECRET
@@ -47,7 +46,6 @@ def check_webhook() -> Iterator[CheckMessage]:
         )
 
 
-@check()
 def check_addresses() -> Iterator[CheckMessage]:
     """Addresses that are none."""
     for each in conf.settings.APPROVAL_EMAILS:
@@ -68,7 +66,6 @@ def check_addresses() -> Iterator[CheckMessage]:
         )
 
 
-@check()
 def check_page() -> Iterator[CheckMessage]:
     """Notices that cannot say where the decision is made."""
     if is_wanted() and not conf.settings.BASE_URL:
@@ -79,7 +76,6 @@ def check_page() -> Iterator[CheckMessage]:
         )
 
 
-@check(deploy=True)
 def check_transport() -> Iterator[CheckMessage]:
     """Notices that others could read on their way, or that nobody reads."""
     parts = _parts(conf.settings.APPROVAL_WEBHOOK or "")

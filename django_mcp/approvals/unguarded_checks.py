@@ -6,13 +6,12 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.checks.base import check, lets_everybody_in, lets_only_strangers_in
+from django_mcp.auth.checks.base import lets_everybody_in, lets_only_strangers_in
 from django_mcp.core.policies import Decision
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.policies.defaults import default_decision
 
 
-@check(deploy=True)
 def check_destruction() -> Iterator[CheckMessage]:
     """Tools with which anybody on the internet may destroy something, where nobody decided otherwise."""
     for server in servers():
@@ -30,7 +29,6 @@ def check_destruction() -> Iterator[CheckMessage]:
             )
 
 
-@check()
 def check_approvals() -> Iterator[CheckMessage]:
     """Find tools whose calls need approval at endpoints where nobody signs in: those calls cannot be approved."""
     for server in servers():
@@ -50,7 +48,6 @@ def check_approvals() -> Iterator[CheckMessage]:
             )
 
 
-@check()
 def check_admin() -> Iterator[CheckMessage]:
     """Tools that ask for an approval where there is no page on which it could be given."""
     if apps.is_installed("django.contrib.admin"):

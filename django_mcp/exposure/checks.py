@@ -2,14 +2,13 @@
 
 import dis
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import models
 from django.utils.translation import gettext as _
 
-from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
@@ -22,14 +21,12 @@ _LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 """Instructions by which one method finds another one."""
 
 
-@add
-def check_declarations(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_declarations() -> list[CheckMessage]:
     """What keeps a ``ModelResource`` from being served."""
     return [Error(problem.text, hint=problem.hint, id=problem.id) for problem in found_problems()]
 
 
-@add
-def check_required_columns(app_configs: Sequence[Any] | None, **options: Any) -> Iterator[CheckMessage]:  # noqa: ARG001
+def check_required_columns() -> Iterator[CheckMessage]:
     """Models whose rows no caller can create, since nothing sets a column that they need."""
     for exposed in (each for server in every_server() for each in server.exposed.values() if each.is_sound):
         if names := _unset(exposed):
@@ -88,3 +85,6 @@ def _assigned(*classes: Any) -> frozenset[str]:
                 elif step.opname in _LOADING and step.argval not in seen:
                     waiting.add(step.argval)
     return frozenset(assigned)
+
+
+ALWAYS = (check_declarations, check_required_columns)

@@ -2,7 +2,6 @@
 
 from django.conf import settings
 
-from django_mcp.core import checking
 from django_mcp.skills.declaration import has_declarations
 from django_mcp.skills.finding import app_roots
 
@@ -18,5 +17,4 @@ def start() -> None:
     if is_wanted or settings.DEBUG or has_declarations():
         from django_mcp.skills.serving import skills  # noqa: PLC0415 - most sites have none
 
-        checking.expect(("django_mcp.skills.checks",))
         skills.start()

@@ -1,6 +1,6 @@
 """System checks of what runs tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import django
@@ -10,14 +10,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
-from django_mcp.core.checking import add
 from django_mcp.core.registry import every_server
 from django_mcp.tasks import engines
 from django_mcp.tasks.engines import DEFAULT, PROCESS, has_default
 
 
-@add
-def check_backend(app_configs: Sequence[Any] | None, **options: Any) -> list[CheckMessage]:  # noqa: ARG001
+def check_backend() -> list[CheckMessage]:
     """A backend that there is not, or whose workers would not be used."""
     try:
         return list(_problems(settings.TASK_BACKEND))
@@ -80,3 +78,6 @@ def _of_backend(alias: str) -> Iterator[CheckMessage]:
 
 def _error(text: str, hint: str) -> Error:
     return Error(text, hint=hint, id="django_mcp.E030")
+
+
+ALWAYS = (check_backend,)

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp import prompt, tool
 from django_mcp.adapters.late_tools import LateTool
-from django_mcp.core.checking import described
+from django_mcp.checks import described
 from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
 from django_mcp.models import KnownTool

@@ -173,7 +173,7 @@ def test_an_endpoint_with_authentication_of_its_own_needs_none_in_the_settings(
 ) -> None:
     server = make_server("unlocked")
     with override_settings(DJANGO_MCP={}):
-        messages = [each for each in checks.check_authentication(None) if each.obj is server]
+        messages = [each for each in checks.check_authentication() if each.obj is server]
     assert messages == []
 
 

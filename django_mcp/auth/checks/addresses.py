@@ -9,13 +9,12 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.checks.base import check, external_issuers, is_loopback, takes_oauth
+from django_mcp.auth.checks.base import external_issuers, is_loopback, takes_oauth
 from django_mcp.auth.identifiers import canonical
 from django_mcp.auth.issuers import is_safe_address
 from django_mcp.core.registry import servers
 
 
-@check()
 def check_base_url() -> Iterator[CheckMessage]:
     """A ``BASE_URL`` that is missing where identifiers are made from it, or is no origin."""
     url = conf.settings.BASE_URL
@@ -57,7 +56,6 @@ def is_origin(url: str) -> bool:
         return False
 
 
-@check()
 def check_issuers() -> Iterator[CheckMessage]:
     """Authorization servers elsewhere whose keys anybody on the way could replace."""
     for server in servers():
@@ -75,7 +73,6 @@ def check_issuers() -> Iterator[CheckMessage]:
                 )
 
 
-@check()
 def check_address_header() -> Iterator[CheckMessage]:
     """A header's name that no request can have."""
     name = conf.settings.CLIENT_ADDRESS_HEADER

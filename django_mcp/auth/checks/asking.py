@@ -6,14 +6,13 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import Authenticator, authenticators
-from django_mcp.auth.checks.base import check, lets_everybody_in, made, takes_oauth
+from django_mcp.auth.checks.base import lets_everybody_in, made, takes_oauth
 from django_mcp.auth.external import ExternalTokens
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
 from django_mcp.core.registry import servers
 
 
-@check()
 def check_authenticators() -> Iterator[CheckMessage]:
     """Authenticators that cannot be made, or are none."""
     for server in servers():
@@ -36,7 +35,6 @@ def check_authenticators() -> Iterator[CheckMessage]:
             )
 
 
-@check()
 def check_order() -> Iterator[CheckMessage]:
     """Authenticators that are never asked, for one before them has an answer to everything."""
     for server in servers():
@@ -53,7 +51,6 @@ def check_order() -> Iterator[CheckMessage]:
                 )
 
 
-@check()
 def check_sign_in() -> Iterator[CheckMessage]:
     """Endpoints that take OAuth tokens and ask nobody for one."""
     for server in servers():

@@ -1,50 +1,17 @@
-"""What system checks have in common: how they are registered, and readers of settings that never raise.
+"""Readers of a site's settings for system checks, which never raise.
 
 A site's settings are input: a check that raises hides all others, so nothing in them may make one raise.
 """
 
 import re
-from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from django.core.checks import CheckMessage
-from django.core.exceptions import ImproperlyConfigured
-
-from django_mcp import conf
 from django_mcp.auth.base import Authenticator, authenticators
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
-from django_mcp.core.checking import ALWAYS, DEPLOY, add
 from django_mcp.core.registry import MCPServer, servers
-
-Find = Callable[[], Iterable[CheckMessage]]
-
-
-def check(*, deploy: bool = False) -> Callable[[Find], Find]:
-    """Register a function that yields findings. It is not asked while ``DJANGO_MCP`` itself cannot be read.
-
-    Args:
-        deploy: only for ``manage.py check --deploy``.
-    """
-
-    def decorate(find: Find) -> Find:
-        def run(app_configs: Any, **_: Any) -> list[CheckMessage]:  # noqa: ARG001
-            return list(find()) if is_readable() else []
-
-        add(run, DEPLOY if deploy else ALWAYS)
-        return find
-
-    return decorate
-
-
-def is_readable() -> bool:
-    """Whether the setting is a dict with values of the right kinds, which other checks report."""
-    try:
-        return not conf.problems()
-    except ImproperlyConfigured:
-        return False
 
 
 def made(server: MCPServer) -> tuple[Any, ...]:

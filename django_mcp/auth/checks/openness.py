@@ -12,12 +12,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.checks.base import check, lets_only_strangers_in, made, uses_oauth
+from django_mcp.auth.checks.base import lets_everybody_in, lets_only_strangers_in, made, uses_oauth
 from django_mcp.auth.public import Public
 from django_mcp.core.registry import servers
 
 
-@check()
 def check_keys_in_urls() -> Iterator[CheckMessage]:
     """API keys in addresses."""
     if conf.settings.API_KEYS_IN_URL:
@@ -31,7 +30,6 @@ def check_keys_in_urls() -> Iterator[CheckMessage]:
         )
 
 
-@check()
 def check_models_nobody_may_view() -> Iterator[CheckMessage]:
     """Models that take a permission where nobody is signed in."""
     for server in servers():
@@ -60,7 +58,6 @@ def _is_for_anybody(resource: Any) -> bool:
         return True
 
 
-@check(deploy=True)
 def check_public() -> Iterator[CheckMessage]:
     """Endpoints that let everybody in."""
     for server in servers():
@@ -79,7 +76,23 @@ def check_public() -> Iterator[CheckMessage]:
             )
 
 
-@check(deploy=True)
+def check_open_forms() -> Iterator[CheckMessage]:
+    """Forms of models through which anybody on the internet may write rows."""
+    for server in servers():
+        tools = server.tools.values() if lets_everybody_in(server) else ()
+        if names := [tool.name for tool in tools if tool.waives_permission and not tool.is_guarded]:
+            yield Warning(
+                _("%(server)r lets everybody in, and anybody may write rows through forms of models: %(tools)s.")
+                % {"server": server, "tools": ", ".join(names)},
+                hint=_(
+                    "Remove permission=None, so that they take the model's permission. If really everybody may, say so "
+                    "with SILENCED_SYSTEM_CHECKS."
+                ),
+                obj=server,
+                id="django_mcp.W019",
+            )
+
+
 def check_hosts() -> Iterator[CheckMessage]:
     """A site that answers to every name."""
     if "*" in django_settings.ALLOWED_HOSTS:
@@ -90,7 +103,6 @@ def check_hosts() -> Iterator[CheckMessage]:
         )
 
 
-@check(deploy=True)
 def check_cache() -> Iterator[CheckMessage]:
     """Limits that are counted by each process for itself, or by none."""
     limited = [*limits()]

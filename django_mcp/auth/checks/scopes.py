@@ -10,14 +10,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.checks.base import check
 from django_mcp.core.registry import MCPServer, servers
 
 TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 """A scope's name: printable ASCII without space, quote and backslash (RFC 6749, section 3.3)."""
 
 
-@check()
 def check_declared() -> Iterator[CheckMessage]:
     """Entries of ``SCOPES`` that are no scopes."""
     for name, value in conf.settings.SCOPES.items():
@@ -57,7 +55,6 @@ def _problems(name: Any, value: Any) -> Iterator[tuple[str, str]]:
             yield _("implies %(each)r, which is not declared") % {"each": each}, _nearest(each)
 
 
-@check()
 def check_needed() -> Iterator[CheckMessage]:
     """Scopes that are needed somewhere, and which no client can be given, for they are not declared."""
     yield from _undeclared(_("DJANGO_MCP['DEFAULT_SCOPES'] has"), conf.settings.DEFAULT_SCOPES)

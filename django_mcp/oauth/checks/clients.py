@@ -1,7 +1,6 @@
 """Where clients may have people sent, and what is fetched for them."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -10,9 +9,8 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.checks.base import check, is_loopback, is_readable, split, uses_oauth
+from django_mcp.auth.checks.base import is_loopback, split, uses_oauth
 from django_mcp.conf import settings
-from django_mcp.core.checking import DATABASE, add
 
 NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
 """Schemes that run something in the browser instead of leading to a program."""
@@ -24,7 +22,6 @@ MOST_NAMED = 20
 """Applications that are named."""
 
 
-@check()
 def check_redirects() -> Iterator[CheckMessage]:
     """Entries of ``EXTRA_REDIRECT_URIS`` that are no redirect URIs, or dangerous ones."""
     for uri in settings.EXTRA_REDIRECT_URIS:
@@ -54,7 +51,6 @@ def problem_of(uri: Any) -> str | None:
     return None
 
 
-@check()
 def check_ports() -> Iterator[CheckMessage]:
     """Ports that are none."""
     for port in settings.CLIENT_DOCUMENT_PORTS:
@@ -66,7 +62,6 @@ def check_ports() -> Iterator[CheckMessage]:
             )
 
 
-@check()
 def check_grace() -> Iterator[CheckMessage]:
     """A grace so long that theft goes unnoticed."""
     if uses_oauth() and settings.REFRESH_GRACE_SECONDS > LONGEST_GRACE:
@@ -82,17 +77,15 @@ def check_grace() -> Iterator[CheckMessage]:
         )
 
 
-@partial(add, when=DATABASE)
-def check_applications(
-    app_configs: Any,  # noqa: ARG001
-    databases: Sequence[str] | None = None,
-    **options: Any,  # noqa: ARG001
-) -> list[CheckMessage]:
+def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
     """Applications somebody made by hand, with redirect URIs that clients of MCP would not be allowed.
 
     For ``manage.py check --database default`` and ``migrate``.
+
+    Args:
+        databases: aliases of those that may be asked.
     """
-    if not databases or not is_readable() or not uses_oauth() or not apps.is_installed("oauth2_provider"):
+    if not uses_oauth() or not apps.is_installed("oauth2_provider"):
         return []
     try:
         found: list[CheckMessage] = [

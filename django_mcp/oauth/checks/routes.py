@@ -10,7 +10,7 @@ from django.urls.exceptions import Resolver404
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from django_mcp.auth.checks.base import check, external_issuers, takes_oauth, uses_oauth
+from django_mcp.auth.checks.base import external_issuers, takes_oauth, uses_oauth
 from django_mcp.auth.identifiers import WELL_KNOWN, path_of
 from django_mcp.core.registry import servers
 
@@ -57,7 +57,6 @@ def routes(resolver: URLResolver, before: str = "/") -> Iterator[Route]:
             yield Route(path, each.callback)
 
 
-@check()
 def check_toolkit_views() -> Iterator[CheckMessage]:
     """Views of the toolkit that undo what ours keep to."""
     if not uses_oauth() or not apps.is_installed("oauth2_provider"):
@@ -82,7 +81,6 @@ def check_toolkit_views() -> Iterator[CheckMessage]:
         )
 
 
-@check()
 def check_well_known() -> Iterator[CheckMessage]:
     """Metadata that clients would not find, or find another view's answer in its place."""
     try:

@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from django_mcp.auth.checks.base import check, made, uses_oauth
+from django_mcp.auth.checks.base import made, uses_oauth
 from django_mcp.auth.session import SiteSession
 from django_mcp.conf import settings
 from django_mcp.core.registry import servers
@@ -30,7 +30,6 @@ MIDDLEWARE = {
 }
 
 
-@check()
 def check_apps() -> Iterator[CheckMessage]:
     """Apps that OAuth needs, and sessions for those who call with one."""
     sessions = any(isinstance(each, SiteSession) for server in servers() for each in made(server))
@@ -44,7 +43,6 @@ def check_apps() -> Iterator[CheckMessage]:
             )
 
 
-@check()
 def check_reads() -> Iterator[CheckMessage]:
     """Tokens that are looked for where they may not have arrived yet."""
     if not (uses_oauth() and apps.is_installed("oauth2_provider")):
@@ -66,7 +64,6 @@ def check_reads() -> Iterator[CheckMessage]:
             return
 
 
-@check()
 def check_middleware() -> Iterator[CheckMessage]:
     """Middleware that the consent page needs; a subclass is as good."""
     if not uses_oauth():
@@ -92,7 +89,6 @@ def _class_of(path: Any) -> Any:
         return None
 
 
-@check()
 def check_login() -> Iterator[CheckMessage]:
     """A login page that is not there, or not for everybody."""
     if not uses_oauth():
@@ -131,7 +127,6 @@ def match_of(url: str) -> ResolverMatch | None:
     return resolve("/" + path.removeprefix(prefix).lstrip("/"))
 
 
-@check()
 def check_path() -> Iterator[CheckMessage]:
     """A path that makes addresses like ``/oauthorize/``."""
     path = settings.OAUTH_PATH

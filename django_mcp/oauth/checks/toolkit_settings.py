@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from django_mcp import conf
-from django_mcp.auth.checks.base import check, uses_oauth
+from django_mcp.auth.checks.base import uses_oauth
 from django_mcp.oauth.checks.weaker import (
     Weaker,
     adds,
@@ -122,7 +122,6 @@ RULES: Mapping[str, Rule] = {
 UNKNOWN = Rule(differs, gettext_noop("oauth_defaults() has another value"))
 
 
-@check()
 def check_toolkit_settings() -> Iterator[CheckMessage]:
     """Each value of ``OAUTH2_PROVIDER`` that is weaker than what ``oauth_defaults`` gives."""
     if uses_oauth() and not getattr(django_settings, "OAUTH2_PROVIDER", None):
@@ -153,7 +152,6 @@ def _advice(key: str, safe: Any) -> str:
     }
 
 
-@check()
 def check_issuer() -> Iterator[CheckMessage]:
     """An issuer that is not the site, so that clients refuse the metadata (RFC 8414, section 3.3)."""
     for key, value, safe in compared():

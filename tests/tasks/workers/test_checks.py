@@ -26,7 +26,7 @@ def found(tasks: dict[str, Any] | None = None, *, app: bool = True, **mcp: Any) 
     changed = {"DJANGO_MCP": {**given(), **mcp}, **({} if tasks is None else {"TASKS": tasks})}
     apps = {"append": ["django_tasks"] if app else []}
     with override_settings(**changed), modify_settings(INSTALLED_APPS=apps):
-        return [(each.id.removeprefix("django_mcp."), each.msg) for each in check_backend(None)]
+        return [(each.id.removeprefix("django_mcp."), each.msg) for each in check_backend()]
 
 
 @pytest.mark.parametrize("tasks", [None, {"default": DB}, {"default": IMMEDIATE}, {"other": DB}])
