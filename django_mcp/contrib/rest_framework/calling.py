@@ -28,7 +28,7 @@ from django_mcp.contrib.rest_framework.answers import answered
 from django_mcp.contrib.rest_framework.arguments import Sent
 from django_mcp.contrib.rest_framework.refusals import refused
 from django_mcp.contrib.rest_framework.views import Operation
-from django_mcp.core.previews import rolled_back
+from django_mcp.core.database import rolled_back
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sentences import missing_argument
 
