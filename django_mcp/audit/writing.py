@@ -16,9 +16,8 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django_mcp.audit import rows
 from django_mcp.audit.facts import Facts
 from django_mcp.conf import settings
-from django_mcp.core.concurrency import Pool, Runner
+from django_mcp.core.concurrency import Pool, Runner, again_and_again
 from django_mcp.core.database import NOT_MIGRATED, is_temporary, is_unmigrated
-from django_mcp.live.patience import again_and_again
 from django_mcp.models import ToolCall
 from django_mcp.protocol.errors import InternalError
 

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from queue import SimpleQueue
 from types import TracebackType
@@ -22,13 +22,13 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import Atomic
 
 from django_mcp.conf import settings
 from django_mcp.core.connections import give_back, pooled_aliases, refresh_connections
-from django_mcp.core.database import tools_alias
+from django_mcp.core.database import is_temporary, tools_alias
 from django_mcp.core.transactions import Transaction
 
 T = TypeVar("T")
@@ -46,6 +46,8 @@ CALL_SECONDS = 0.05
 """How often threads are told to end, until they have."""
 LOOK_SECONDS = 1.0
 """A busy thread looks after its connections this often, and whenever one of them had an error."""
+PATIENCE_SECONDS = 60.0
+"""How long a statement is repeated while the database is away."""
 
 
 class Runner(Protocol):
@@ -336,6 +338,35 @@ def on_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+async def patiently(runner: Runner, function: Callable[[], T]) -> T:
+    """Return what a function that reads or writes events returns; repeat it while the database does not answer.
+
+    Where nothing can wait, there is one attempt.
+
+    Raises:
+        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
+    """
+    if runner.is_inline:
+        return await runner.sync(function)
+    return await again_and_again(partial(runner.sync, function))
+
+
+async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return what an attempt returns; repeat it while the database does not answer.
+
+    Raises:
+        OperationalError, InterfaceError: the database did not come back in time, or waiting does not help.
+    """
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await attempt()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() > until or not is_temporary(error):
+                raise
+        await asyncio.sleep(settings.POLL_SECONDS)
 
 
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.known import as_of_now, find_known, takes_queries
 from django_mcp.eras.base import Inbound
 from django_mcp.live import changes
 from django_mcp.live.log import Entry
-from django_mcp.live.patience import patiently
 
 logger = logging.getLogger("django_mcp")
 

@@ -13,8 +13,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import shared_pool
-from django_mcp.live.patience import PATIENCE_SECONDS
+from django_mcp.core.concurrency import PATIENCE_SECONDS, shared_pool
 from django_mcp.models import Step
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.jsonrpc import encode

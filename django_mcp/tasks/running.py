@@ -15,13 +15,12 @@ from django.db import InterfaceError, OperationalError
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import run_inline
+from django_mcp.core.concurrency import PATIENCE_SECONDS, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.methods import dispatch
 from django_mcp.core.registry import servers
 from django_mcp.core.requests import without_credentials
-from django_mcp.live.patience import PATIENCE_SECONDS
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.tasks import rows

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core.channel import is_wanted
+from django_mcp.core.concurrency import patiently
 from django_mcp.core.context import Context
 from django_mcp.live import log
 from django_mcp.live.log import Entry
-from django_mcp.live.patience import patiently
 from django_mcp.live.waiting import wait_for
 from django_mcp.models import Task
 from django_mcp.tasks import rows

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core import database
+from django_mcp.core.concurrency import patiently
 from django_mcp.eras.base import Answer, Event, Inbound, notification
 from django_mcp.eras.legacy import calls, leases
 from django_mcp.eras.legacy.task_calls import made, wants_task
 from django_mcp.eras.legacy.task_support import has_tasks
 from django_mcp.live.channel import StepChannel
-from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import MethodNotFound

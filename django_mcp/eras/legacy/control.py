@@ -9,14 +9,13 @@ from typing import Any
 
 from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
-from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.known import known_resources
 from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import LegacyChannel
 from django_mcp.live import log
 from django_mcp.live.follower import follow
-from django_mcp.live.patience import patiently
 from django_mcp.models import Session
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId, ResourceNotFound
 from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES

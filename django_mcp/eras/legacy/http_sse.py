@@ -14,7 +14,7 @@ from functools import partial
 from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
-from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
 from django_mcp.eras.legacy import LegacyEra, greet, sessions
@@ -26,7 +26,6 @@ from django_mcp.eras.legacy.streams import changes_for, tail
 from django_mcp.eras.parked import StreamSlot
 from django_mcp.live import log
 from django_mcp.live.follower import Subscription, follow
-from django_mcp.live.patience import patiently
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions

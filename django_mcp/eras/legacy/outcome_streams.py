@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from django_mcp.core.channel import is_wanted
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.eras.base import KEEP_ALIVE, Event, notification
 from django_mcp.eras.legacy import sessions
@@ -15,7 +15,6 @@ from django_mcp.eras.legacy.task_questions import event_id, unseen
 from django_mcp.eras.legacy.tasks import ended, related
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
-from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session, Task
 from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import detached
+from django_mcp.core.concurrency import detached, patiently
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.later import later
@@ -21,7 +21,6 @@ from django_mcp.eras.legacy.streams import tail
 from django_mcp.eras.legacy.task_calls import check_call, check_made, with_support
 from django_mcp.eras.legacy.task_support import HANDLERS, RESULT, has_tasks
 from django_mcp.eras.modern import complete, discover
-from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_result

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from django.utils import timezone
 
-from django_mcp.core.concurrency import shared_pool
+from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.later import later
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
@@ -21,7 +21,6 @@ from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
-from django_mcp.live.patience import patiently
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 
