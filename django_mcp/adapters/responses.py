@@ -19,8 +19,8 @@ from django_mcp.adapters.methods import SAFE
 from django_mcp.adapters.redirects import MOST_REDIRECTS, next_call, require_no_login, target
 from django_mcp.adapters.refusals import decoded, form_errors, is_json, media_type, refused
 from django_mcp.adapters.requests import Call, run_view, site_request, surroundings
-from django_mcp.core.concurrency import in_transaction
 from django_mcp.core.context import Context
+from django_mcp.core.database import in_transaction
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.content import AudioContent, Content, EmbeddedResource, ImageContent, ResourceContents

@@ -17,19 +17,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
+from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.transaction import Atomic
 
 from django_mcp.conf import settings
 from django_mcp.core.connections import give_back, pooled_aliases, refresh_connections
-from django_mcp.core.database import is_temporary, tools_alias
-from django_mcp.core.transactions import Transaction
+from django_mcp.core.database import is_temporary
 
 T = TypeVar("T")
 
@@ -367,101 +364,3 @@ async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
             if time.monotonic() > until or not is_temporary(error):
                 raise
         await asyncio.sleep(settings.POLL_SECONDS)
-
-
-def in_transaction(function: Callable[[], T], context: Any = None) -> T:
-    """Call it inside a transaction of the site's database, or a savepoint where one is open already.
-
-    A site without a database has no transactions, and tools all the same.
-
-    Args:
-        function: what to call.
-        context: gets the transaction as its ``transaction``, so that ``once`` can commit in between.
-    """
-    own = connections[DEFAULT_DB_ALIAS]  # each use of ``connection`` would look it up anew
-    if own.vendor == "unknown":
-        own = connections[tools_alias()]
-    if own.vendor == "unknown":
-        return function()
-    begun: Any = LateAtomic(own) if own.vendor == "sqlite" else transaction.atomic(own.alias)
-    if context is not None:
-        begun = context.transaction = Transaction(begun)
-    try:
-        with begun:
-            # Not the exception itself: its traceback would keep the frames of the call before.
-            before = id(own.rollback_exc)  # type: ignore[attr-defined] # the stubs do not know it
-            value = function()
-            caught = own.rollback_exc  # type: ignore[attr-defined]
-            if own.needs_rollback and id(caught) != before:
-                logger.warning(
-                    "A database error was caught inside the transaction, which is rolled back all the same. "
-                    "Put a transaction.atomic() around what may fail.",
-                    exc_info=caught,
-                )
-            return value
-    finally:
-        if context is not None:
-            context.transaction = None
-
-
-class LateAtomic(Atomic):
-    """``atomic()`` on SQLite, which asks nothing of the database until somebody does.
-
-    SQLite has one lock for all who write, which is taken when a transaction begins, and so for nothing by a tool that
-    asks the database for nothing; and to begin and end one in vain costs more than such a tool. To all code within, it
-    is a block like any other. Other databases begin late by themselves.
-    """
-
-    def __init__(self, database: Any) -> None:
-        super().__init__(database.alias, savepoint=True, durable=False)
-        self._database = database
-        self._is_due = False
-
-    def __enter__(self) -> None:
-        """Be a block that is to begin; a savepoint inside of another one."""
-        database = self._database
-        if database.connection is None:
-            database.ensure_connection()
-        if database.in_atomic_block or not database.autocommit:
-            super().__enter__()
-            return
-        # As Atomic does, but for the statement.
-        database.commit_on_exit, database.needs_rollback = True, False
-        database.autocommit, database.in_atomic_block = False, True
-        database.atomic_blocks.append(self)
-        database.execute_wrappers.append(self._begin)
-        self._is_due = True
-
-    def _begin(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        """For ``execute_wrappers``."""
-        wrappers = self._database.execute_wrappers
-        place = wrappers.index(self._begin)  # a site may have added its own
-        del wrappers[place]
-        try:
-            # What Atomic does, but with the write lock, unless the site says how: a transaction that reads first and
-            # then writes fails at once where another has written meanwhile (SQLITE_BUSY, whatever the timeout).
-            self._database.cursor().execute(f"BEGIN {self._database.transaction_mode or 'IMMEDIATE'}")
-        except BaseException:
-            wrappers.insert(place, self._begin)  # still due: nothing is to be written that could not be taken back
-            raise
-        self._is_due = False
-        return execute(sql, params, many, context)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Commit, or roll back where there was an error; where nothing was begun, there is nothing to end."""
-        database = self._database
-        if self._is_due:
-            self._is_due = False
-            database.execute_wrappers.remove(self._begin)
-            if not database.closed_in_transaction:
-                database.atomic_blocks.pop()
-                database.autocommit, database.in_atomic_block = True, False
-                failed, database.needs_rollback = kind is not None or database.needs_rollback, False
-                if failed:
-                    database.run_on_commit = []
-                elif database.run_on_commit:
-                    database.run_and_clear_commit_hooks()
-                return
-        super().__exit__(kind, error, traceback)

@@ -11,8 +11,8 @@ from django_mcp.conf import settings
 from django_mcp.core import discovery, rates
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.completion import complete
-from django_mcp.core.concurrency import in_transaction
 from django_mcp.core.context import Context
+from django_mcp.core.database import in_transaction
 from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
 from django_mcp.core.known import matches

@@ -10,7 +10,8 @@ import pytest
 from django.contrib.auth.models import Group
 
 from django_mcp.core import concurrency
-from django_mcp.core.concurrency import INLINE, in_transaction, run_inline
+from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.database import in_transaction
 
 
 async def through(step: Awaitable[Any]) -> Any:

@@ -18,7 +18,9 @@ from tests.clients import LEGACY, MODERN, Client, exchange, no_django
 from tests.design.sources import ROOT
 
 MOST_CALLS = 53
-MOST_FILES = 18  # 10 is the aim: a layer is a file or two, the way back to the client is two more, who calls is one
+# 10 is the aim: a layer is a file or two, the way back to the client is two more, who calls is one. It is 18 again once
+# the files of a protocol revision are one.
+MOST_FILES = 19
 WARM_UP = 3
 
 
