@@ -18,7 +18,9 @@ from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.lines import Lines
-from django_mcp.eras import Answer, Event, Inbound, choose, end_session, failure, open_stream, spoken
+from django_mcp.eras.base import Answer, Event, Inbound, failure
+from django_mcp.eras.legacy.connections import end_session, open_stream
+from django_mcp.eras.negotiation import choose, spoken
 from django_mcp.live.follower import end_streams
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId

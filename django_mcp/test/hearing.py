@@ -16,7 +16,7 @@ from django_mcp.core.known import find_known
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.endpoint.streams import BufferedWire
-from django_mcp.eras import Inbound
+from django_mcp.eras.base import Inbound
 from django_mcp.eras.hearing import Hearing
 from django_mcp.exposure.publishing import begin_anew
 from django_mcp.live import changes, log

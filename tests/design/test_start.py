@@ -19,7 +19,7 @@ from django_mcp.admin.deferred import DeferredAdmin
 from django_mcp.models import Task
 from tests.design.sources import ROOT, modules
 
-MOST_MODULES = 183
+MOST_MODULES = 186
 SITE = """
 import asyncio, json, sys
 from benchmarks.shapes import SHAPES

@@ -8,7 +8,8 @@ import pytest
 
 from django_mcp.endpoint import held, streams
 from django_mcp.endpoint.held import HeldStream
-from django_mcp.eras import Event, ParkedStream
+from django_mcp.eras.base import Event
+from django_mcp.eras.parked import ParkedStream
 from django_mcp.live import follower
 from django_mcp.live.follower import Follower, Subscription
 from django_mcp.live.log import Entry

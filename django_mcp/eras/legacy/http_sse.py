@@ -17,8 +17,9 @@ from django.utils.encoding import escape_uri_path
 from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
-from django_mcp.eras.legacy import LegacyEra, greet, sessions
+from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.connections import NotServed, Unavailable, named_session
+from django_mcp.eras.legacy.handler import LegacyEra, greet
 from django_mcp.eras.legacy.joined import Joined
 from django_mcp.eras.legacy.running import failed
 from django_mcp.eras.legacy.sessions import SessionNotFound

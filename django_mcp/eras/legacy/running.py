@@ -20,7 +20,7 @@ from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.legacy.streams import tail
 from django_mcp.eras.legacy.task_calls import check_call, check_made, with_support
 from django_mcp.eras.legacy.task_support import HANDLERS, RESULT, has_tasks
-from django_mcp.eras.modern import complete, discover
+from django_mcp.eras.modern.handler import complete, discover
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_result

@@ -1,0 +1,58 @@
+"""Choose the protocol version of a request.
+
+An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says which era a body belongs to.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django_mcp.eras.base import Era
+from django_mcp.eras.legacy.handler import LegacyEra
+from django_mcp.eras.modern.handler import ModernEra
+from django_mcp.protocol import envelope, headers, versions
+from django_mcp.protocol.envelope import meta_of
+
+MODERN = ModernEra()
+LEGACY = LegacyEra()
+
+
+def choose(header: Mapping[str, str], body: Any) -> Era:
+    """The era of a body.
+
+    The header decides, because real clients mix the rest: the connectors of one vendor send a legacy header
+    with modern ``_meta`` and expect to be served as the header says.
+    """
+    version = header.get(headers.VERSION)
+    if version is not None:
+        version = version.strip()
+    if type(body) is dict and body.get("method") == "initialize":
+        return MODERN if version in versions.MODERN and _claims_modern(body) else LEGACY
+    if version is None:
+        return MODERN if _claims_modern(body) else LEGACY
+    # A version nobody knows is refused in modern words, which are the ones that can name it.
+    return LEGACY if version in versions.LEGACY else MODERN
+
+
+def spoken(body: Any, agreed: str | None) -> str:
+    """The version of a body that came without headers; ``choose`` takes it for the header.
+
+    A request with the newest version's ``_meta`` stands for itself, whatever was agreed on (2026-07-28, Versioning,
+    Backward Compatibility).
+
+    Args:
+        body: the JSON value.
+        agreed: the version that ``initialize`` was answered with, if there was one.
+    """
+    params = body.get("params") if type(body) is dict else None
+    meta = meta_of(params) if type(params) is dict else {}
+    version = meta.get(envelope.VERSION)
+    if isinstance(version, str):
+        return version
+    if agreed is None and (envelope.VERSION in meta or envelope.CLIENT_CAPABILITIES in meta):
+        return versions.MODERN[0]  # which says what is missing
+    return agreed or versions.LEGACY[0]
+
+
+def _claims_modern(body: Any) -> bool:
+    params = body.get("params") if type(body) is dict else None
+    return type(params) is dict and meta_of(params).get(envelope.VERSION) in versions.MODERN
