@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from django.contrib.auth.models import AnonymousUser
@@ -25,19 +25,45 @@ from django_mcp.adapters.requests import FORM, JSON, MULTIPART, Call, run_view, 
 from django_mcp.adapters.responses import tool_result
 from django_mcp.contrib.rest_framework.addresses import NoSuchURLError, place
 from django_mcp.contrib.rest_framework.answers import answered
-from django_mcp.contrib.rest_framework.arguments import Sent
+from django_mcp.contrib.rest_framework.arguments import APIArguments, Sent
+from django_mcp.contrib.rest_framework.dialect import Schema
 from django_mcp.contrib.rest_framework.refusals import refused
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.core.database import rolled_back
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.sentences import missing_argument
 
-if TYPE_CHECKING:
-    from django_mcp.contrib.rest_framework.tools import Described
-
-
 MOST_ROWS = 100
 """So many rows are looked at that an argument may name."""
+
+
+class Description(Protocol):
+    """What a view tells of an operation, as far as calls need it.
+
+    Attributes:
+        view: the view as schemas are generated from it.
+    """
+
+    view: Any
+
+    @property
+    def arguments(self) -> APIArguments:
+        """The arguments of the tool."""
+
+    @property
+    def output(self) -> Schema | None:
+        """JSON Schema of the tool's structured content."""
+
+    @property
+    def model(self) -> Any:
+        """The model of the view's rows, or None."""
+
+    @property
+    def addresses_rows(self) -> bool:
+        """The body may name rows other than by primary key."""
+
+    def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
+        """Return the rows that a body names, by argument."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +78,7 @@ class Endpoint:
     """
 
     operation: Operation
-    described: "Described"
+    described: Description
     version: str | None
     mounted: bool
     done: str
