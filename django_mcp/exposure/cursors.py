@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from django_mcp.core.context import Context
+from django_mcp.exposure.sealing import opened, seal
 from django_mcp.protocol.errors import InvalidParams
 
 _MOST_CHARACTERS = 4096
@@ -26,8 +27,6 @@ def encode(ctx: Context, question: object, place: Sequence[Any]) -> str:
         question: what was asked, the place aside; anything JSON can hold.
         place: values JSON can hold.
     """
-    from django_mcp.exposure.sealing import seal  # noqa: PLC0415 - it takes long to import, and many sites never page
-
     said = to_json([_digest(ctx, question), place])
     # As long as others, so that its length does not tell how long a value of a hidden row is.
     return seal(said.ljust(-(-len(said) // _PADDED_TO) * _PADDED_TO))
@@ -39,8 +38,6 @@ def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
     Raises:
         InvalidParams: it is none of ours, somebody else's, or an answer to another question.
     """
-    from django_mcp.exposure.sealing import opened  # noqa: PLC0415 - likewise
-
     if len(cursor) <= _MOST_CHARACTERS and cursor.isascii():
         for payload in map(from_json, opened(cursor)):
             if payload[0] == _digest(ctx, question):

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
-from jwcrypto.common import JWException, base64url_encode
-from jwcrypto.jwe import JWE
-from jwcrypto.jwk import JWK
+
+if TYPE_CHECKING:
+    from jwcrypto.jwk import JWK
 
 _HEADER = '{"alg":"dir","enc":"A128GCM"}'
 
 
 def seal(payload: bytes) -> str:
     """*payload* as text that only this site can read, and nobody can alter."""
+    from jwcrypto.jwe import JWE  # noqa: PLC0415 - jwcrypto takes long to import, and many sites never page
+
     token = JWE(payload, _HEADER)
     token.add_recipient(_key(str(settings.SECRET_KEY)))
     # The header is always the same; what is left of the five parts are nonce, ciphertext and tag.
@@ -22,6 +25,9 @@ def seal(payload: bytes) -> str:
 
 def opened(sealed: str) -> Iterator[bytes]:
     """What was sealed, with the present key or one before it; nothing where it was not sealed here."""
+    from jwcrypto.common import JWException, base64url_encode  # noqa: PLC0415 - likewise
+    from jwcrypto.jwe import JWE  # noqa: PLC0415 - likewise
+
     for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
         token = JWE()
         try:
@@ -32,6 +38,9 @@ def opened(sealed: str) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=8)
-def _key(secret: str) -> JWK:
+def _key(secret: str) -> "JWK":
+    from jwcrypto.common import base64url_encode  # noqa: PLC0415 - likewise
+    from jwcrypto.jwk import JWK  # noqa: PLC0415 - likewise
+
     made = salted_hmac("django_mcp.exposure.cursors", "", secret, algorithm="sha256").digest()[:16]
     return JWK(kty="oct", k=base64url_encode(made))
