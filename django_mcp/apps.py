@@ -7,17 +7,10 @@ from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
 from django_mcp.core.known import renewers
-from django_mcp.core.later import later
 from django_mcp.core.registry import restore_all, snapshots
 
 RELOADED = "RUN_MAIN"
 """In the environment of processes that Django's autoreloader starts (``django.utils.autoreload``)."""
-RENEWERS = {
-    "api_key": later("django_mcp.auth.api_keys.renewed"),
-    "client": later("django_mcp.auth.oauth.renewed"),
-    "oauth": later("django_mcp.auth.oauth.renewed"),
-}
-"""Functions that return a caller's current rights, by ``Principal.kind``; imported when first called."""
 
 
 class _Registries:
@@ -49,7 +42,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp import checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models
         from django_mcp.audit import installing as audit  # noqa: PLC0415
-        from django_mcp.auth import leaving, redaction  # noqa: F401, PLC0415 - the first hears of users who leave
+        from django_mcp.auth import api_keys, leaving, oauth, redaction  # noqa: F401, PLC0415 - one hears of users who leave
         from django_mcp.exposure import starting as exposure  # noqa: PLC0415
         from django_mcp.live import changes, rights  # noqa: F401, PLC0415 - the first passes signals on
         from django_mcp.policies import deciding, reading  # noqa: F401, PLC0415 - the first hears of decisions
@@ -59,7 +52,7 @@ class DjangoMCPConfig(AppConfig):
         if apps.is_installed("oauth2_provider"):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
 
-        renewers.update(RENEWERS)
+        renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
         rights.connect()
         for each in (approvals, exposure, tasks):
             each.connect()

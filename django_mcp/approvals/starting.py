@@ -6,9 +6,7 @@ from django.core.signals import request_started
 
 from django_mcp.conf import settings
 from django_mcp.core import methods
-from django_mcp.core.later import later
-
-_look = later("django_mcp.approvals.background.look")
+from django_mcp.protocol.results import Result
 
 
 def is_wanted() -> bool:
@@ -23,11 +21,20 @@ def connect() -> None:
 
 def start() -> None:
     """See to calls that have to be approved."""
-    methods.approval_gate = later("django_mcp.approvals.admitting.admit")
+    methods.approval_gate = _admit
+
+
+async def _admit(*given: Any) -> Result | None:
+    """See ``admitting.admit``."""
+    from django_mcp.approvals.admitting import admit  # noqa: PLC0415 - most calls need no approval
+
+    return await admit(*given)
 
 
 def _serves(**_: Any) -> None:
     """The first request: this process serves, and may find what was left when another one ended."""
     request_started.disconnect(dispatch_uid="django_mcp.approvals")
     if is_wanted():
-        _look()
+        from django_mcp.approvals.background import look  # noqa: PLC0415 - most sites send no notices
+
+        look()

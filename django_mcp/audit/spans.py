@@ -1,11 +1,9 @@
-"""Spans and metrics of calls, made with OpenTelemetry: imported where a site uses that, see ``tracing``."""
+"""Spans and metrics of calls, made with OpenTelemetry, which is imported within functions: it is an extra."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-
-from opentelemetry import metrics, propagate, trace
 
 from django_mcp.audit.facts import error_of
 from django_mcp.audit.outcomes import Ended
@@ -23,11 +21,15 @@ _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 
 def takes_spans() -> bool:
     """Whether the site has set up somebody who takes them."""
+    from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
+
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def takes_metrics() -> bool:
     """Likewise."""
+    from opentelemetry import metrics  # noqa: PLC0415 - an extra of the package
+
     return type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
 
 
@@ -43,12 +45,16 @@ class Recorded(Span):
     """Of a call that is both."""
 
     def __init__(self, span: Any) -> None:
+        from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
+
         self._span = span
         found = span.get_span_context()
         self.trace_id = trace.format_trace_id(found.trace_id) if found.trace_flags.sampled else ""
 
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
         """See ``Span``."""
+        from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
+
         about, failed = _attributes(context), _error(ended, code)
         uri = {"mcp.resource.uri": redact_uri(str(context.params["uri"]))} if "uri" in context.params else {}
         self._span.update_name(_name(context))
@@ -62,6 +68,8 @@ class Recorded(Span):
 @contextmanager
 def spanned(context: Context) -> Iterator[Span]:
     """A span around a call, in the trace that the call names."""
+    from opentelemetry import propagate, trace  # noqa: PLC0415 - an extra of the package
+
     carried = context.trace
     parent = propagate.extract(carried) if "traceparent" in carried else None
     span = _tracer().start_span(context.method, context=parent, kind=trace.SpanKind.SERVER)
@@ -101,11 +109,15 @@ def _error(ended: Ended, code: int | None) -> Mapping[str, str]:
 
 @cache
 def _tracer() -> Any:
+    from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
+
     return trace.get_tracer("django_mcp", __version__)
 
 
 @cache
 def _duration() -> Any:
+    from opentelemetry import metrics  # noqa: PLC0415 - an extra of the package
+
     return metrics.get_meter("django_mcp", __version__).create_histogram(
         "mcp.server.operation.duration",
         unit="s",

@@ -9,8 +9,6 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from django_mcp.core.later import later
-
 if TYPE_CHECKING:
     from django_mcp.audit.outcomes import Ended
     from django_mcp.core.context import Context
@@ -20,11 +18,6 @@ LOOK_SECONDS = 1.0
 MODULES = frozenset({"opentelemetry.metrics", "opentelemetry.trace"})
 SET_UP_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
 """Environment variables that have OpenTelemetry set itself up when it is first asked."""
-
-_takes_spans = later("django_mcp.audit.spans.takes_spans")
-_takes_metrics = later("django_mcp.audit.spans.takes_metrics")
-_spanned = later("django_mcp.audit.spans.spanned")
-_measured = later("django_mcp.audit.spans.Measured")
 
 
 class Span:
@@ -64,10 +57,18 @@ class Wanted:
         if self._due <= time.monotonic():
             self._due = time.monotonic() + LOOK_SECONDS
             try:
-                self.spans, self.metrics = (_takes_spans(), _takes_metrics()) if is_used() else (False, False)
+                self._look()
             except ImportError:  # it is wanted, and not installed
                 self.spans = self.metrics = False
         return self
+
+    def _look(self) -> None:
+        if not is_used():
+            self.spans = self.metrics = False
+            return
+        from django_mcp.audit import spans  # noqa: PLC0415 - most sites do not use it
+
+        self.spans, self.metrics = spans.takes_spans(), spans.takes_metrics()
 
     def forget(self) -> None:
         """Look when asked the next time."""
@@ -84,7 +85,8 @@ def is_used() -> bool:
 
 def spanned(context: "Context") -> AbstractContextManager[Span]:
     """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is."""
-    if wanted.spans:
-        found: AbstractContextManager[Span] = _spanned(context)
-        return found
-    return nullcontext(_measured() if wanted.metrics else Span())
+    if not wanted.spans and not wanted.metrics:
+        return nullcontext(Span())
+    from django_mcp.audit import spans  # noqa: PLC0415 - most sites do not use it
+
+    return spans.spanned(context) if wanted.spans else nullcontext(spans.Measured())

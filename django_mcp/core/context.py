@@ -3,12 +3,22 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from django_mcp.core.channel import LEVELS, is_wanted
 from django_mcp.core.concurrency import aside, on_event_loop
 from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
-from django_mcp.core.later import later
+from django_mcp.core.questions import (
+    Elicitation,
+    Elicited,
+    Question,
+    Root,
+    Roots,
+    Sampled,
+    Sampling,
+    URLElicitation,
+    raw,
+)
 from django_mcp.core.reading import read_here
 from django_mcp.core.request import RequestContext
 from django_mcp.core.statements import limit_statements
@@ -17,19 +27,11 @@ from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import is_translated, translated
 from django_mcp.protocol.content import ResourceContents
 
-if TYPE_CHECKING:
-    from django_mcp.core.questions import Elicited, Question, Root, Sampled
-
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
-_form: "Callable[..., Question[Elicited[Any]]]" = later("django_mcp.core.questions.Elicitation")
-_page: "Callable[..., Question[Elicited[None]]]" = later("django_mcp.core.questions.URLElicitation")
-_sampling: "Callable[..., Question[Sampled]]" = later("django_mcp.core.questions.Sampling")
-_roots: "Callable[..., Question[list[Root]]]" = later("django_mcp.core.questions.Roots")
-_raw = later("django_mcp.core.questions.raw")
 
 ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may ask (2026-07-28, Multi Round-Trip Requests, Supported Requests)."""
@@ -146,14 +148,14 @@ class Context(RequestContext):
         return not part or isinstance(declared.get(part), dict)
 
     @overload
-    def ask(self, first: "Question[A]", /) -> tuple[A]: ...
+    def ask(self, first: Question[A], /) -> tuple[A]: ...
     @overload
-    def ask(self, first: "Question[A]", second: "Question[B]", /) -> tuple[A, B]: ...
+    def ask(self, first: Question[A], second: Question[B], /) -> tuple[A, B]: ...
     @overload
-    def ask(self, first: "Question[A]", second: "Question[B]", third: "Question[C]", /) -> tuple[A, B, C]: ...
+    def ask(self, first: Question[A], second: Question[B], third: Question[C], /) -> tuple[A, B, C]: ...
     @overload
-    def ask(self, *questions: "Question[Any]") -> tuple[Any, ...]: ...
-    def ask(self, *questions: "Question[Any]") -> tuple[Any, ...]:
+    def ask(self, *questions: Question[Any]) -> tuple[Any, ...]: ...
+    def ask(self, *questions: Question[Any]) -> tuple[Any, ...]:
         """The answers to several questions, which the client gets all at once.
 
         Raises:
@@ -173,14 +175,14 @@ class Context(RequestContext):
             raise InputRequired(missing)
         return tuple(values)
 
-    def _answer(self, question: "Question[Any]", missing: dict[str, dict[str, Any]]) -> Any:
+    def _answer(self, question: Question[Any], missing: dict[str, dict[str, Any]]) -> Any:
         """The value of a question's answer; where there is none yet, the request goes into *missing*."""
         dialogue, key, params = self.channel.dialogue, self._key(question), question.params
         answer = dialogue.answers.get(key)
         # An answer given to another question that was asked under the same key counts for nothing.
         if key in dialogue.answers and dialogue.asked.get(key, question.digest) == question.digest:
             try:
-                return question.read(_raw(key, answer))
+                return question.read(raw(key, answer))
             except FormError as error:
                 tries = dialogue.tries[key] = dialogue.tries.get(key, 0) + 1
                 if tries >= MOST_TRIES:
@@ -193,7 +195,7 @@ class Context(RequestContext):
         missing[key] = {"method": question.method, "params": params}
         return None
 
-    def _key(self, question: "Question[Any]") -> str:
+    def _key(self, question: Question[Any]) -> str:
         """The question's own key, or one made of what it asks; the same again for the same question in each round."""
         if question.key is not None:
             return question.key
@@ -203,27 +205,27 @@ class Context(RequestContext):
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
-    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> "Elicited[Any]":
+    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
         """What a person filled into a form. See ``Elicitation`` and ``ask``."""
-        answer: Elicited[Any] = self.ask(_form(message, schema, key=key))[0]
+        answer: Elicited[Any] = self.ask(Elicitation(message, schema, key=key))[0]
         return answer
 
-    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> "Elicited[None]":
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
         """Whether a person agreed to visit a page. See ``URLElicitation`` and ``ask``."""
-        return self.ask(_page(message, url, key=key))[0]
+        return self.ask(URLElicitation(message, url, key=key))[0]
 
     def confirm(self, message: str, *, key: str | None = None) -> bool:
         """Whether a person says yes. Only that: the client may answer by itself, so it is no approval."""
-        answer = self.ask(_form(message, CONFIRMATION, key=key))[0]
+        answer = self.ask(Elicitation(message, CONFIRMATION, key=key))[0]
         return answer.data is not None and answer.data["confirm"] is True
 
-    def sample(self, messages: Any, **options: Any) -> "Sampled":
+    def sample(self, messages: Any, **options: Any) -> Sampled:
         """What the client's model says to *messages*. See ``Sampling`` for the options, and ``ask``."""
-        return self.ask(_sampling(messages, **options))[0]
+        return self.ask(Sampling(messages, **options))[0]
 
-    def roots(self, *, key: str | None = None) -> "list[Root]":
+    def roots(self, *, key: str | None = None) -> list[Root]:
         """The client's roots. See ``ask``."""
-        return self.ask(_roots(key=key))[0]
+        return self.ask(Roots(key=key))[0]
 
     # Acting once
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from django_mcp.core.later import later
 from django_mcp.primitives.errors import FormError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.translated import sendable
@@ -16,8 +15,6 @@ from django_mcp.protocol.jsonrpc import encode
 from django_mcp.protocol.sampling import read_content
 
 T = TypeVar("T")
-
-form_schema = later("django_mcp.primitives.elicitation.form_schema")
 
 Action = Literal["accept", "decline", "cancel"]
 
@@ -112,6 +109,8 @@ class Elicitation(Question[Elicited[Any]]):
 
     def __init__(self, message: str, schema: Any, *, key: str | None = None) -> None:
         self.message = sendable(str(message))
+        from django_mcp.primitives.elicitation import form_schema  # noqa: PLC0415 - most sites ask nothing
+
         self.form = form_schema(schema)
         self.key = key
 

@@ -4,14 +4,10 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core import registry
-from django_mcp.core.later import later
 from django_mcp.core.registry import MCPServer, every_server, together
 from django_mcp.core.signals import primitive_added, server_made
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
-
-_build = later("django_mcp.exposure.registration.build")
-_settle = later("django_mcp.exposure.settling.settle")
 
 
 def connect() -> None:
@@ -37,11 +33,20 @@ def _start(server: MCPServer) -> None:
         together(partial(settle, server, tool) for tool in server.tools.values())
 
 
+def _build(server: MCPServer) -> None:
+    """See ``registration.build``."""
+    from django_mcp.exposure.registration import build  # noqa: PLC0415 - many sites have no models as resources
+
+    build(server)
+
+
 def settle(server: MCPServer, tool: Tool) -> None:
     """Let *tool* take and give rows, where it may do that: see ``settling.settle``."""
     tool.bind()
     if tool.is_open or tool.read_preview is not None or server.exposed:
-        _settle(server, tool)
+        from django_mcp.exposure import settling  # noqa: PLC0415 - most tools take and give no rows
+
+        settling.settle(server, tool)
 
 
 def _has_models(server: MCPServer) -> bool:

@@ -7,16 +7,11 @@ from django.conf import settings as django_settings
 from django.db.models.signals import post_save
 
 from django_mcp.conf import settings
-from django_mcp.core.later import later
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.signals import access_ended, primitive_added
 from django_mcp.primitives.tool import Tool
 
 logger = logging.getLogger("django_mcp")
-
-_bring = later("django_mcp.tasks.registration.bring")
-_cancel_of_user = later("django_mcp.tasks.revocation.cancel_of_user")
-_cancel_of_caller = later("django_mcp.tasks.revocation.cancel_of_caller")
 
 
 def connect() -> None:
@@ -42,13 +37,19 @@ def prepare() -> None:
 
 def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
     if isinstance(primitive, Tool) and primitive.task is not None:
-        _bring(sender, primitive)
+        from django_mcp.tasks.registration import bring  # noqa: PLC0415 - most sites have no tasks
+
+        bring(sender, primitive)
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
-    _cancel_of_caller(kind, id)
+    from django_mcp.tasks.revocation import cancel_of_caller  # noqa: PLC0415 - seldom needed
+
+    cancel_of_caller(kind, id)
 
 
 def _on_user_saved(instance: Any, **_: Any) -> None:
     if not instance.is_active:
-        _cancel_of_user(instance)
+        from django_mcp.tasks.revocation import cancel_of_user  # noqa: PLC0415 - seldom needed
+
+        cancel_of_user(instance)

@@ -38,19 +38,7 @@ class Module:
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{self.label}:{node.lineno}: relative imports hide the layer"
                 found |= {(f"{node.module}.{alias.name}", node.lineno) for alias in node.names}
-        return found | self.imported_later()
-
-    def imported_later(self) -> set[tuple[str, int]]:
-        """The same of what ``core.later`` is asked for."""
-        return {
-            (node.args[0].value, node.lineno)
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "later"
-            and isinstance(node.args[0], ast.Constant)
-            and isinstance(node.args[0].value, str)
-        }
+        return found
 
     def code(self) -> str:
         """The source without comments and docstrings, those of attributes included."""

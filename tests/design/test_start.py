@@ -17,7 +17,7 @@ import django_mcp
 from django_mcp.admin import PAGES
 from django_mcp.admin.deferred import DeferredAdmin
 from django_mcp.models import Task
-from tests.design.sources import ROOT, modules
+from tests.design.sources import ROOT
 
 MOST_MODULES = 186
 SITE = """
@@ -118,12 +118,6 @@ def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any
 
 def test_no_module_of_ours_is_imported_while_the_first_call_waits(site: Any) -> None:
     assert [each for each in site["called"] if each.startswith("django_mcp") and each not in site["started"]] == []
-
-
-def test_what_is_imported_later_is_there() -> None:
-    paths = [path.rpartition(".") for module in modules() for path, _ in module.imported_later()]
-    assert paths
-    assert [f"{where}.{name}" for where, _, name in paths if not callable(getattr(import_module(where), name))] == []
 
 
 # Public names

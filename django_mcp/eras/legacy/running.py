@@ -9,7 +9,6 @@ from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import detached, patiently
 from django_mcp.core.context import Context
 from django_mcp.core.dialogue import InputRequired
-from django_mcp.core.later import later
 from django_mcp.core.methods import dispatch, may_speak
 from django_mcp.core.policies import book
 from django_mcp.core.registry import MCPServer
@@ -19,7 +18,7 @@ from django_mcp.eras.legacy.channel import RETRY_MS, LegacyChannel
 from django_mcp.eras.legacy.shapes import shape
 from django_mcp.eras.legacy.streams import tail
 from django_mcp.eras.legacy.task_calls import check_call, check_made, with_support
-from django_mcp.eras.legacy.task_support import HANDLERS, RESULT, has_tasks
+from django_mcp.eras.legacy.task_support import RESULT, has_tasks
 from django_mcp.eras.modern.handler import complete, discover
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
@@ -27,9 +26,6 @@ from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_
 from django_mcp.protocol.results import Result
 
 logger = logging.getLogger("django_mcp")
-
-_answer_with_outcome = later("django_mcp.eras.legacy.outcomes.answered")
-_give_to_task = later("django_mcp.eras.legacy.task_questions.take")
 
 
 class FormerResourceNotFound(ProtocolError):
@@ -41,8 +37,9 @@ class FormerResourceNotFound(ProtocolError):
 async def serve_request(request: Request, version: str, session: Session | None, inbound: Inbound) -> Answer:
     """The answer to a request."""
     if request.method == RESULT and has_tasks(inbound.server, version):
-        answer: Answer = await _answer_with_outcome(request, session, inbound)
-        return answer
+        from django_mcp.eras.legacy import outcomes  # noqa: PLC0415 - most sites have no tasks
+
+        return await outcomes.answered(request, session, inbound)
     channel = LegacyChannel(inbound, session, request, version)
     if session is None or not inbound.wire.is_live or not may_speak(inbound.server, request.method, request.params):
         return await answered(request, version, session, inbound, channel)
@@ -103,7 +100,9 @@ def _taken(answer: Response, session: Session, inbound: Inbound) -> Call | None:
     """The call that an answer lets go on. What a task asked is given to the task, and whoever waits for it reads on."""
     pending = calls.receive(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
-        _give_to_task(pending, inbound)
+        from django_mcp.eras.legacy.task_questions import take  # noqa: PLC0415 - most sites have no tasks
+
+        take(pending, inbound)
         return None
     return None if pending is None else calls.completed(pending, leased=inbound.wire.is_live)
 
@@ -124,8 +123,10 @@ async def _result(request: Request, version: str, session: Session | None, inbou
             await book.refresh(inbound.runner)  # whether there are tasks may depend on it
             return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
     handler = control.HANDLERS.get(request.method)
-    if request.method in HANDLERS and has_tasks(inbound.server, version):
-        handler = HANDLERS[request.method]
+    if request.method.startswith("tasks/") and has_tasks(inbound.server, version):
+        from django_mcp.eras.legacy.tasks import HANDLERS  # noqa: PLC0415 - most sites have no tasks
+
+        handler = HANDLERS.get(request.method, handler)
     if handler is not None:
         context = context_for(inbound, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))

@@ -11,7 +11,6 @@ from itertools import takewhile
 from django.utils import timezone
 
 from django_mcp.core.concurrency import patiently, shared_pool
-from django_mcp.core.later import later
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
 from django_mcp.eras.hearing import NONE, Hearing
@@ -23,8 +22,6 @@ from django_mcp.live import changes, log
 from django_mcp.live.follower import follow
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
-
-_resume_outcome = later("django_mcp.eras.legacy.outcomes.resumed")
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
@@ -64,8 +61,9 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
 async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
     """A call's stream for a client that comes back."""
     if call.request["method"] == RESULT:
-        answer: Answer = await _resume_outcome(call, position, inbound)
-        return answer
+        from django_mcp.eras.legacy import outcomes  # noqa: PLC0415 - most sites have no tasks
+
+        return await outcomes.resumed(call, position, inbound)
     if inbound.wire.can_hold:
         return Answer(200, stream=tail(call, position, inbound.principal))
     if await inbound.runner.sync(partial(calls.is_lost, call)):

@@ -6,7 +6,6 @@ from typing import Any
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.discovery import behind
-from django_mcp.core.later import later
 from django_mcp.core.permissions import may_use
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
@@ -18,8 +17,6 @@ from django_mcp.primitives.words import kind_name
 from django_mcp.protocol.envelope import PREFIX
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.results import Result
-
-_shown = later("django_mcp.eras.legacy.tasks.shown")
 
 IMMEDIATE = PREFIX + "model-immediate-response"
 
@@ -104,5 +101,7 @@ def check_made(context: Context, result: Result) -> None:
 
 def made(task: Task) -> Result:
     """``CreateTaskResult``, with words for the model in place of a result."""
+    from django_mcp.eras.legacy.tasks import shown  # noqa: PLC0415 - most sites have no tasks
+
     words = f"This goes on in the background, as task {task.task_id}. Its result comes later."
-    return Result({"task": _shown(task), "_meta": {IMMEDIATE: words}})
+    return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})

@@ -3,7 +3,7 @@
 How one is made is in ``task_calls``, and who waits for its outcome in ``outcomes``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -113,3 +113,10 @@ def _cancel(context: Context, task_id: str) -> Task:
     if not is_stopped:
         raise InvalidParams(f"The task is over, so it cannot be cancelled: it is {shown(task)['status']}.")
     return task
+
+
+HANDLERS: Mapping[str, Callable[[Context, Session | None], Awaitable[dict[str, Any]]]] = {
+    "tasks/get": get_task,
+    "tasks/list": list_tasks,
+    "tasks/cancel": cancel_task,
+}

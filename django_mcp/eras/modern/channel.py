@@ -6,7 +6,6 @@ from types import coroutine
 from typing import Any, TypeVar
 
 from django_mcp.core.channel import LEVELS
-from django_mcp.core.later import later
 from django_mcp.eras.base import Event, Inbound, notification
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
@@ -16,8 +15,6 @@ from django_mcp.protocol.envelope import Envelope
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.results import Result
 from django_mcp.tasks.extension import is_declared, not_declared
-
-_shown = later("django_mcp.tasks.wire.shown")
 
 T = TypeVar("T")
 
@@ -83,7 +80,9 @@ class ModernChannel(StepChannel):
 
     def task_made(self, task: Task) -> Result:
         """``CreateTaskResult`` (Tasks extension, Task Creation)."""
-        return Result({"resultType": "task", **_shown(task)})
+        from django_mcp.tasks.wire import shown  # noqa: PLC0415 - most sites have no tasks
+
+        return Result({"resultType": "task", **shown(task)})
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
         """The arguments, against ``Mcp-Param-*``."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.channel import Channel
 from django_mcp.core.known import known_resources
-from django_mcp.core.later import later
 from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
 from django_mcp.eras.parked import ParkedStream, StreamSlot
@@ -21,7 +20,6 @@ from django_mcp.tasks.extension import NAME
 if TYPE_CHECKING:
     from django_mcp.eras.modern.task_hearing import TaskHearing
 
-_task_hearing = later("django_mcp.eras.modern.task_hearing.TaskHearing")
 
 TASKS = "notifications/tasks"
 MOST_URIS = 1000
@@ -69,7 +67,9 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
             honoured["resourceSubscriptions"] = known
     tasks = None
     if "taskIds" in asked and NAME in inbound.server.extensions:
-        tasks = _task_hearing(context, asked["taskIds"])
+        from django_mcp.eras.modern.task_hearing import TaskHearing  # noqa: PLC0415 - most sites have no tasks
+
+        tasks = TaskHearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
     listening = Listening(request.id, honoured, tasks, inbound)
     listening.slot = slot
