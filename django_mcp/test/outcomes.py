@@ -6,19 +6,27 @@ import pprint
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from django_mcp.core.failures import unknown
 from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import ResourceNotFound
 from django_mcp.test.answers import Question, words_of
 
-if TYPE_CHECKING:
-    from django_mcp.test.client import MCPClient
-
 WIDTH = 110
 LONGEST = 2000
 """Characters of a result in a message."""
+
+
+class Sender(Protocol):
+    """The client that sent a request, such as an ``MCPClient``."""
+
+    @property
+    def who(self) -> str:
+        """The caller, for messages."""
+
+    def names(self, kind: str = "tool") -> list[str]:
+        """Return the names that the caller is shown; see ``MCPClient.names``."""
 
 
 @dataclass(kw_only=True)
@@ -38,7 +46,7 @@ class Outcome:
         raised: what the site's code raised and did not expect. The client was told no more than a number.
     """
 
-    client: "MCPClient" = field(repr=False)
+    client: Sender = field(repr=False)
     method: str
     params: Mapping[str, Any]
     era: str

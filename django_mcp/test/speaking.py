@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,7 +10,6 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.mirrors import mirrored
 from django_mcp.protocol import envelope, headers, versions
-from django_mcp.test.answers import Person
 from django_mcp.test.exchange import Received, send
 from django_mcp.version import __version__
 
@@ -18,6 +17,9 @@ CLIENT = {"name": "django_mcp.test", "version": __version__}
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
 MOST_ROUNDS = 100
 """Questions in a call, before it is taken to ask without end."""
+
+Respond = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Takes a request of the server, such as ``elicitation/create``, and returns the result that answers it."""
 
 
 class Ended(NamedTuple):
@@ -75,30 +77,30 @@ class Speaker:
             self._post("logging/setLevel", level)
 
     def request(
-        self, method: str, params: Mapping[str, Any], person: Person, schema: Mapping[str, Any] | None = None
+        self, method: str, params: Mapping[str, Any], respond: Respond, schema: Mapping[str, Any] | None = None
     ) -> Ended:
         """Send a request, answer what it asks, and come to its end.
 
         Args:
             method: of the request.
             params: of it.
-            person: who answers.
+            respond: answers the questions.
             schema: of the arguments, some of which may have to be repeated in headers.
         """
         self.open()
         if self.is_modern:
-            return self._in_rounds(method, dict(params), person, schema)
-        ended = self._in_session(method, params, person)
+            return self._in_rounds(method, dict(params), respond, schema)
+        ended = self._in_session(method, params, respond)
         if ended.status == 404 and self.session:  # noqa: PLR2004 - it is gone, as after a rollback
             self.session = ""
             self.open()
-            return self._in_session(method, params, person)
+            return self._in_session(method, params, respond)
         return ended
 
     # The newest version: a question ends a round, and the answer comes with the request made again
 
     def _in_rounds(
-        self, method: str, params: dict[str, Any], person: Person, schema: Mapping[str, Any] | None
+        self, method: str, params: dict[str, Any], respond: Respond, schema: Mapping[str, Any] | None
     ) -> Ended:
         told: list[dict[str, Any]] = []
         meta = envelope.fields(self.version, CLIENT, self.capabilities, "debug")
@@ -116,13 +118,13 @@ class Speaker:
             result = response.get("result", {})
             if result.get("resultType") != "input_required":
                 return Ended(received.status, response, told, received.headers.get("www-authenticate", ""), raised)
-            params["inputResponses"] = {key: person(each) for key, each in result["inputRequests"].items()}
+            params["inputResponses"] = {key: respond(each) for key, each in result["inputRequests"].items()}
             params["requestState"] = result["requestState"]
-        raise _endless(method, person)
+        raise _endless(method, received.messages)
 
     # Before it: questions come on the stream, answers are requests of their own
 
-    def _in_session(self, method: str, params: Mapping[str, Any], person: Person) -> Ended:
+    def _in_session(self, method: str, params: Mapping[str, Any], respond: Respond) -> Ended:
         number = next(self.ids)
         meta = {**envelope.meta_of(params), "progressToken": number}
         body = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
@@ -135,14 +137,14 @@ class Speaker:
                     challenge = received.headers.get("www-authenticate", "")
                     return Ended(received.status, message, told, challenge, raised or received.raised)
                 if "id" in message:
-                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": person(message)}
+                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": respond(message)}
                     raised = self._post("", answer).raised or raised
                 else:
                     told.append(message)
             if not received.last:
                 return Ended(received.status, {}, told)
             received = self._send("GET", {headers.LAST_EVENT: received.last})
-        raise _endless(method, person)
+        raise _endless(method, received.messages)
 
     # HTTP
 
@@ -161,5 +163,5 @@ class Speaker:
         return send(self.server, self.principal, verb, {**own, **more, **self.credentials}, body)
 
 
-def _endless(method: str, person: Person) -> AssertionError:
-    return AssertionError(f"{method} asks without end: {len(person.asked)} questions, the last is {person.asked[-1]}")
+def _endless(method: str, last: Sequence[Any]) -> AssertionError:
+    return AssertionError(f"{method} asks without end: {MOST_ROUNDS} rounds, in the last of which came {last}")
