@@ -3,9 +3,11 @@
 from functools import partial
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 
 from django_mcp.auth.base import authenticators
+from django_mcp.auth.identifiers import base_url, path_of
 from django_mcp.auth.public import Public
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
@@ -28,7 +30,22 @@ def find_server(name: str) -> MCPServer:
     return found[name]
 
 
-def find_user(name: str, option: str = "--user") -> Principal:
+def find_user(name: str) -> Any:
+    """Return the user of a name, active or not.
+
+    Raises:
+        CommandError: there is none.
+    """
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
+
+    model = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - the documented name of it
+    except model.DoesNotExist:
+        raise CommandError(f"There is no user {name!r}; --user takes the name with which one signs in.") from None
+
+
+def find_principal(name: str, option: str = "--user") -> Principal:
     """The caller who is the Django user of a name.
 
     Args:
@@ -77,10 +94,18 @@ def caller_of(server: MCPServer, name: str | None, option: str = "--user") -> Pr
     Raises:
         CommandError: there is no such user, or the endpoint is not for them.
     """
-    principal = everybody(server, option) if name is None else find_user(name, option)
+    principal = everybody(server, option) if name is None else find_principal(name, option)
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         raise CommandError(f"The endpoint {server.name!r} is not for this user.")
     return principal
+
+
+def url_of(server: MCPServer) -> str:
+    """Return the absolute URL of an endpoint, or "" if the site has set no ``BASE_URL``."""
+    try:
+        return base_url() + path_of(server)
+    except ImproperlyConfigured:
+        return ""
 
 
 def bring_up_to_date(server: MCPServer) -> None:

@@ -10,7 +10,7 @@ from django.test import override_settings
 from django_mcp import MCPServer, ModelResource, Public, prompt, register, resource, tool
 from django_mcp.core.hidden import reasons
 from django_mcp.core.permissions import Right, right
-from django_mcp.management.callers import find_user, looking
+from django_mcp.management.callers import find_principal, looking
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.models import ClientPolicy, ToolPolicy
 from tests.behaviour import users
@@ -143,7 +143,7 @@ def test_a_client_sees_what_its_policy_and_scopes_allow(shop: MCPServer, run: Ru
 def test_reasons_are_given_exactly_where_the_right_is_missing(shop: MCPServer, make_user: Any) -> None:
     people = [make_user(), make_user(permissions=(users.PERMISSION,)), make_user(groups=("buyers",))]
     for person in people:
-        principal = find_user(person.username)
+        principal = find_principal(person.username)
         for each in (principal, with_client(shop, principal, "acme", [])):
             context = looking(shop, each)
             for primitive in shop.registered():

@@ -17,10 +17,9 @@ from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.registry import server as default_server
-from django_mcp.management.callers import caller_of, find_server
+from django_mcp.management.callers import caller_of, find_server, url_of
 from django_mcp.management.clients.formats import CLIENTS
 from django_mcp.management.clients.target import Target, Unsupported
-from django_mcp.management.inspecting.document import url_of
 
 
 class Command(BaseCommand):

@@ -18,8 +18,7 @@ from django_mcp.doctor.findings import Checked, Severity
 from django_mcp.doctor.shown import marks_for, shown, summary
 from django_mcp.doctor.visit import Visit
 from django_mcp.doctor.web import Web
-from django_mcp.management.callers import find_server
-from django_mcp.management.commands.mcp_key import find_user
+from django_mcp.management.callers import find_server, find_user
 from django_mcp.models import APIKey
 
 

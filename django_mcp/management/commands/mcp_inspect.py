@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer, servers
-from django_mcp.management.callers import bring_up_to_date, find_server, find_user
+from django_mcp.management.callers import bring_up_to_date, find_principal, find_server
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.management.inspecting.document import KINDS, described
 from django_mcp.management.inspecting.text import Text
@@ -63,7 +63,7 @@ class Command(BaseCommand):
     def _principal(server: MCPServer, options: dict[str, Any]) -> Principal | None:
         if options["user"] is None:
             return None
-        principal = find_user(options["user"], "--as")
+        principal = find_principal(options["user"], "--as")
         if options["client"] is None:
             return principal
         return with_client(server, principal, options["client"], options["scope"])

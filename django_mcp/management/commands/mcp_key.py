@@ -12,6 +12,7 @@ from django.utils import timezone
 from django_mcp.auth.identifiers import base_url, path_of
 from django_mcp.auth.keys import create_key, hash_of, revoke_key, state_of, takes_keys
 from django_mcp.core.registry import servers
+from django_mcp.management.callers import find_user
 from django_mcp.models import APIKey
 
 COLUMNS = ("ID", "PREFIX", "STATE", "USER", "NAME", "ENDPOINTS", "SCOPES", "EXPIRES", "LAST USED")
@@ -97,21 +98,6 @@ class Command(BaseCommand):
 
 
 _TAKES_NONE = "  (takes no API keys now: add 'django_mcp.APIKeys' to its authentication)"
-
-
-def find_user(name: str) -> Any:
-    """The user of a name.
-
-    Raises:
-        CommandError: there is none.
-    """
-    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
-
-    model = get_user_model()
-    try:
-        return model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - the documented name of it
-    except model.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}; --user takes the name with which one signs in.") from None
 
 
 def find_row(given: str) -> APIKey:

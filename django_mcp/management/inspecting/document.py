@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.identifiers import base_url, path_of
+from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
@@ -20,7 +19,7 @@ from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers, in_order
-from django_mcp.management.callers import looking
+from django_mcp.management.callers import looking, url_of
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.portable import problems
 from django_mcp.primitives.resource import Resource
@@ -102,14 +101,6 @@ def _caller(principal: Principal, refused: str) -> dict[str, Any]:
         "scopes": None if principal.scopes is None else sorted(principal.scopes),
         "refused_because": refused,
     }
-
-
-def url_of(server: MCPServer) -> str:
-    """An endpoint's address; empty where the site has not said its own."""
-    try:
-        return base_url() + path_of(server)
-    except ImproperlyConfigured:
-        return ""
 
 
 def authenticator_name(authenticator: Any) -> str:
