@@ -12,6 +12,7 @@ from django.utils import timezone
 from django_mcp import Context, MCPServer, tool
 from django_mcp.models import Task
 from django_mcp.tasks import rows
+from django_mcp.tasks.engines import Workers
 from django_mcp.tasks.keeping import keeper
 from django_mcp.tasks.running import run
 from tests.tasks.clients import TaskClient
@@ -134,3 +135,15 @@ def test_a_task_goes_on_in_a_process_that_forked(client: TaskClient, server: MCP
     assert keeper.holds(task)
     gate.open()
     assert client.text(task) == "here"
+
+
+def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
+    client: TaskClient, server: MCPServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool(server=server, task="optional", name="work")(lambda: "done")
+    monkeypatch.setattr("django_mcp.tasks.engines.Workers.task", None)
+    monkeypatch.setattr("django_mcp.tasks.making.engine", lambda: Workers("queue"))
+    monkeypatch.setattr("django_mcp.tasks.engines.engine", lambda: Workers("queue"))
+    task = client.become(client.call("work"), "failed")
+    assert task["error"]["message"] == "The task could not be started. Call the tool again later."
+    assert "TASKS['queue'] could not be used when the process started" in caplog.text
