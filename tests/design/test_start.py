@@ -5,18 +5,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib import admin
-from django.contrib.admin import AdminSite
 
 import django_mcp
-from django_mcp.admin import PAGES
-from django_mcp.admin.deferred import DeferredAdmin
-from django_mcp.models import Task
 from tests.design.sources import ROOT
 
 MOST_MODULES = 186
@@ -49,6 +43,7 @@ print(json.dumps({"started": started, "called": own(), "answer": sent[-1]["body"
 
 UNUSED = (
     "django_mcp.adapters",
+    "django_mcp.admin",
     "django_mcp.contrib",
     "django_mcp.management",
     "django_mcp.oauth",
@@ -59,9 +54,8 @@ UNUSED = (
     "pydantic",
     "sse_starlette",
 )
-"""Of these nothing is imported for a site with a few plain tools."""
+"""Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
-    "admin": {"deferred"},
     "approvals": {"starting"},
     "exposure": {"starting"},
     "skills": {"declaration", "finding", "folder", "front_matter", "starting"},
@@ -72,11 +66,11 @@ STARTING = {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The modules of the benchmarked site when it has started, and after a call."""
+    """The modules of the benchmarked site without the admin when it has started, and after a call."""
     database = tmp_path_factory.mktemp("start") / "site.sqlite3"
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
-        "DJANGO_SETTINGS_MODULE": "benchmarks.startup.endpoint",
+        "DJANGO_SETTINGS_MODULE": "tests.design.plain_site",
         "BENCH_DATABASE": str(database),
     }
 
@@ -155,42 +149,3 @@ def test_no_public_name_is_that_of_a_module() -> None:
 def test_a_name_that_is_not_there_is_missed_as_everywhere() -> None:
     with pytest.raises(ImportError, match="cannot import name 'tools'"):
         from django_mcp import tools  # type: ignore[attr-defined] # noqa: F401
-
-
-# The admin
-
-
-def test_each_page_is_registered_as_what_it_is_with_the_routes_that_the_urlconf_knows() -> None:
-    for page in PAGES:
-        prefix = f"{page.model._meta.app_label}_{page.model._meta.model_name}"
-        own = page.load()(page.model, admin.site).get_urls()
-        routes = [(each.name and each.name.removeprefix(prefix), str(each.pattern)) for each in own]
-        assert routes == list(page.routes), page.name
-        assert isinstance(admin.site.get_model_admin(page.model), page.load()), page.name
-        assert getattr(import_module("django_mcp.admin"), page.name) is page.load()
-
-
-def test_a_site_that_looks_at_classes_is_given_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Own(AdminSite):
-        def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
-            assert issubclass(admin_class, admin.ModelAdmin)
-            super().register(model_or_iterable, admin_class, **options)
-
-    own = Own()
-    monkeypatch.setattr(admin, "site", own)
-    (page,) = (each for each in PAGES if each.model is Task)
-    page.register()
-    assert type(own.get_model_admin(Task)) is page.load()
-
-
-def test_pages_are_found_by_name_before_anybody_looked_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    site = AdminSite()
-    monkeypatch.setattr(admin, "site", site)
-    (page,) = (each for each in PAGES if each.model is Task)
-    page.register()
-    patterns = site._registry[Task].urls
-    assert {each.name for each in patterns} >= {"django_mcp_task_stop", "django_mcp_task_changelist"}
-    assert patterns[0].resolve("1/start/") is None
-    assert type(site._registry[Task]) is DeferredAdmin
-    assert patterns[0].resolve("1/stop/").func.__name__ == "stop_view"
-    assert type(site._registry[Task]) is page.load(), "what was looked at takes the place of what stood for it"
