@@ -37,7 +37,7 @@ class DjangoMCPConfig(AppConfig):
         """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly.
 
         What a site may never use stays out of its memory: the modules called ``starting`` know when it is wanted
-        (decision 28).
+        (decision 37).
         """
         from django_mcp import checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models

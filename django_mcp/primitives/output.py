@@ -9,7 +9,7 @@ from django.db.models import Model, QuerySet
 from django.utils.functional import Promise
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
-from django_mcp.primitives import simple
+from django_mcp.primitives import typed
 from django_mcp.primitives.annotations import leaves
 from django_mcp.primitives.blocks import block_of, is_block, promises_block
 from django_mcp.primitives.functions import EMPTY
@@ -72,11 +72,7 @@ class Output:
             (returns,) = typing.get_args(returns)
         elif _is_plain(returns):
             return
-        checked = simple.result(returns)
-        if checked is None:
-            from django_mcp.primitives import typed  # noqa: PLC0415 - it takes long to import, and not all sites need it
-
-            checked = typed.result(returns, label)
+        checked = typed.result(returns, label)
         self.schema, self._wrapped = checked.schema, checked.is_wrapped
         self._validate, self._dump = checked.validate, checked.dump
         self._is_scalar = checked.dump is None

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_core import SchemaValidator, ValidationError
 
-from django_mcp.primitives import simple
+from django_mcp.primitives import typed
 from django_mcp.primitives.functions import Parameter
 from django_mcp.primitives.portable import LOCAL_TIME, TIME
 from django_mcp.primitives.sentences import MOST, sentences
@@ -44,11 +44,7 @@ class Arguments:
     def __init__(self, parameters: Sequence[Parameter], label: str, *, is_json: bool = False) -> None:
         self._is_json = is_json
         self.names = tuple(parameter.name for parameter in parameters)
-        checked = simple.arguments(parameters)
-        if checked is None:
-            from django_mcp.primitives import typed  # noqa: PLC0415 - it takes long to import, and not all sites need it
-
-            checked = typed.arguments(parameters, label)
+        checked = typed.arguments(parameters, label)
         self.schema = {"type": "object", "properties": {}, **checked.schema}
         self._core = checked.core
         self._validate = checked.validate

@@ -1,11 +1,8 @@
-"""From annotations to JSON Schema 2020-12, and from JSON to checked values: pydantic does both.
-
-It takes long to import, so nothing does that which every site needs: see ``simple``.
-"""
+"""From annotations to JSON Schema 2020-12, and from JSON to checked values: pydantic does both."""
 
 import datetime
-from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, cast, get_args, get_origin
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -19,8 +16,37 @@ from typing_extensions import TypedDict  # pydantic wants this one below Python 
 from django_mcp.primitives.annotations import is_rows, leaves, replaced
 from django_mcp.primitives.functions import EMPTY, Parameter
 from django_mcp.primitives.portable import DURATION, MOMENT, TIME, portable
-from django_mcp.primitives.simple import CheckedArguments, CheckedResult, hasty
 from django_mcp.primitives.uploads import with_uploads
+
+
+class CheckedArguments(NamedTuple):
+    """Named arguments that pydantic-core checks.
+
+    Attributes:
+        schema: JSON Schema.
+        core: what pydantic-core runs, with all mistakes of a list.
+        validate: gives their values, or raises pydantic's ``ValidationError``, with the first mistake of each list.
+    """
+
+    schema: dict[str, Any]
+    core: Any
+    validate: Callable[[Any], dict[str, Any]]
+
+
+class CheckedResult(NamedTuple):
+    """A result that pydantic-core checks and makes JSON of.
+
+    Attributes:
+        schema: JSON Schema, of an object.
+        is_wrapped: the result is inside of that object.
+        validate: gives the value, or raises pydantic's ``ValidationError``.
+        dump: gives what is JSON of the value; None where the value itself is.
+    """
+
+    schema: dict[str, Any]
+    is_wrapped: bool
+    validate: Callable[[Any], Any]
+    dump: Callable[..., Any] | None
 
 
 class _Schema(GenerateJsonSchema):
@@ -93,6 +119,25 @@ def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
     return CheckedArguments(schema, core, SchemaValidator(hasty(core)).validate_python)
 
 
+_SCALARS = (bool, float, int, str)
+"""Types whose values are JSON as they are."""
+_LISTS = frozenset({"list", "set", "frozenset", "tuple"})
+_VALUES = frozenset({"default", "expected", "members", "metadata"})
+"""Parts of a schema that are no schemas."""
+
+
+def hasty(core: Any) -> Any:
+    """Return a schema of pydantic-core that stops at the first mistake of a list.
+
+    A list may have a million of them, and each costs as much as a call.
+    """
+    if type(core) is dict:
+        made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
+        kind = core.get("type")
+        return {**made, "fail_fast": True} if isinstance(kind, str) and kind in _LISTS else made
+    return type(core)(map(hasty, core)) if type(core) in {list, tuple} else core
+
+
 def result(returns: Any, label: str) -> CheckedResult:
     """The result of a function.
 
@@ -114,7 +159,8 @@ def result(returns: Any, label: str) -> CheckedResult:
     except PydanticUserError as error:
         msg = f"{label}: its return annotation has no JSON Schema. {error}"
         raise ImproperlyConfigured(msg) from error
-    return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, adapter.serializer.to_python)
+    dump = None if returns in _SCALARS else adapter.serializer.to_python
+    return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, dump)
 
 
 def in_zone(value: datetime.datetime) -> datetime.datetime:

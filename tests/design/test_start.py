@@ -51,7 +51,6 @@ UNUSED = (
     "jwcrypto",
     "oauth2_provider",
     "opentelemetry",
-    "pydantic",
     "sse_starlette",
 )
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
