@@ -4,7 +4,8 @@ from django.apps import apps
 from django.contrib import admin
 
 from django_mcp import models
-from django_mcp.admin.approvals import ApprovalAdmin, StandingApprovalAdmin
+from django_mcp.admin.approvals import ApprovalAdmin
+from django_mcp.admin.approvals.standing import StandingApprovalAdmin
 from django_mcp.admin.calls import ToolCallAdmin
 from django_mcp.admin.keys import APIKeyAdmin
 from django_mcp.admin.overview import OverviewAdmin

@@ -139,7 +139,7 @@ class PeriodFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[ToolCall]") -> "QuerySet[ToolCall]":  # noqa: ARG002
         """Those since then."""
-        for key, _, length in self.periods:
+        for key, _words, length in self.periods:
             if key == self.value():
                 return queryset.filter(called__gte=timezone.now() - length)
         return queryset

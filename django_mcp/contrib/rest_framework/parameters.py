@@ -82,9 +82,9 @@ def _chosen(parameters: Mapping[str, Parameter], names: Collection[str], view: A
 
 def serializer_parameters(serializer: BaseSerializer) -> Iterator[Parameter]:
     """A serializer's fields, where a view checks its query with one."""
-    for name, field in getattr(serializer, "fields", {}).items():
-        if incoming.is_taken(field):
-            yield Parameter(name, incoming.schema_of(field), field.required)
+    for name, each in getattr(serializer, "fields", {}).items():
+        if incoming.is_taken(each):
+            yield Parameter(name, incoming.schema_of(each), each.required)
 
 
 def _of_backend(backend: Any, view: Any, model: Any, *, whole: bool) -> Iterator[Parameter]:
