@@ -9,7 +9,6 @@ from django.forms import BaseForm
 from django.forms.formsets import BaseFormSet
 from pydantic_core import from_json
 
-from django_mcp.adapters.html_text import read_page
 from django_mcp.primitives.sentences import written
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.words import shortened
@@ -66,6 +65,8 @@ def readable(response: Any, body: bytes) -> str:
         except ValueError:
             return ""
     elif "html" in kind:
+        from django_mcp.adapters.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+
         page = read_page(decoded(response, body))
         told = "\n".join(page.errors) or page.text.lstrip("# ")
     else:

@@ -14,7 +14,6 @@ from django.http.response import HttpResponseBase
 from django.utils.http import parse_header_parameters
 from pydantic_core import from_json
 
-from django_mcp.adapters.html_text import read_page
 from django_mcp.adapters.methods import SAFE
 from django_mcp.adapters.redirects import MOST_REDIRECTS, next_call, require_no_login, target
 from django_mcp.adapters.refusals import decoded, form_errors, is_json, media_type, refused
@@ -177,6 +176,8 @@ def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[
 
 
 def _page(response: Any, request: HttpRequest, body: bytes) -> str:
+    from django_mcp.adapters.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+
     page = read_page(decoded(response, body), request.build_absolute_uri())
     if request.method not in SAFE and (errors := form_errors(response) or page.errors):
         raise ToolError(_with_messages(request, "\n".join(["The form was not accepted.", *errors])))

@@ -150,6 +150,8 @@ MAY: dict[str, set[str]] = {
         *PYDANTIC,
         "django",
         "asgiref",
+        "bs4",
+        "markdownify",
         "PIL",
         "django_mcp.protocol",
         "django_mcp.primitives",

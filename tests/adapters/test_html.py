@@ -4,19 +4,19 @@ import time
 
 import pytest
 
-from django_mcp.adapters.html_text import read_page
+from django_mcp.adapters.html import read_page
 
 
 def test_a_page_is_shown_as_text(subtests: pytest.Subtests) -> None:
     for html, text in [
         ("<h1>A</h1><h3>B</h3><p>c", "# A\n\n### B\n\nc"),
-        ("<p>a  \n b<b>c</b>&amp;&lt;d<br>e</p>", "a bc&<d\ne"),
+        ("<p>a  \n b<b>c</b>&amp;&lt;d<br>e</p>", "a b**c**&<d\ne"),
         ("<ul><li>a<ul><li>b</ul><li>c</ul>", "- a\n  - b\n- c"),
         ("<ol><li>a<li>b</ol>", "1. a\n2. b"),
         ("<table><tr><th>A<th>B<tr><td>1<td>x|y</table>", "| A | B |\n| --- | --- |\n| 1 | x\\|y |"),
         ("<table><tr><td><p>a</p><p>b</p><table><tr><td>c</table><td>d</table>", "| a b c | d |"),
-        ("<pre>a\n  b</pre>", "a\n  b"),
-        ("<img alt='A map'> here", "A map here"),
+        ("<pre>a\n  b</pre>", "```\na\n  b\n```"),
+        ("<img alt='A map'> here", "A map  here"),
         ("<title>Trips</title><p>a", "# Trips\n\na"),
         ("<title>Trips</title><h1>Yours</h1>", "# Yours"),
         ("<!doctype html><?xml version='1.0'?><p>a", "a"),
@@ -54,12 +54,17 @@ def test_malformed_pages_are_read_all_the_same(subtests: pytest.Subtests) -> Non
         ("<nav>a<p>b", "a\n\nb"),
         ("</p></div>a<b", "a<b"),
         ("<p class=it's>a</p>b", "a\n\nb"),
-        ("a < b & c &nope; <3", "a < b & c &nope; <3"),
-        ("<table><td>a<p>b</table>c", "| a b |\n\nc"),
-        ("<td>a<li>b</ol></ul>c", "a\nbc"),
+        ("a < b & c &nope, <3", "a < b & c &nope, <3"),
+        ("<table><tr><td>a<p>b</table>c", "| a b |\n\nc"),
         ("<a href=/x>a<a href=/y>b", "[a](/x)[b](/y)"),
         ("<script>a", ""),
         ("<!-- a", ""),
+        ("a<![CDATA[b]]>c", "ac"),
+        ("a<?b?>c", "ac"),
+        ("<dl><dt>a<dd>b<dt>c<dd>d</dl>", "a\n\nb\n\nc\n\nd"),
+        ("<ol><li>a<p>b<li>c</ol>", "1. a\n\n  b\n2. c"),
+        ("<soup>a</soup><h9>b</h9>", "ab"),
+        ("a.html", "a.html"),
     ]:
         with subtests.test(html=html, text=text):
             assert read_page(html).text == text
@@ -74,8 +79,28 @@ def test_errors_of_forms_are_told_with_their_fields() -> None:
     assert "Error: Too many." in page.text
 
 
+def test_what_is_hidden_stays_so_however_deep_it_is() -> None:
+    deep = "<div>" * 5000 + "<div hidden>a<b>b</b></div><script>c</script><p>d</p>" + "</div>" * 5000
+    assert read_page(f"{deep}<p>e").text.split() == ["d", "e"]
+
+
+def test_a_table_in_a_cell_is_words_of_the_cell() -> None:
+    page = "<table><tr><td>a<table><tr><td>b<td>c</table><td>d</table>"
+    assert read_page(page).text == "| a b c | d |"
+
+
+@pytest.mark.slow
+def test_a_huge_page_is_read_in_a_moment(subtests: pytest.Subtests) -> None:
+    for unit in ("<p>", "<ul><li>a<br>b", "<td colspan=1000>a", "<!--", "&#99999999999999999999;", "a "):
+        with subtests.test(unit=unit):
+            began = time.thread_time()
+            page = read_page((unit * 5_000_000)[:5_000_000])
+            assert time.thread_time() - began < 30  # two seconds on an idle machine
+            assert len(page.text) <= 2**21
+
+
 UNITS = """< <!-- <a </a <a' <a'" <div> <td> <![CDATA[ & <li> <ul><li> <table><tr><td> <script> <? <a&#32;href=x>y
-<ul&#32;class=errorlist><li>x <a"<a"' <pre>x"""
+<ol><li>x</li> <tbody><tr> <ul&#32;class=errorlist><li>x <a"<a"' <pre>x <b></b><nav></nav> <dl><dd>x<br>"""
 
 
 @pytest.mark.slow
