@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
 from django_mcp.contrib.rest_framework.calling import Endpoint
-from django_mcp.contrib.rest_framework.tools import APITool
 from django_mcp.core.registry import every_server
 
 
@@ -20,14 +19,14 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
     return [
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
-            % {"tool": tool.name, "server": server, "missing": missing(tool.endpoint.operation, known)},
+            % {"tool": tool.name, "server": server, "missing": missing(endpoint.operation, known)},
             hint=_("Add the view to the URLconf, name variables with path_arguments={…}, or say mounted=False."),
             id="django_mcp.E028",
         )
         for server in every_server()
         for tool in server.tools.values()
-        if isinstance(tool, APITool) and tool.endpoint.mounted
-        for known in _unreachable(tool.endpoint)
+        if isinstance(endpoint := getattr(tool, "endpoint", None), Endpoint) and endpoint.mounted
+        for known in _unreachable(endpoint)
     ]
 
 
