@@ -1,281 +1,185 @@
-"""Who may import whom: the table of layers, kept by this test."""
+"""Who may import whom: the table of layers, and no circles."""
 
 import ast
 import re
 import sys
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-import django_mcp
 from tests.design.sources import ROOT, Module, modules
 
-STANDARD = frozenset(sys.stdlib_module_names)
-
-PUBLIC = {f"django_mcp.{name}" for name in django_mcp.__all__}
-"""What anybody may import."""
-PYDANTIC = {"pydantic", "pydantic_core", "typing_extensions"}
-
-# For each layer what it may import beside the standard library. A name stands for itself and all below it.
-MAY: dict[str, set[str]] = {
-    "protocol": {"pydantic_core", "django_mcp.protocol"},
-    "primitives": {*PYDANTIC, "django", "docstring_parser", "django_mcp.protocol", "django_mcp.primitives"},
-    "version": set(),
-    "conf": {"django", "django_mcp.version"},
-    "core": {
-        *PYDANTIC,
-        "django",
-        "asgiref",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-    },
-    "live": {
-        "django",
-        "asgiref",
-        "channels",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-    },
-    "tasks": {
-        *PYDANTIC,
-        "django",
-        "django_tasks",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.tasks",
-    },
-    "policies": {
-        "django",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.tasks",
-        "django_mcp.policies",
-    },
-    "approvals": {
-        *PYDANTIC,
-        "django",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.tasks",
-        "django_mcp.policies",
-        "django_mcp.approvals",
-        "django_mcp.auth.checks.base",
-        "django_mcp.version",
-    },
-    "audit": {
-        "django",
-        "opentelemetry",
-        "django_mcp.version",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.audit",
-    },
-    "eras": {
-        *PYDANTIC,
-        "django",
-        "django_mcp.tasks",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.eras",
-    },
-    "auth": {
-        "django",
-        "jwcrypto",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.auth",
-        "django_mcp.oauth.toolkit",
-    },
-    "oauth": {
-        "django",
-        "oauthlib",
-        "oauth2_provider",
-        "django_mcp.protocol",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.auth",
-        "django_mcp.endpoint",
-        "django_mcp.oauth",
-    },
-    "exposure": {
-        *PYDANTIC,
-        "django",
-        "jwcrypto",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.live",
-        "django_mcp.exposure",
-    },
-    "skills": {
-        "django",
-        "yaml",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.skills",
-    },
-    "adapters": {
-        *PYDANTIC,
-        "django",
-        "asgiref",
-        "bs4",
-        "markdownify",
-        "PIL",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.exposure",
-        "django_mcp.adapters",
-        "django_mcp.auth.checks.base",
-    },
-    "test": {
-        "django",
-        "asgiref",
-        "jsonschema",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.core",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.tasks",
-        "django_mcp.approvals",
-        "django_mcp.exposure",
-        "django_mcp.auth",
-        "django_mcp.eras",
-        "django_mcp.endpoint",
-        "django_mcp.version",
-        "django_mcp.test",
-    },
-    "contrib": {
-        *PYDANTIC,
-        "django",
-        "asgiref",
-        "rest_framework",
-        "drf_spectacular",
-        "ninja",
-        *PUBLIC,
-        "django_mcp.primitives",
-        "django_mcp.core.decorators",
-        "django_mcp.core.generated",
-        "django_mcp.core.previews.rolled_back",
-        "django_mcp.core.registry",
-        "django_mcp.core.selection",
-        "django_mcp.exposure.field_types",
-        "django_mcp.adapters",
-        "django_mcp.contrib",
-    },
-    "endpoint": {
-        "django",
-        "asgiref",
-        "django_mcp.protocol",
-        "django_mcp.primitives",
-        "django_mcp.conf",
-        "django_mcp.core",
-        "django_mcp.eras",
-        "django_mcp.auth",
-        "django_mcp.models",
-        "django_mcp.live",
-        "django_mcp.endpoint",
-        "sse_starlette",
-    },
-    "doctor": {"django", "asgiref", "django_mcp"},
+LAYERS: dict[int, set[str]] = {
+    1: {"protocol", "models", "version"},
+    2: {"primitives", "conf", "migrations"},
+    3: {"core"},
+    4: {"pubsub", "audit", "skills", "model_resources"},
+    5: {"tasks", "auth", "integrations"},
+    6: {"revisions", "approvals", "templatetags", ""},
+    7: {"transports", "contrib", "doctor"},
+    8: {"client", "oauth", "asgi"},
+    9: {"admin", "management", "test"},
+    10: {"urls", "checks"},
+    11: {"apps", "pytest_plugin"},
 }
+"""Folders and modules right below the package, lowest first; "" is the package itself, with the public names.
 
-# What is taken out of it again.
+A module may import its own folder and lower layers, and no other folder of its own layer.
+"""
+
 MUST_NOT: dict[str, set[str]] = {
-    "protocol": {"asyncio", "logging", "threading", "http", "socket"},
+    "protocol": {"django", "asyncio", "logging", "threading", "http", "socket"},
     "primitives": {"django.http", "django.urls", "django.views", "django.middleware", "asyncio"},
-    "core": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
-    "live": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
-    "eras": {"django.http", "django.urls", "django.views", "django.middleware", "django.core.handlers"},
+    "core": {"django.http", "django.urls", "django.views", "django.core.handlers", "channels", "django_mcp.models"},
+    "pubsub": {"django.http", "django.urls", "django.views", "django.core.handlers"},
+    "audit": {"django.http", "django_mcp.pubsub"},
+    "tasks": {"django.http"},
+    "model_resources": {"django_mcp.pubsub"},
+    "skills": {"django.http", "django_mcp.models"},
+    "revisions": {"django.http", "django.urls", "django.views", "django.core.handlers", "django_mcp.auth"},
+    "transports": {"django_mcp.audit", "django_mcp.tasks"},
+    "doctor": {"django_mcp.approvals"},
 }
+"""What a folder must not know although its layer would let it."""
 
-EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
+CONTRIB = {
+    "django_mcp.integrations",
+    "django_mcp.primitives",
+    "django_mcp.core.server",
+    "django_mcp.core.database",
+    "django_mcp.core.decorators",
+    "django_mcp.core.signatures",
+    "django_mcp.model_resources.schema",
+}
+"""All that ``contrib/`` may import beside the public names: it shows what a site's own package could do."""
 
-TOP = {
-    "",
+THIRD_PARTY: dict[str, set[str]] = {
+    "asgiref": {"core", "pubsub", "integrations", "transports", "contrib", "doctor", "client", "asgi", "admin", "test"},
+    "channels": {"pubsub"},
+    "PIL": {"integrations"},
+    "bs4": {"integrations"},
+    "django_tasks": {"tasks"},
+    "docstring_parser": {"primitives"},
+    "drf_spectacular": {"contrib"},
+    "jsonschema": {"test"},
+    "jwcrypto": {"auth", "model_resources"},
+    "markdownify": {"integrations"},
+    "ninja": {"contrib"},
+    "oauth2_provider": {"auth"},
+    "oauthlib": {"oauth"},
+    "opentelemetry": {"audit"},
+    "pytest": {"pytest_plugin"},
+    "rest_framework": {"contrib"},
+    "sse_starlette": {"transports"},
+    "yaml": {"skills"},
+}
+"""Which folders import a package that is not Django, the standard library or pydantic."""
+
+UNMOVED = {
+    "adapters",
     "admin",
-    "apps",
-    "asgi",
-    "checks",
+    "approvals",
+    "audit",
+    "auth",
+    "client",
+    "contrib",
+    "core",
+    "doctor",
+    "endpoint",
+    "eras",
+    "exposure",
+    "integrations",
+    "live",
     "management",
-    "migrations",
+    "model_resources",
     "models",
-    "pytest_plugin",
-    "templatetags",
+    "oauth",
+    "policies",
+    "primitives",
+    "protocol",
+    "pubsub",
+    "revisions",
+    "skills",
+    "tasks",
+    "test",
+    "transports",
     "urls",
 }
-"""Modules above the layers, that may import any of them."""
+"""Folders that are still as they were before the table: the rules do not look at them yet."""
+
+EVERYWHERE = {"django", "pydantic", "pydantic_core", "typing_extensions", "django_mcp", *sys.stdlib_module_names}
+EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
+NUMBERS = {name: number for number, names in LAYERS.items() for name in names}
+
+
+def imports() -> Iterator[tuple[Module, str, int]]:
+    for module in modules():
+        for name, line in sorted(module.imports()):
+            is_moved = module.layer not in UNMOVED and folder_of(name) not in UNMOVED
+            if is_moved and (module.label, name) not in EXCEPTIONS:
+                yield module, name, line
+
+
+def folder_of(name: str) -> str:
+    """The folder below the package that a full name is in: "" for public names."""
+    _, _, within = name.partition(".")
+    first = within.partition(".")[0]
+    return first if first in NUMBERS or first in UNMOVED else ""
 
 
 def is_under(name: str, roots: set[str]) -> bool:
     return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
-def test_a_module_imports_what_its_layer_may_and_nothing_else() -> None:
+def test_every_module_is_in_a_layer_of_the_table() -> None:
+    assert {module.layer for module in modules()} - UNMOVED == NUMBERS.keys() - UNMOVED
+
+
+def test_a_module_imports_its_own_folder_and_lower_layers() -> None:
     wrong = [
         f"{module.label}:{line} imports {name}"
-        for module in modules()
-        if module.layer not in TOP
-        for name, line in sorted(module.imports())
-        if (module.label, name) not in EXCEPTIONS
-        and (
-            is_under(name, MUST_NOT.get(module.layer, set()))
-            or not (name.partition(".")[0] in STANDARD or is_under(name, MAY[module.layer]))
-        )
+        for module, name, line in imports()
+        if is_under(name, {"django_mcp"})
+        and folder_of(name) != module.layer
+        and NUMBERS[folder_of(name)] >= NUMBERS[module.layer]
     ]
     assert wrong == []
 
 
-def test_no_module_imports_the_official_implementation() -> None:
-    """It is a client for the tests; the package has to stand without it."""
-    assert importers_of({"mcp", "mcp_types"}) == set()
+def test_a_folder_does_not_import_what_it_must_not_know() -> None:
+    wrong = [
+        f"{module.label}:{line} imports {name}"
+        for module, name, line in imports()
+        if is_under(name, MUST_NOT.get(module.layer, set()))
+    ]
+    assert wrong == []
+
+
+def test_contrib_imports_public_names_and_little_else() -> None:
+    wrong = [
+        f"{module.label}:{line} imports {name}"
+        for module, name, line in imports()
+        if module.layer == "contrib"
+        and folder_of(name) not in {"", "contrib"}
+        and is_under(name, {"django_mcp"})
+        and not is_under(name, CONTRIB)
+    ]
+    assert wrong == []
+
+
+def test_other_packages_are_imported_where_the_table_says() -> None:
+    wrong = [
+        f"{module.label}:{line} imports {name}"
+        for module, name, line in imports()
+        if (root := name.partition(".")[0]) not in EVERYWHERE and module.layer not in THIRD_PARTY.get(root, set())
+    ]
+    assert wrong == []
 
 
 def test_the_toolkit_is_imported_in_one_module() -> None:
     """Its next release moves its modules; there is one place to follow it."""
-    assert importers_of({"oauth2_provider"}) == {"oauth/toolkit.py"}
-
-
-def importers_of(roots: set[str]) -> set[str]:
-    return {module.label for module in modules() for name, _ in module.imports() if is_under(name, roots)}
-
-
-def test_every_module_is_in_a_layer_of_the_table() -> None:
-    assert {module.layer for module in modules()} <= MAY.keys() | TOP
+    importers = {module.label for module, name, _ in imports() if is_under(name, {"oauth2_provider"})}
+    assert importers <= {"auth/toolkit.py", "oauth/toolkit.py"}
 
 
 def test_every_exception_to_the_table_is_still_needed() -> None:
@@ -283,13 +187,76 @@ def test_every_exception_to_the_table_is_still_needed() -> None:
     assert used >= EXCEPTIONS
 
 
-NEUTRAL = {"protocol", "primitives", "core", "conf", "auth", "version"}
-ERAS = re.compile(r"(?i)legacy|modern|20\d\d-\d\d-\d\d")
+def graph() -> dict[str, set[str]]:
+    """Each module with those that it imports, wherever and whenever the import stands."""
+    names = {module.name for module in modules() if module.layer not in UNMOVED}
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for module in modules():
+        for name, _ in module.imports() if module.name in names else ():
+            target = name if name in names else name.rpartition(".")[0]
+            if target in names and target != module.name:
+                found[module.name].add(target)
+    return found
 
 
-def test_nothing_below_the_eras_knows_which_client_is_calling() -> None:
+def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components of more than one node (Tarjan's algorithm)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in edges[node]:
+            if target not in order:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+        if low[node] == order[node]:
+            circle = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for node in edges:
+        if node not in order:
+            visit(node)
+    return sorted(found)
+
+
+def test_no_modules_import_each_other() -> None:
+    """Imports in functions and for annotations count too: what needs them is in the wrong module."""
+    assert circles(graph()) == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_a_package_file_only_describes_and_exports() -> None:
+    allowed = (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)
+    wrong = [
+        f"{module.label}:{node.lineno}"
+        for module in modules()
+        if module.path.name == "__init__.py"
+        and module.layer not in UNMOVED
+        and module.label not in {"__init__.py", "admin/__init__.py"}
+        for node in module.tree.body
+        if not isinstance(node, allowed)
+    ]
+    assert wrong == []
+
+
+REVISIONS = re.compile(r"(?i)legacy|modern|2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28")
+
+
+def test_nothing_below_the_revisions_knows_which_client_is_calling() -> None:
     """Docstrings and comments may cite a revision of the specification; code may not tell one from another."""
-    naming = {module.label for module in modules() if module.layer in NEUTRAL and ERAS.search(module.code())}
+    below = {name for name, number in NUMBERS.items() if number < NUMBERS["revisions"]} - {"migrations"}
+    naming = {module.label for module in modules() if module.layer in below and REVISIONS.search(module.code())}
     assert naming == {"protocol/versions.py"}
 
 
@@ -306,6 +273,6 @@ def test_nothing_below_the_eras_knows_which_client_is_calling() -> None:
         ("x = 1  # 2025-11-25 and legacy clients", False),
     ],
 )
-def test_eras_are_looked_for_in_code_and_not_in_words(source: str, found: bool) -> None:
+def test_revisions_are_looked_for_in_code_and_not_in_words(source: str, found: bool) -> None:
     module = Module(ROOT / "core" / "x.py", "django_mcp.core.x", "core", source, ast.parse(source))
-    assert bool(ERAS.search(module.code())) is found
+    assert bool(REVISIONS.search(module.code())) is found
