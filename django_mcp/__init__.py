@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from django_mcp.exposure.publishing import publish
     from django_mcp.exposure.registration import register
     from django_mcp.primitives.generators import Progress
-    from django_mcp.primitives.mirrors import Header
+    from django_mcp.primitives.markers import Header, Secret, Upload
     from django_mcp.primitives.output import ToolResult
-    from django_mcp.primitives.secrets import Secret
     from django_mcp.primitives.tool import ToolError
-    from django_mcp.primitives.uploads import Upload
     from django_mcp.protocol.content import (
         Annotations,
         AudioContent,
@@ -46,8 +44,9 @@ if TYPE_CHECKING:
         ResourceContents,
         ResourceLink,
         TextContent,
+        ToolResultContent,
+        ToolUseContent,
     )
-    from django_mcp.protocol.sampling import ToolResultContent, ToolUseContent
     from django_mcp.skills.declaration import skill
     from django_mcp.version import __version__
 else:
@@ -80,16 +79,13 @@ else:
             "django_mcp.exposure.publishing": "publish",
             "django_mcp.exposure.registration": "register",
             "django_mcp.primitives.generators": "Progress",
-            "django_mcp.primitives.mirrors": "Header",
+            "django_mcp.primitives.markers": "Header Secret Upload",
             "django_mcp.primitives.output": "ToolResult",
-            "django_mcp.primitives.secrets": "Secret",
             "django_mcp.primitives.tool": "ToolError",
-            "django_mcp.primitives.uploads": "Upload",
             "django_mcp.protocol.content": (
                 "Annotations AudioContent EmbeddedResource Icon ImageContent PromptMessage "
-                "ResourceContents ResourceLink TextContent"
+                "ResourceContents ResourceLink TextContent ToolResultContent ToolUseContent"
             ),
-            "django_mcp.protocol.sampling": "ToolResultContent ToolUseContent",
             "django_mcp.skills.declaration": "skill",
             "django_mcp.version": "__version__",
         }.items()

@@ -10,10 +10,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from pydantic_core import PydanticCustomError
 
 from django_mcp.exposure.field_types import without_nul
+from django_mcp.primitives.markers import MOST_BYTES, Upload
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sentences import about_argument
-from django_mcp.primitives.uploads import MOST_BYTES, Upload
-from django_mcp.primitives.words import kind_name, size
+from django_mcp.primitives.validation_errors import about_argument, kind_name, size
 
 FILE_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -16,8 +16,7 @@ from django_mcp.adapters.form_schema import asked, foreign_column
 from django_mcp.adapters.form_values import kind_of, read
 from django_mcp.exposure.write_forms import Given, as_shown
 from django_mcp.exposure.write_types import form_value, storable
-from django_mcp.primitives.sentences import about_argument, missing_argument, unknown_argument
-from django_mcp.primitives.words import sentence
+from django_mcp.primitives.validation_errors import about_argument, missing_argument, sentence, unknown_argument
 
 Data = MultiValueDict[str, Any]
 

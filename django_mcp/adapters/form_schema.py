@@ -22,7 +22,7 @@ from django_mcp.adapters.files import FILE_SCHEMA, file_note
 from django_mcp.adapters.form_values import TYPED, kind_of
 from django_mcp.exposure.field_types import MOST_TOLD, is_json, json_type, to_json_value
 from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_choices, is_foreign
-from django_mcp.primitives.portable import LOCAL_TIME, portable
+from django_mcp.primitives.schema import LOCAL_TIME, portable
 
 MOST_LABELS = 50
 """Labels of choices beyond these are not told: the values have to speak for themselves."""

@@ -19,7 +19,7 @@ from django_mcp.core.request import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_forms import keep, written_by
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sentences import abridged
+from django_mcp.primitives.validation_errors import abridged
 
 Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
 """Forms, and the arguments of each."""

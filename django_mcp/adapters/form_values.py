@@ -18,8 +18,8 @@ from django.utils.dateparse import parse_date, parse_datetime, parse_time
 from django_mcp.adapters.files import read_file
 from django_mcp.exposure.field_types import MOST_DIGITS, moment, without_nul
 from django_mcp.exposure.write_types import MOST_TEXT, MOST_VALUES, storable
-from django_mcp.primitives.uploads import MOST_BYTES
-from django_mcp.primitives.words import kind_name
+from django_mcp.primitives.markers import MOST_BYTES
+from django_mcp.primitives.validation_errors import kind_name
 
 
 def read(field: forms.Field, value: Any, most_bytes: int = MOST_BYTES) -> Any:

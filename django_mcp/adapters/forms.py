@@ -30,13 +30,12 @@ from django_mcp.core.signals import primitive_added
 from django_mcp.exposure.declaration import DEFAULT
 from django_mcp.exposure.write_saving import check_at_once, in_database
 from django_mcp.exposure.write_words import stored
-from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.functions import EMPTY, Parameter, underlying
-from django_mcp.primitives.options import check_options
+from django_mcp.primitives.base import Primitive, check_options
+from django_mcp.primitives.function import EMPTY, Parameter, underlying
+from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.schema import ArgumentError, Arguments
-from django_mcp.primitives.sentences import missing_argument
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.primitives.uploads import MOST_BYTES
+from django_mcp.primitives.validation_errors import missing_argument
 
 _GIVEN = Parameter("given", Any, None, None)
 F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")

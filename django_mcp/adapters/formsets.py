@@ -16,8 +16,7 @@ from django_mcp.core.request import require_same
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_types import MOST_VALUES
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sentences import abridged, missing_argument
-from django_mcp.primitives.words import kind_name
+from django_mcp.primitives.validation_errors import abridged, kind_name, missing_argument
 
 _COUNTS = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
 

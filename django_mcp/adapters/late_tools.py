@@ -13,11 +13,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections, transaction
 
 from django_mcp.core.context import Context
-from django_mcp.primitives.functions import Function
+from django_mcp.primitives.base import is_translated, sendable
+from django_mcp.primitives.function import Function
 from django_mcp.primitives.output import Output
 from django_mcp.primitives.schema import Arguments
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import is_translated, sendable
 
 
 class _Completed:

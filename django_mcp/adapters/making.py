@@ -9,14 +9,18 @@ from django_mcp.core.generated import function, shaped
 from django_mcp.core.registry import every_server
 from django_mcp.core.selection import Where
 from django_mcp.exposure.field_types import json_type
-from django_mcp.primitives.functions import EMPTY, Parameter
-from django_mcp.primitives.portable import property_name
-from django_mcp.primitives.schema import ArgumentError, Arguments
-from django_mcp.primitives.sentences import abridged, missing_argument, sentences, written
+from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.schema import ArgumentError, Arguments, json_schema, property_name, typed_dict
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import untranslated
-from django_mcp.primitives.typed import json_schema, typed_dict
-from django_mcp.primitives.words import shortened, with_article
+from django_mcp.primitives.validation_errors import (
+    abridged,
+    missing_argument,
+    sentences,
+    shortened,
+    with_article,
+    written,
+)
 
 NO_DATABASE = (Error,)
 """Raised where the database cannot be reached, or where ``migrate`` was not run yet."""

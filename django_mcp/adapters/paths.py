@@ -26,9 +26,9 @@ from django.utils.regex_helper import normalize
 from pydantic import Field, WithJsonSchema
 
 from django_mcp.core.generated import optional
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.words import shown
+from django_mcp.primitives.validation_errors import shown
 
 _ANNOTATIONS: Mapping[type, Any] = {
     IntConverter: Annotated[int, Field(ge=0)],

@@ -16,7 +16,7 @@ from django_mcp.adapters.requests import Call, run_view, site_request, surroundi
 from django_mcp.adapters.responses import tool_result
 from django_mcp.core.context import Context
 from django_mcp.core.generated import optional
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 
 

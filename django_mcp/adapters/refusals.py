@@ -9,9 +9,8 @@ from django.forms import BaseForm
 from django.forms.formsets import BaseFormSet
 from pydantic_core import from_json
 
-from django_mcp.primitives.sentences import written
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.words import shortened
+from django_mcp.primitives.validation_errors import shortened, written
 
 MOST_CHARACTERS = 4000
 

@@ -20,7 +20,7 @@ from django_mcp.adapters.template_variables import GIVEN, Reading
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.selection import Where
-from django_mcp.primitives.functions import EMPTY, Parameter, read_docstring
+from django_mcp.primitives.function import EMPTY, Parameter, read_docstring
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.schema import Arguments
 from django_mcp.protocol.content import PromptMessage

@@ -26,7 +26,7 @@ from django_mcp.core.repeats import repeat_of
 from django_mcp.live import log
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 from django_mcp.tasks.calling import run_before
 
 State = Approval.State

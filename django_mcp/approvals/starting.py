@@ -6,7 +6,7 @@ from django.core.signals import request_started
 
 from django_mcp.conf import settings
 from django_mcp.core import methods
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 
 def is_wanted() -> bool:

@@ -12,8 +12,8 @@ from django_mcp.approvals.about import requester_url
 from django_mcp.core.context import Context
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import ToolError
-from django_mcp.protocol.envelope import APPROVAL
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.meta import APPROVAL
 
 REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"
 """Kinds. The first is for a call that nobody had asked about, the second for one that was made again."""

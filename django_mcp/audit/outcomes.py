@@ -10,10 +10,9 @@ from django_mcp.core.deadlines import DeadlineExceeded
 from django_mcp.core.dialogue import InputRequired
 from django_mcp.core.failures import Unknown
 from django_mcp.models import ToolCall
-from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests
-from django_mcp.protocol.jsonrpc import UnencodableResult, encode
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
+from django_mcp.protocol.meta import APPROVAL
 
 Outcome = ToolCall.Outcome
 _WAITS = {"pending", "approval_required"}

@@ -19,7 +19,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 REFUSALS_A_MINUTE = 60
 """Refusals of unknown callers that are written in a minute: whoever has no credential must not fill a table."""

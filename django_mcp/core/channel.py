@@ -14,8 +14,8 @@ from django_mcp.protocol.errors import MissingClientCapability
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
     from django_mcp.core.questions import Question
-    from django_mcp.primitives.mirrors import Mirror
-    from django_mcp.protocol.results import Result
+    from django_mcp.primitives.markers import Mirror
+    from django_mcp.protocol.jsonrpc import Result
 
 T = TypeVar("T")
 

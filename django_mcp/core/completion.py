@@ -14,7 +14,7 @@ from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 
 async def complete(context: Context) -> Result:

@@ -22,9 +22,8 @@ from django_mcp.core.questions import (
 from django_mcp.core.reading import read_here
 from django_mcp.core.request import RequestContext
 from django_mcp.core.statements import limit_statements
-from django_mcp.primitives.errors import FormError
+from django_mcp.primitives.base import FormError, is_translated, translated
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.translated import is_translated, translated
 from django_mcp.protocol.content import ResourceContents
 
 T = TypeVar("T")

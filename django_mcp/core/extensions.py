@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 
 class Extension(NamedTuple):

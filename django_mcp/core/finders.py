@@ -9,8 +9,8 @@ from django_mcp.core.context import Context
 from django_mcp.core.discovery import Finder, overview, tools_in
 from django_mcp.core.permissions import known_of
 from django_mcp.core.ranking import best
+from django_mcp.primitives.base import spoken
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.translated import spoken
 from django_mcp.protocol.content import TextContent
 
 MOST_FOUND = 20

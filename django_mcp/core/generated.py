@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, WithJsonSchema
 
 from django_mcp.core.context import Context
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.typed import json_schema
+from django_mcp.primitives.schema import json_schema
 
 CONTEXT = "ctx"
 

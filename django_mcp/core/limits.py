@@ -1,6 +1,6 @@
 """What a model is told where a limit stopped its call: what the limit is, and how to ask for less."""
 
-from django_mcp.primitives.sizes import OutputTooLarge
+from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.tool import Tool
 
 NARROWING = (

@@ -25,14 +25,14 @@ from django_mcp.core.reading import read, run
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.running import Conduct, conducted, surely
 from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sizes import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.primitives.words import kind_name
-from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
+from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.meta import IDEMPOTENCY_KEY
 
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner

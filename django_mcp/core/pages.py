@@ -14,10 +14,9 @@ from django_mcp.core import discovery
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import is_for_everybody, known_of
 from django_mcp.core.registry import MCPServer, Rows
-from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.translated import spoken
-from django_mcp.protocol.cursors import decode_cursor, encode_cursor, is_cursor
-from django_mcp.protocol.results import Result
+from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
 
 logger = logging.getLogger("django_mcp")
 

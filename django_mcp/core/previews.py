@@ -15,7 +15,7 @@ from django_mcp.core.database import rolled_back
 from django_mcp.core.dialogue import InputRequired, merged
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.plain import Plain, as_json
-from django_mcp.primitives.functions import Function
+from django_mcp.primitives.function import Function
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool, ToolError
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from django_mcp.primitives.errors import FormError
+from django_mcp.primitives.base import FormError, sendable
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.translated import sendable
-from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri
+from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri, read_content
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode
-from django_mcp.protocol.sampling import read_content
 
 T = TypeVar("T")
 
@@ -109,7 +107,7 @@ class Elicitation(Question[Elicited[Any]]):
 
     def __init__(self, message: str, schema: Any, *, key: str | None = None) -> None:
         self.message = sendable(str(message))
-        from django_mcp.primitives.elicitation import form_schema  # noqa: PLC0415 - most sites ask nothing
+        from django_mcp.primitives.elicitation_schema import form_schema  # noqa: PLC0415 - most sites ask nothing
 
         self.form = form_schema(schema)
         self.key = key

@@ -16,7 +16,7 @@ from django.core.cache.backends.base import BaseCache
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.core.seldom import log_seldom
-from django_mcp.primitives.rates import Rate, parse_rate
+from django_mcp.primitives.base import Rate, parse_rate
 from django_mcp.protocol.errors import TooManyRequests
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from django_mcp.core.failures import ABSENT
 from django_mcp.core.known import matches
 from django_mcp.core.permissions import may_use
 from django_mcp.core.request import RequestContext
-from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
-from django_mcp.primitives.translated import spoken
 from django_mcp.protocol.content import ResourceContents, ResourceLink, check_uri
 from django_mcp.protocol.errors import ResourceNotFound
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote_plus
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
+from django_mcp.primitives.markers import Schemas, below, declares, is_secret, mentions_secrets
 from django_mcp.primitives.prompt import Prompt
-from django_mcp.primitives.secrets import Schemas, below, declares, is_secret, mentions_secrets
 from django_mcp.primitives.tool import Tool
 
 HIDDEN = "***"

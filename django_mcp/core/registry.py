@@ -13,13 +13,12 @@ from django_mcp.core.extensions import Extension
 from django_mcp.core.policies import NONE, book
 from django_mcp.core.selection import Namespace, Selection
 from django_mcp.core.signals import list_changed, primitive_added, resource_updated, server_made
-from django_mcp.primitives.base import NAME, Primitive
+from django_mcp.primitives.base import NAME, Primitive, Rate, parse_rate
 from django_mcp.primitives.prompt import Prompt
-from django_mcp.primitives.rates import Rate, parse_rate
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import Icon, check_uri
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 _servers: dict[str, "MCPServer"] = {}
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.core.addresses import host_of
 from django_mcp.core.channel import Repeat
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.protocol.envelope import IDEMPOTENCY_KEY, meta_of
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.meta import IDEMPOTENCY_KEY, meta_of
 
 if TYPE_CHECKING:
     from django_mcp.core.request import RequestContext

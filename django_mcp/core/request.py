@@ -13,8 +13,8 @@ from django_mcp.core.concurrency import INLINE, Runner
 from django_mcp.core.principal import Principal
 from django_mcp.core.requests import set_user, without_credentials
 from django_mcp.core.site_runner import SiteRunner
-from django_mcp.protocol.envelope import ClientInfo, meta_of
 from django_mcp.protocol.errors import RequestId
+from django_mcp.protocol.meta import ClientInfo, meta_of
 
 if TYPE_CHECKING:
     from django_mcp.core.deadlines import Deadline

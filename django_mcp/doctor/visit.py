@@ -14,7 +14,8 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.doctor.findings import Finding, make
 from django_mcp.doctor.web import Reply, Stream, Web
 from django_mcp.models import Session
-from django_mcp.protocol import envelope, headers, versions
+from django_mcp.protocol import headers, versions
+from django_mcp.protocol import meta as envelope
 from django_mcp.version import __version__
 
 NEWEST = versions.MODERN[0]

@@ -12,11 +12,10 @@ from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
-from django_mcp.protocol import envelope, headers
-from django_mcp.protocol.envelope import meta_of
+from django_mcp.protocol import headers, meta
 from django_mcp.protocol.errors import InternalError, RequestId
-from django_mcp.protocol.jsonrpc import JSONRPC, Request, UnencodableResult, encode, encode_error, encode_result
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import JSONRPC, Request, Result, UnencodableResult, encode, encode_error, encode_result
+from django_mcp.protocol.meta import meta_of
 
 logger = logging.getLogger("django_mcp")
 
@@ -216,9 +215,9 @@ def adopt_key(request: Request, inbound: Inbound) -> None:
     Raises:
         InvalidParams: it is malformed.
     """
-    if request.method == "tools/call" and envelope.IDEMPOTENCY_KEY not in meta_of(request.params):
+    if request.method == "tools/call" and meta.IDEMPOTENCY_KEY not in meta_of(request.params):
         key = headers.idempotency_key(inbound.headers[headers.IDEMPOTENCY_KEY])
-        request.params["_meta"] = {**meta_of(request.params), envelope.IDEMPOTENCY_KEY: key}
+        request.params["_meta"] = {**meta_of(request.params), meta.IDEMPOTENCY_KEY: key}
 
 
 def failure(request_id: RequestId | None, error: Exception) -> bytes:

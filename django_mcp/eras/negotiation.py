@@ -9,8 +9,9 @@ from typing import Any
 from django_mcp.eras.base import Era
 from django_mcp.eras.legacy.handler import LegacyEra
 from django_mcp.eras.modern.handler import ModernEra
-from django_mcp.protocol import envelope, headers, versions
-from django_mcp.protocol.envelope import meta_of
+from django_mcp.protocol import headers, versions
+from django_mcp.protocol import meta as envelope
+from django_mcp.protocol.meta import meta_of
 
 MODERN = ModernEra()
 LEGACY = LegacyEra()

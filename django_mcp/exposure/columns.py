@@ -14,7 +14,7 @@ from django_mcp.exposure.field_types import column_value, is_foreign_json, json_
 from django_mcp.exposure.files import FILE_SCHEMA, describe_file
 from django_mcp.exposure.paths import Path
 from django_mcp.exposure.viewing import Viewer
-from django_mcp.primitives.typed import json_schema
+from django_mcp.primitives.schema import json_schema
 
 
 def rows_attribute(name: str) -> str:

@@ -23,11 +23,11 @@ from django_mcp.core.scopes import covers
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.field_types import input_type, json_type, to_json_value, value_field
 from django_mcp.exposure.paths import Path
-from django_mcp.primitives.functions import Parameter
+from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.function import Parameter
+from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.translated import untranslated
-from django_mcp.primitives.typed import json_schema
-from django_mcp.primitives.words import with_article
+from django_mcp.primitives.validation_errors import with_article
 
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.duration import duration_iso_string
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from django_mcp.primitives.portable import DECIMAL, DURATION, LOCAL_TIME
+from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
 
 MOST_CHARACTERS = 200
 """The longest text of a filter, unless the column takes longer ones."""

@@ -19,12 +19,10 @@ from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.paths import is_composite
 from django_mcp.exposure.viewing import Viewer, each_once
 from django_mcp.exposure.write_rows import on_writer
-from django_mcp.primitives.annotations import leaves, replaced
-from django_mcp.primitives.functions import Parameter
+from django_mcp.primitives.function import Parameter, leaves, replaced
 from django_mcp.primitives.schema import Unfit
-from django_mcp.primitives.sentences import about_argument
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.primitives.words import shown, with_article
+from django_mcp.primitives.validation_errors import about_argument, shown, with_article
 
 MOST = 200
 """The most rows that one argument addresses."""

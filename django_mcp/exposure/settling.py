@@ -18,8 +18,18 @@ from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.instances import Argument, registered, resolved
 from django_mcp.exposure.results import Results, is_shown
 from django_mcp.exposure.viewing import Viewer
-from django_mcp.primitives.annotations import COLLECTIONS, MAPPINGS, is_rows, is_union, leaves, parts
-from django_mcp.primitives.functions import EMPTY, HIDDEN_CONTEXT, Function, Parameter
+from django_mcp.primitives.function import (
+    COLLECTIONS,
+    EMPTY,
+    HIDDEN_CONTEXT,
+    MAPPINGS,
+    Function,
+    Parameter,
+    is_rows,
+    is_union,
+    leaves,
+    parts,
+)
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 

@@ -20,9 +20,9 @@ from django_mcp.exposure.ordering import Sorting
 from django_mcp.exposure.pages import read_page, read_row
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.viewing import Viewer, find_row
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.base import phrase
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource
-from django_mcp.primitives.translated import phrase
 from django_mcp.protocol.content import ResourceContents
 
 FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)

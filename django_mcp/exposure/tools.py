@@ -21,10 +21,10 @@ from django_mcp.exposure.pages import COUNTED, Page, count, read_page, read_row
 from django_mcp.exposure.permitted import Permitted
 from django_mcp.exposure.searching import searched
 from django_mcp.exposure.viewing import Viewer
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.base import phrase
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool, ToolError
-from django_mcp.primitives.translated import phrase
 from django_mcp.protocol.errors import InvalidParams
 
 DEFAULT_ROWS = 20

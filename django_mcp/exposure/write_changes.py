@@ -15,7 +15,7 @@ from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.field_types import column_value, to_json_value
 from django_mcp.exposure.viewing import Viewer
 from django_mcp.exposure.write_rows import linked, on_writer
-from django_mcp.primitives.words import shortened
+from django_mcp.primitives.validation_errors import shortened
 
 MOST_TEXT = 1000
 """Characters of a text that are shown, around where it changes."""

@@ -13,7 +13,7 @@ from django_mcp.core.generated import CONTEXT, list_of
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.field_types import is_json, is_range
 from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_type, is_foreign, write_type
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 
 
 class _NotGiven:

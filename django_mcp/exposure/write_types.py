@@ -28,7 +28,7 @@ from django_mcp.exposure.field_types import (
     to_json_value,
     without_nul,
 )
-from django_mcp.primitives.words import shortened, with_article
+from django_mcp.primitives.validation_errors import shortened, with_article
 
 logger = logging.getLogger("django_mcp")
 

@@ -13,7 +13,7 @@ from django.db.models import ProtectedError, RestrictedError
 
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.words import shortened
+from django_mcp.primitives.validation_errors import shortened
 
 logger = logging.getLogger("django_mcp")
 

@@ -17,9 +17,9 @@ from django_mcp.exposure.write_fields import declared_names, field_problems, rea
 from django_mcp.exposure.write_previews import preview_create, preview_delete, preview_update, rows_of
 from django_mcp.exposure.write_saving import Writer, run_delete
 from django_mcp.exposure.write_types import write_type
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.base import phrase
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import phrase
 
 _DELETED = {
     "type": "object",

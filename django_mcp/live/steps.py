@@ -15,8 +15,8 @@ from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Runner, aside
 from django_mcp.models import Step
+from django_mcp.primitives.base import sendable
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.translated import sendable
 
 T = TypeVar("T")
 

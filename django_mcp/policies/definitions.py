@@ -12,8 +12,8 @@ from django.utils import timezone, translation
 from django_mcp.core import database
 from django_mcp.core.registry import MCPServer
 from django_mcp.models import KnownTool
+from django_mcp.primitives.base import spoken
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import spoken
 
 SHOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """What a model sees of a tool, and what clients tell people about it."""

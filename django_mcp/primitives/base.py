@@ -1,19 +1,178 @@
-"""What tools, resources, templates and prompts have in common."""
+"""What tools, resources, templates and prompts share: options, errors, translations, rates."""
 
+import difflib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils import translation
 from django.utils.functional import Promise, keep_lazy_text
+from django.utils.translation.trans_null import gettext_noop  # the other one asks settings, which are being read
 from pydantic_core import PydanticSerializationError, to_json
 
-from django_mcp.primitives.functions import Function, read_function
-from django_mcp.primitives.options import check_options
-from django_mcp.primitives.translated import is_translated
+from django_mcp.primitives.function import Function, read_function
 from django_mcp.protocol.content import Icon
+
+
+class ToolError(Exception):
+    """Raised by a tool to tell the model what went wrong and what to do instead.
+
+    The text goes to the client as it is; never put into it what the caller may not see.
+
+    Attributes:
+        meta: the result's ``_meta``, for programs. Keys that begin with ``django-mcp/`` are left out.
+        is_of_package: the package itself raised it, and its ``meta`` is sent whole.
+    """
+
+    meta: Mapping[str, Any] | None = None
+    is_of_package = False
+
+
+class FormError(Exception):
+    """What was filled in does not fit. Each of ``problems`` is a sentence from which a person can correct it."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = list(problems)
+
+
+INTERNAL = frozenset({"arguments", "context_type"})
+"""What primitives take from those who make them, and nobody declares."""
+
+
+def check_options(label: str, given: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:
+    """Refuse an option that there is not.
+
+    Args:
+        label: whose options they are, for the error.
+        given: their names.
+        takers: what takes them by name.
+        also: further ones that may be meant.
+
+    Raises:
+        ImproperlyConfigured: there is no such option; it names the nearest one.
+    """
+    known = sorted({*_taken(takers), *also, "server"})
+    for name in given:
+        if name not in known:
+            msg = f"{label}: there is no option {name!r}. {_hint(name, known)}"
+            raise ImproperlyConfigured(msg)
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known)
+    if not close:
+        return f"There are {', '.join(known)}."
+    return f"Did you mean {min(close, key=lambda each: each[0] != name[0])!r}?"  # an abbreviation has the same start
+
+
+def _taken(takers: Iterable[Callable[..., Any]]) -> set[str]:
+    parameters = [each for taker in takers for each in inspect.signature(taker).parameters.values()]
+    return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY} - INTERNAL
+
+
+NO_RATE = gettext_noop("%(rate)r is no rate; write a number and s, m, h or d, like '60/m' for sixty calls a minute.")
+"""A message for ``gettext``: what is raised is in English, for it may be before there are translations."""
+
+_RATE = re.compile(r"([1-9][0-9]{0,8})/([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORDS = {1: "a second", 60: "a minute", 3600: "an hour", 86400: "a day"}
+
+
+class Rate(NamedTuple):
+    """So many calls in so many seconds."""
+
+    most: int
+    seconds: int
+
+    def __str__(self) -> str:
+        """For a sentence: ``60 a minute``."""
+        return f"{self.most} {_WORDS[self.seconds]}"
+
+
+def parse_rate(text: str | None, label: str | None = None) -> Rate | None:
+    """``"60/m"``: a number, and ``s``, ``m``, ``h`` or ``d``. None is no limit.
+
+    Args:
+        text: as a site wrote it.
+        label: whose it is, for the error.
+
+    Raises:
+        ImproperlyConfigured: it is none.
+    """
+    if text is None:
+        return None
+    found = _parsed(text) if isinstance(text, str) else None
+    if found is None:
+        of = "" if label is None else f"{label}: rate_limit "
+        raise ImproperlyConfigured(of + NO_RATE % {"rate": text})
+    return found
+
+
+@lru_cache
+def _parsed(text: str) -> Rate | None:
+    found = _RATE.fullmatch(text)
+    return Rate(int(found[1]), _SECONDS[found[2]]) if found else None
+
+
+def is_translated(value: Any) -> bool:
+    """Whether there is a lazy translation anywhere in *value*, JSON but for those."""
+    match value:
+        case dict():
+            return any(map(is_translated, value.values()))
+        case list() | tuple():
+            return any(map(is_translated, value))
+    return isinstance(value, Promise)
+
+
+def spoken(value: Any, language: str) -> Any:
+    """A copy of *value* in a language."""
+    with translation.override(language):
+        return translated(value)
+
+
+def untranslated(text: Any) -> str:
+    """Return a text as it is written in the source, whatever language is active."""
+    with translation.override(None):
+        return str(text)
+
+
+@keep_lazy_text
+def phrase(template: str, words: Any, *, lower: bool = False) -> str:
+    """Return *template* with *words* in it, which may be a lazy translation; then the phrase is one too."""
+    return template.format(str(words).lower() if lower else str(words))
+
+
+def sendable(value: Any) -> Any:
+    """Return *value*, JSON but for lazy translations, with these as text of the current language.
+
+    What a function gives back passes here while its transaction is open: if it cannot be sent, nothing of it stays.
+
+    Raises:
+        PydanticSerializationError: it has no form in JSON, for example half of a surrogate pair.
+    """
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        value = translated(value)
+        to_json(value)
+    return value
+
+
+def translated(value: Any) -> Any:
+    """Return a copy of *value* in the current language."""
+    match value:
+        case dict():
+            return {translated(key): translated(each) for key, each in value.items()}
+        case list() | tuple():
+            return [translated(each) for each in value]
+        case Promise():
+            return str(value)
+    return value
+
 
 MOST_CHARACTERS = 64
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

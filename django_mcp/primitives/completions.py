@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 from pydantic_core import to_json
 
-from django_mcp.primitives.functions import Parameter, read_function
+from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
 
 MOST_VALUES = 100

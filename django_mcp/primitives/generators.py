@@ -15,11 +15,9 @@ from collections.abc import (
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django_mcp.primitives.annotations import is_union, leaves
-from django_mcp.primitives.blocks import is_block
-from django_mcp.primitives.errors import ToolError
-from django_mcp.primitives.functions import EMPTY, HIDDEN_CONTEXT, Function, underlying
-from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.function import EMPTY, HIDDEN_CONTEXT, Function, is_union, leaves, underlying
+from django_mcp.primitives.output import ToolResult, is_block
 from django_mcp.protocol.content import Content, TextContent
 
 MOST_PIECES = 10_000

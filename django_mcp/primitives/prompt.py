@@ -5,10 +5,9 @@ from typing import Any
 
 from django.utils.functional import Promise
 
-from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.base import Primitive, sendable
 from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import Arguments
-from django_mcp.primitives.translated import sendable
 from django_mcp.protocol.content import Content, PromptMessage
 
 

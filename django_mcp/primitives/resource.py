@@ -10,12 +10,11 @@ from django.utils.encoding import iri_to_uri
 from django.utils.functional import Promise
 from pydantic_core import to_json
 
-from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.base import Primitive, sendable
 from django_mcp.primitives.completions import Completions, read_completers
 from django_mcp.primitives.schema import ArgumentError, Arguments
-from django_mcp.primitives.translated import sendable
 from django_mcp.protocol.content import Annotations, ResourceContents, check_uri
-from django_mcp.protocol.uri_templates import URITemplate
+from django_mcp.protocol.uri_template import URITemplate
 
 
 class Resource(Primitive):

@@ -1,17 +1,398 @@
-"""From the parameters of a function to JSON Schema 2020-12, and from JSON to checked arguments."""
+"""From annotations to JSON Schema 2020-12, and from JSON to checked arguments, through pydantic."""
 
+import datetime
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Annotated, Any, NamedTuple, NotRequired, Required, cast, get_args, get_origin
 
-from pydantic_core import SchemaValidator, ValidationError
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import AfterValidator, ConfigDict, Field, PydanticUserError, TypeAdapter
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError, SchemaValidator, ValidationError
+from typing_extensions import TypedDict  # pydantic wants this one below Python 3.12
 
-from django_mcp.primitives import typed
-from django_mcp.primitives.functions import Parameter
-from django_mcp.primitives.portable import LOCAL_TIME, TIME
-from django_mcp.primitives.sentences import MOST, sentences
+from django_mcp.primitives.function import EMPTY, Parameter, is_rows, leaves, replaced
+from django_mcp.primitives.markers import with_uploads
+from django_mcp.primitives.validation_errors import MOST, sentences
+
+Schema = dict[str, Any]
+
+TIME: Schema = {
+    "type": "string",
+    "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$",
+}
+"""A time of day. Not ``"format": "time"``, which RFC 3339 gives an offset that Python's times need not have."""
+LOCAL_TIME: Schema = {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d+)?)?$"}
+"""A time of day without an offset, as columns have it."""
+DURATION: Schema = {"type": "string", "pattern": "^-?P"}
+"""An ISO 8601 duration. ``"format": "duration"`` takes neither a sign nor parts of a second."""
+MOMENT: Schema = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT"}
+"""A date and time of which it is not known whether it has the offset that ``"format": "date-time"`` demands."""
+DECIMAL: Schema = {"type": "string", "pattern": r"^-?\d+(\.\d+)?$"}
+"""A decimal number as text. There is no format "decimal"."""
+
+FORMATS = frozenset(
+    {
+        *("date", "date-time", "duration", "time"),
+        *("email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uri-template", "uuid"),
+        *("json-pointer", "relative-json-pointer", "regex", "password", "binary"),
+    }
+)
+"""What validators know; they complain of all others."""
+DATA = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose values are no schemas."""
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose values are schemas by name."""
+NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""What providers of models take as the name of a property."""
+MOST_WORDS = 1024
+"""The longest description of a tool, in characters: OpenAI refuses a longer one."""
+LARGEST = 2**53
+"""Integers beyond it are other ones in JavaScript."""
+STRICT = frozenset({"time", "duration"})
+"""Formats that refuse what Python writes."""
+COMPOSED = ("anyOf", "oneOf", "allOf", "not")
+AROUND = re.compile(r"\(\?[=!<]|\\[1-9]")
+"""What some regular expressions have that those of most providers do not: looking around, and references back."""
+
+
+def property_name(name: str) -> str:
+    """Return *name*, or a name like it that providers of models take: ``page_size`` for ``page[size]``."""
+    if NAME.fullmatch(name):
+        return name
+    return re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:64] or "value"
+
+
+def portable(schema: Any) -> Any:
+    """Return a schema that means the same and that more clients take.
+
+    ``$ref`` gives way to what it refers to, unless that contains itself. Tuples get ``items`` too, which are for
+    clients that do not know ``prefixItems``. Formats that validators do not know are left out, and patterns that not
+    every reader of regular expressions has.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    definitions = schema.get("$defs", {})
+    found = _portable({key: value for key, value in schema.items() if key != "$defs"}, definitions)
+    kept: Schema = {}
+    while names := (_references(found) | _references(kept)) & definitions.keys() - kept.keys():
+        kept |= {name: _portable(definitions[name], definitions) for name in sorted(names)}
+    return {**found, "$defs": kept} if kept else found
+
+
+def _portable(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(schema, list):
+        return [_portable(each, definitions) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if name in definitions and not _contains_itself(name, definitions):
+        beside = {key: each for key, each in schema.items() if key != "$ref"}
+        # The title is the name of a class, and tells a model nothing.
+        named = {key: each for key, each in definitions[name].items() if (key, each) != ("title", name)}
+        return {**_portable(named, definitions), **_portable(beside, definitions)}
+    found: Schema = {}
+    for key, value in schema.items():
+        if key in DATA:
+            found[key] = value
+        elif key in NAMED and isinstance(value, dict):
+            found[key] = {each: _portable(part, definitions) for each, part in value.items()}
+        elif not _is_special(key, value):
+            found[key] = _portable(value, definitions)
+    if found.get("type") == "array" and "items" not in found:
+        found["items"] = _any_of(found.get("prefixItems", []))
+    return found
+
+
+def _is_special(key: str, value: Any) -> bool:
+    return (key == "format" and value not in FORMATS) or (key == "pattern" and bool(AROUND.search(str(value))))
+
+
+def _any_of(schemas: Sequence[Schema]) -> Schema:
+    parts: list[Schema] = []
+    for each in schemas:
+        if each not in parts:
+            parts.append(each)
+    return parts[0] if len(parts) == 1 else {"anyOf": parts} if parts else {}
+
+
+def _contains_itself(name: str, definitions: Mapping[str, Any]) -> bool:
+    """Return True if a definition leads to itself again."""
+    seen: set[str] = set()
+    waiting = _references(definitions[name])
+    while waiting:
+        each = waiting.pop()
+        if each == name:
+            return True
+        if each not in seen and each in definitions:
+            seen.add(each)
+            waiting |= _references(definitions[each])
+    return False
+
+
+def _references(schema: Any) -> set[str]:
+    if isinstance(schema, dict):
+        own = {schema["$ref"].rpartition("/")[2]} if isinstance(schema.get("$ref"), str) else set()
+        return own.union(*(_references(each) for each in schema.values()))
+    return set().union(*(_references(each) for each in schema)) if isinstance(schema, list) else set()
+
+
+# What keeps a client or a provider from taking a tool
+
+
+def problems(definition: Mapping[str, Any]) -> Iterator[str]:
+    """Give a sentence for everything in a tool's definition for which clients or providers leave the tool out.
+
+    Args:
+        definition: as ``tools/list`` has it.
+    """
+    if len(str(definition.get("description", ""))) > MOST_WORDS:
+        yield _("Its description has more than %(most)s characters.") % {"most": MOST_WORDS}
+    for key in ("inputSchema", "outputSchema"):
+        schema = definition.get(key)
+        if schema is None:
+            continue
+        found = [*_problems_at_top(schema), *_problems(schema, (), is_input=key == "inputSchema")]
+        yield from (f"{key}: {each}" for each in dict.fromkeys(found))
+
+
+def _problems_at_top(schema: Mapping[str, Any]) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield _('it must be of "type": "object".')
+    if composed := [key for key in COMPOSED if key in schema]:
+        yield _("%(keyword)s at its top; move it into a property, or write one tool for each case.") % {
+            "keyword": composed[0]
+        }
+
+
+def _problems(schema: Any, where: tuple[str, ...], *, is_input: bool) -> Iterator[str]:
+    if not isinstance(schema, Mapping):
+        return
+    place = ".".join(where) or _("the top")
+    yield from (f"{place}: {each}" for each in _problems_here(schema, is_input=is_input))
+    for key, value in schema.items():
+        if key in DATA:
+            continue
+        if key in NAMED and isinstance(value, Mapping):
+            for name, each in value.items():
+                if key == "properties" and is_input and not NAME.fullmatch(str(name)):
+                    yield _("%(name)r is no name of a property: letters, digits, '_', '.' and '-', at most 64.") % {
+                        "name": name
+                    }
+                yield from _problems(each, (*where, str(name)), is_input=is_input)
+        for each in value if isinstance(value, list) else [value] * (key not in NAMED):
+            yield from _problems(each, where if key != "items" else (*where, "items"), is_input=is_input)
+
+
+def _problems_here(schema: Mapping[str, Any], *, is_input: bool) -> Iterator[str]:
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds or []
+    if "array" in kinds and "items" not in schema:
+        yield _("an array without items; say what is in it.")
+    if "$ref" in schema:
+        yield _("a $ref, which many clients do not follow; write out what it refers to.")
+    if (name := schema.get("format")) and isinstance(name, str):
+        if name not in FORMATS:
+            yield _("the format %(name)r is none; use a pattern.") % {"name": name}
+        elif name in STRICT and not (is_input and name == "duration"):
+            yield _("the format %(name)r refuses what Python writes; use a pattern.") % {"name": name}
+    if AROUND.search(str(schema.get("pattern", ""))):
+        yield _("a pattern that looks around or refers back, which many readers do not know.")
+    values = [*schema.get("enum", ()), *(schema[key] for key in ("const", "minimum", "maximum") if key in schema)]
+    if any(isinstance(each, int) and abs(each) > LARGEST for each in values):
+        yield _("an integer beyond 2**53, which JavaScript takes for another one; use text.")
+
+
+class CheckedArguments(NamedTuple):
+    """Named arguments that pydantic-core checks.
+
+    Attributes:
+        schema: JSON Schema.
+        core: what pydantic-core runs, with all mistakes of a list.
+        validate: gives their values, or raises pydantic's ``ValidationError``, with the first mistake of each list.
+    """
+
+    schema: dict[str, Any]
+    core: Any
+    validate: Callable[[Any], dict[str, Any]]
+
+
+class CheckedResult(NamedTuple):
+    """A result that pydantic-core checks and makes JSON of.
+
+    Attributes:
+        schema: JSON Schema, of an object.
+        is_wrapped: the result is inside of that object.
+        validate: gives the value, or raises pydantic's ``ValidationError``.
+        dump: gives what is JSON of the value; None where the value itself is.
+    """
+
+    schema: dict[str, Any]
+    is_wrapped: bool
+    validate: Callable[[Any], Any]
+    dump: Callable[..., Any] | None
+
+
+class _Schema(GenerateJsonSchema):
+    """Without titles repeated from names: they tell a model nothing and cost tokens in every list."""
+
+    # A default that JSON cannot show is left out of the schema; it works all the same.
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def time_schema(self, schema: Any) -> dict[str, Any]:
+        return _in_place_of("time", super().time_schema(schema), TIME)
+
+    def timedelta_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().timedelta_schema(schema)
+        return found if self.mode == "validation" else _in_place_of("duration", found, DURATION)
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().datetime_schema(schema)
+        is_aware = self.mode == "validation" or schema.get("tz_constraint") not in (None, "naive")
+        return found if is_aware else _in_place_of("date-time", found, MOMENT)
+
+    def encode_default(self, dft: Any) -> Any:
+        try:
+            return super().encode_default(dft)
+        except UnicodeDecodeError as error:  # of pydantic 2.12, where a default is bytes; later ones raise the other
+            raise PydanticSerializationError(str(error)) from None
+
+
+def _in_place_of(name: str, schema: dict[str, Any], shape: dict[str, Any]) -> dict[str, Any]:
+    """Return *shape* where *schema* has the format *name*; a site may have set its class to give numbers."""
+    return dict(shape) if schema.get("format") == name else schema
+
+
+def typed_dict(name: str, fields: dict[str, Any], **config: Any) -> Any:
+    """A ``TypedDict`` made at run time, that allows no other keys."""
+    made = cast("Any", TypedDict)(name, fields)
+    made.__pydantic_config__ = {"extra": "forbid", **config}
+    return made
+
+
+def json_schema(adapter: TypeAdapter[Any], mode: str, *, by_alias: bool = True) -> dict[str, Any]:
+    """The schema of *adapter*, in ``validation`` or ``serialization`` *mode*."""
+    schema = adapter.json_schema(mode=mode, by_alias=by_alias, schema_generator=_Schema)  # type: ignore[arg-type]
+    schema.pop("title", None)
+    return cast("dict[str, Any]", portable(schema))
+
+
+def arguments(parameters: Sequence[Parameter], label: str) -> CheckedArguments:
+    """The arguments of a function. They become a ``TypedDict``, so that a parameter may have any name.
+
+    Args:
+        parameters: of the function.
+        label: names the primitive in errors.
+
+    Raises:
+        ImproperlyConfigured: a parameter's type has no JSON Schema.
+    """
+    fields = {parameter.name: _field(parameter) for parameter in parameters}
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(typed_dict("arguments", fields, allow_inf_nan=False))
+        schema = json_schema(adapter, "validation")
+    except PydanticUserError as error:
+        rows = any(is_rows(leaf) for each in parameters for leaf in leaves(each.annotation))
+        hint = " Only tools take rows of models; take what addresses one, like its primary key." if rows else ""
+        msg = f"{label}: the type of a parameter has no JSON Schema.{hint} {error}"
+        raise ImproperlyConfigured(msg) from error
+    core = adapter.core_schema
+    return CheckedArguments(schema, core, SchemaValidator(hasty(core)).validate_python)
+
+
+_SCALARS = (bool, float, int, str)
+"""Types whose values are JSON as they are."""
+_LISTS = frozenset({"list", "set", "frozenset", "tuple"})
+_VALUES = frozenset({"default", "expected", "members", "metadata"})
+"""Parts of a schema that are no schemas."""
+
+
+def hasty(core: Any) -> Any:
+    """Return a schema of pydantic-core that stops at the first mistake of a list.
+
+    A list may have a million of them, and each costs as much as a call.
+    """
+    if type(core) is dict:
+        made = {key: part if key in _VALUES else hasty(part) for key, part in core.items()}
+        kind = core.get("type")
+        return {**made, "fail_fast": True} if isinstance(kind, str) and kind in _LISTS else made
+    return type(core)(map(hasty, core)) if type(core) in {list, tuple} else core
+
+
+def result(returns: Any, label: str) -> CheckedResult:
+    """The result of a function.
+
+    Args:
+        returns: its annotation.
+        label: names the primitive in errors.
+
+    Raises:
+        ImproperlyConfigured: it has no JSON Schema.
+    """
+    try:
+        adapter = _result_adapter(returns)
+        schema = json_schema(adapter, "serialization")
+        if "$ref" in schema:  # a class that contains itself: clients want its type at the top
+            schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+        is_wrapped = schema.get("type") != "object"
+        if is_wrapped:
+            schema = json_schema(TypeAdapter(typed_dict("wrapped", {"result": returns})), "serialization")
+    except PydanticUserError as error:
+        msg = f"{label}: its return annotation has no JSON Schema. {error}"
+        raise ImproperlyConfigured(msg) from error
+    dump = None if returns in _SCALARS else adapter.serializer.to_python
+    return CheckedResult(schema, is_wrapped, adapter.validator.validate_python, dump)
+
+
+def in_zone(value: datetime.datetime) -> datetime.datetime:
+    """Return a moment as the site's own are: in a time zone, that of the site unless it says another; or, without
+    ``USE_TZ``, in that of the site and without saying so.
+    """
+    if timezone.is_naive(value):
+        return timezone.make_aware(value) if settings.USE_TZ else value
+    return value if settings.USE_TZ else timezone.make_naive(value)
+
+
+def _in_zone(annotation: Any) -> Any:
+    if annotation is datetime.datetime:
+        return Annotated[datetime.datetime, AfterValidator(in_zone)]
+    # What says more of a moment, such as that it has to be naive, says it all.
+    is_moment = get_origin(annotation) is Annotated and get_args(annotation)[0] is datetime.datetime
+    is_plain = is_moment and all(isinstance(each, str | FieldInfo) for each in get_args(annotation)[1:])
+    return annotation if is_moment and not is_plain else None
+
+
+def _result_adapter(returns: Any) -> TypeAdapter[Any]:
+    """NaN stays NaN, and is then refused, unless a class has a configuration of its own."""
+    try:
+        return TypeAdapter(returns, config=ConfigDict(ser_json_inf_nan="constants"))
+    except PydanticUserError as error:
+        if error.code != "type-adapter-config-unused":
+            raise
+        return TypeAdapter(returns)
+
+
+def _field(parameter: Parameter) -> Any:
+    annotation = replaced(with_uploads(parameter.annotation), _in_zone)
+    if parameter.description and not any(field.description for field in parameter.fields):
+        annotation = Annotated[annotation, Field(description=parameter.description)]
+    elif datetime.datetime in leaves(parameter.annotation) and not parameter.fields:
+        words = f"Without an offset, in the time zone {timezone.get_default_timezone_name()}."
+        annotation = Annotated[annotation, Field(description=words)]
+    if parameter.default is not EMPTY:
+        # pydantic puts the default in place, so that what was left out is part of the checked arguments too.
+        annotation = Annotated[annotation, Field(default=parameter.default)]
+    return Required[annotation] if parameter.required else NotRequired[annotation]
+
 
 MOST_VALUES = 1000
 """Values of which every mistake is looked for."""
@@ -44,7 +425,7 @@ class Arguments:
     def __init__(self, parameters: Sequence[Parameter], label: str, *, is_json: bool = False) -> None:
         self._is_json = is_json
         self.names = tuple(parameter.name for parameter in parameters)
-        checked = typed.arguments(parameters, label)
+        checked = arguments(parameters, label)
         self.schema = {"type": "object", "properties": {}, **checked.schema}
         self._core = checked.core
         self._validate = checked.validate

@@ -6,16 +6,14 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.errors import ToolError as ToolError  # noqa: PLC0414 - where it always was
-from django_mcp.primitives.functions import Function, mentions_models, read_function
+from django_mcp.primitives.base import Primitive, parse_rate
+from django_mcp.primitives.base import ToolError as ToolError  # noqa: PLC0414 - where it always was
+from django_mcp.primitives.function import Function, bound, mentions_models, read_function
 from django_mcp.primitives.generators import collected
-from django_mcp.primitives.methods import bound
-from django_mcp.primitives.mirrors import Mirror, mirrored, without_null_defaults
+from django_mcp.primitives.markers import Mirror, mirrored, without_null_defaults
 from django_mcp.primitives.output import Output
-from django_mcp.primitives.rates import parse_rate
 from django_mcp.primitives.schema import Arguments
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 TASK_SUPPORT = ("optional", "required", "never")
 POLICIES = ("allow", "ask", "block")

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as MCP uses it: bytes to messages, and answers to bytes.
+"""JSON-RPC 2.0 as MCP uses it: bytes to messages, results and errors to bytes.
 
 What MCP narrows (2026-07-28, Overview, Messages): ids are strings or integers and never null, ``params`` is an
 object, and a batch is not a message.
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InvalidRequest, ParseError, ProtocolError, RequestId
+from django_mcp.protocol.meta import meta_of
 
 JSONRPC = "2.0"
 
@@ -213,3 +213,19 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 
 def _kind(value: Any) -> str:
     return "null" if value is None else _KINDS.get(type(value), "a fractional number")
+
+
+class Result(NamedTuple):
+    """A method's result.
+
+    Attributes:
+        fields: the JSON object, in the newest protocol version's shape, without what only a version adds.
+        ttl_ms: how long a client may keep it, in milliseconds; None where the method is not cacheable.
+        public: the answer is the same for every caller (2026-07-28, Caching, Cache Scope Field).
+        encoded: for a result that many requests share, a dict for its encodings by protocol version; else None.
+    """
+
+    fields: dict[str, Any]
+    ttl_ms: int | None = None
+    public: bool = False
+    encoded: dict[str, bytes] | None = None

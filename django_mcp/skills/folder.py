@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from django.core.exceptions import ImproperlyConfigured
 
 FrontMatter = dict[str, Any]
@@ -225,6 +224,8 @@ def read_front_matter(text: str) -> FrontMatter:
     found = _FRONT_MATTER.match(text)
     if found is None:
         raise ValueError("it must begin with a line '---', followed by name and description and a second line '---'")
+    import yaml  # noqa: PLC0415 - most sites have no skills
+
     try:
         values = yaml.safe_load("\n" + found[1])  # the first line, so that line numbers are those of the file
     except yaml.MarkedYAMLError as error:

@@ -10,9 +10,9 @@ from django_mcp.core.extensions import Extension
 from django_mcp.core.pages import page_of
 from django_mcp.core.permissions import may_use
 from django_mcp.core.registry import MCPServer
-from django_mcp.protocol.cursors import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.pagination import decode_cursor, encode_cursor
 from django_mcp.skills.folder import SKILL_FILE, Folder
 from django_mcp.skills.resources import SkillResource
 

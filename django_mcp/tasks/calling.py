@@ -15,7 +15,7 @@ from django_mcp.live import log
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 from django_mcp.tasks import rows
 from django_mcp.tasks.engines import start
 from django_mcp.tasks.finding import look_up

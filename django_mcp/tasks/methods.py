@@ -6,7 +6,7 @@ from typing import Any
 from django_mcp.core.context import Context
 from django_mcp.core.extensions import Extension
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 from django_mcp.tasks.calling import stop, take_answers
 from django_mcp.tasks.extension import NAME, is_declared, not_declared
 from django_mcp.tasks.finding import found, task_id_of

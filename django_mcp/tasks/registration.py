@@ -11,7 +11,7 @@ from django_mcp.core.discovery import Finder
 from django_mcp.core.registry import MCPServer
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.content import TextContent
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 from django_mcp.tasks.calling import answer, outcome
 from django_mcp.tasks.finding import look_up
 from django_mcp.tasks.methods import EXTENSION

@@ -13,8 +13,8 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer, servers
 from django_mcp.models import Approval
 from django_mcp.protocol import versions
-from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import MethodNotFound
+from django_mcp.protocol.meta import APPROVAL
 from django_mcp.test.answers import Answers, Person
 from django_mcp.test.exchange import caller
 from django_mcp.test.hearing import Heard, hearing

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from django_mcp.core.failures import unknown
-from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import ResourceNotFound
+from django_mcp.protocol.meta import APPROVAL
 from django_mcp.test.answers import Question, words_of
 
 WIDTH = 110

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
-from django_mcp.primitives.mirrors import mirrored
-from django_mcp.protocol import envelope, headers, versions
+from django_mcp.primitives.markers import mirrored
+from django_mcp.protocol import headers, versions
+from django_mcp.protocol import meta as envelope
 from django_mcp.test.exchange import Received, send
 from django_mcp.version import __version__
 

@@ -17,8 +17,8 @@ from django_mcp.core.dialogue import Dialogue
 from django_mcp.core.methods import dispatch
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Approval, ApprovalEvent, Task
-from django_mcp.protocol.envelope import ClientInfo
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.meta import ClientInfo
 from django_mcp.tasks.keeping import keeper
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client

@@ -94,7 +94,7 @@ def test_all_pages_of_a_list_have_the_same_scope(
 
 
 def test_a_client_that_makes_up_cursors_does_not_fill_the_memory(server: MCPServer, modern: Client) -> None:
-    from django_mcp.protocol.cursors import encode_cursor
+    from django_mcp.protocol.pagination import encode_cursor
 
     fill(server, 3)
     for position in range(50):

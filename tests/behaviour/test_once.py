@@ -14,7 +14,7 @@ from django.db import transaction
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.core.running import slots_of
 from django_mcp.models import Step
-from django_mcp.protocol.envelope import IDEMPOTENCY_KEY
+from django_mcp.protocol.meta import IDEMPOTENCY_KEY
 from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import DECLINE, NOBODY, Conversation, Person, accept
 

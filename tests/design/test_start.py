@@ -52,12 +52,13 @@ UNUSED = (
     "oauth2_provider",
     "opentelemetry",
     "sse_starlette",
+    "yaml",
 )
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
     "approvals": {"starting"},
     "exposure": {"starting"},
-    "skills": {"declaration", "finding", "folder", "front_matter", "starting"},
+    "skills": {"declaration", "finding", "folder", "starting"},
     "tasks": {"extension", "starting"},
 }
 """Packages of which these modules are imported, and no others."""

@@ -12,7 +12,7 @@ from django.db import models
 from django_mcp import MCPServer, ModelResource, register
 from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.write_types import form_type, write_type
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from tests.exposure.conftest import Reader, registering
 from tests.exposure.library.models import Author, Book, Copy, Leaf

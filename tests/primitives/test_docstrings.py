@@ -4,7 +4,7 @@ import pytest
 from docstring_parser import parse
 from pydantic import Field
 
-from django_mcp.primitives.functions import read_docstring
+from django_mcp.primitives.function import read_docstring
 from tests.primitives.makers import make_prompt, make_resource, make_tool
 
 

@@ -13,7 +13,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_m
 from pydantic import BaseModel, Field, SecretStr
 
 from django_mcp import MCPServer, tool
-from django_mcp.primitives.mirrors import Header, Mirror, mirrored
+from django_mcp.primitives.markers import Header, Mirror, mirrored
 from django_mcp.protocol.headers import check_parameters
 from tests.primitives.makers import make_tool, taking
 

@@ -19,7 +19,7 @@ from django.db.models.fields.files import FieldFile
 from PIL import Image
 
 from django_mcp import ImageContent, TextContent, ToolError, ToolResult
-from django_mcp.primitives import blocks
+from django_mcp.primitives import output
 from tests.exposure.library.models import Book
 from tests.primitives.makers import giving
 from tests.primitives.test_output import shown
@@ -112,7 +112,7 @@ def test_an_image_of_pillow_is_shown_in_a_format_that_clients_know(subtests: pyt
 def test_pillow_is_not_imported_for_a_look() -> None:
     code = (
         "import sys; from django.conf import settings; settings.configure()\n"
-        "from django_mcp.primitives.blocks import is_block; assert not is_block(object())\n"
+        "from django_mcp.primitives.output import is_block; assert not is_block(object())\n"
         "assert 'PIL' not in sys.modules and 'PIL.Image' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -204,7 +204,7 @@ def test_a_file_that_is_too_large_is_refused(
 ) -> None:
     for source in ["path", "file", "picture"]:
         with subtests.test(source=source):
-            monkeypatch.setattr(blocks, "MOST_BYTES", 20)
+            monkeypatch.setattr(output, "MOST_BYTES", 20)
             path = tmp_path / "a.pdf"
             path.write_bytes(PDF * 3)
             value = {"path": path, "file": io.BytesIO(PDF * 3), "picture": picture()}[source]

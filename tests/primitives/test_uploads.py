@@ -8,9 +8,9 @@ from jsonschema import Draft202012Validator
 from pydantic import Base64Bytes, BaseModel, Field
 
 from django_mcp import Upload
+from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.uploads import MOST_BYTES
-from django_mcp.primitives.words import size
+from django_mcp.primitives.validation_errors import size
 from tests.primitives.makers import taking
 
 DATA = bytes(range(256))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from django_mcp.primitives.words import with_article
+from django_mcp.primitives.validation_errors import with_article
 
 
 def test_a_noun_has_the_article_it_is_spoken_with(subtests: pytest.Subtests) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from django_mcp.protocol.cursors import decode_cursor, encode_cursor
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.pagination import decode_cursor, encode_cursor
 from tests.protocol.strategies import VALUES
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.protocol import envelope
-from django_mcp.protocol.envelope import ClientInfo, Envelope, meta_of
+from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.meta import ClientInfo, Envelope, meta_of
 from tests.protocol.strategies import VALUES
 
 VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -1,6 +1,6 @@
 """What a method gives back."""
 
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
 
 
 def test_a_result_is_private_and_not_to_be_kept_unless_said_otherwise() -> None:

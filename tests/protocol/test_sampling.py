@@ -5,8 +5,7 @@ import json
 import pytest
 
 from django_mcp import AudioContent, ImageContent, TextContent, ToolResultContent, ToolUseContent
-from django_mcp.protocol.content import Content
-from django_mcp.protocol.sampling import read_content
+from django_mcp.protocol.content import Content, read_content
 
 BLOCKS: list[Content] = [
     TextContent("words"),

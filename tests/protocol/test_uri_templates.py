@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.protocol.uri_templates import URITemplate
+from django_mcp.protocol.uri_template import URITemplate
 
 WORDS = st.text(min_size=1, max_size=15)
 

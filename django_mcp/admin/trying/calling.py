@@ -18,8 +18,7 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
-from django_mcp.protocol.jsonrpc import UnencodableResult, encode
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
 from django_mcp.tasks.wire import shown
 
 CLIENT = {"name": "Django admin"}

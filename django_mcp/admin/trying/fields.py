@@ -9,9 +9,9 @@ from typing import Any
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.trying.schemas import Choices, Schema, choices_of, plain
-from django_mcp.primitives.secrets import is_secret
+from django_mcp.primitives.markers import is_secret
 from django_mcp.protocol.errors import ParseError
+from django_mcp.protocol.json_schema import Choices, Schema, choices_of, plain
 from django_mcp.protocol.jsonrpc import decode
 
 ABSENT: Any = object()

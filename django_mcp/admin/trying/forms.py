@@ -7,7 +7,7 @@ from typing import Any
 from django.http import QueryDict
 
 from django_mcp.admin.trying.fields import ABSENT, Field, NotJSON
-from django_mcp.admin.trying.schemas import Schema, plain
+from django_mcp.protocol.json_schema import Schema, plain
 
 
 class SchemaForm:

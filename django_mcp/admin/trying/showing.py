@@ -18,8 +18,8 @@ from django_mcp.approvals.about import PAGE
 from django_mcp.auth.redaction import redact
 from django_mcp.core.visible import visible
 from django_mcp.models import Approval
-from django_mcp.protocol.envelope import APPROVAL
 from django_mcp.protocol.errors import ProtocolError
+from django_mcp.protocol.meta import APPROVAL
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that are shown. Others can hold scripts, or are not known everywhere."""

@@ -13,10 +13,9 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right, rule_for
 from django_mcp.core.policies import Decision, book
 from django_mcp.core.registry import MCPServer, servers
-from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import spoken
 
 METHODS: Mapping[str, str] = {
     "tool": "tools/call",

@@ -9,7 +9,7 @@ from ninja.operation import Operation
 
 from django_mcp.adapters.files import file_argument
 from django_mcp.contrib.ninja.places import Places, Schema
-from django_mcp.primitives.functions import EMPTY, Parameter
+from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import Arguments
 
 LEFT_OUT = object()

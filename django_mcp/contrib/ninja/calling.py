@@ -23,7 +23,7 @@ from django_mcp.adapters.responses import close, tool_result
 from django_mcp.contrib.ninja.arguments import LEFT_OUT, OperationArguments, Sent
 from django_mcp.contrib.ninja.operations import Published
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sentences import sentences
+from django_mcp.primitives.validation_errors import sentences
 
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
 

@@ -7,7 +7,7 @@ from ninja.constants import NOT_SET
 from pydantic import TypeAdapter
 
 from django_mcp.contrib.ninja.operations import Published
-from django_mcp.primitives.typed import json_schema
+from django_mcp.primitives.schema import json_schema
 
 Schema = dict[str, Any]
 

@@ -10,8 +10,7 @@ from ninja.params.models import BodyModel, CookieModel, FileModel, FormModel, He
 from pydantic import TypeAdapter
 
 from django_mcp.adapters.files import FILE_SCHEMA, file_note
-from django_mcp.primitives.portable import property_name
-from django_mcp.primitives.typed import json_schema, typed_dict
+from django_mcp.primitives.schema import json_schema, property_name, typed_dict
 
 Schema = dict[str, Any]
 

@@ -12,11 +12,10 @@ from django_mcp.contrib.rest_framework import incoming
 from django_mcp.contrib.rest_framework.dialect import Schema
 from django_mcp.contrib.rest_framework.notes import schema_of_note
 from django_mcp.contrib.rest_framework.parameters import Parameter
-from django_mcp.primitives.functions import EMPTY
-from django_mcp.primitives.functions import Parameter as Named
-from django_mcp.primitives.portable import property_name
-from django_mcp.primitives.schema import ArgumentError, Arguments
-from django_mcp.primitives.sentences import missing_argument, written
+from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.function import Parameter as Named
+from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
+from django_mcp.primitives.validation_errors import missing_argument, written
 
 LEFT_OUT = object()
 MOST_SHOWN = 80

@@ -31,7 +31,7 @@ from django_mcp.contrib.rest_framework.refusals import refused
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.core.database import rolled_back
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.sentences import missing_argument
+from django_mcp.primitives.validation_errors import missing_argument
 
 MOST_ROWS = 100
 """So many rows are looked at that an argument may name."""

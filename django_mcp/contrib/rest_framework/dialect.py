@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from django_mcp.primitives.typed import json_schema
+from django_mcp.primitives.schema import json_schema
 
 Schema = dict[str, Any]
 

@@ -21,7 +21,7 @@ from django_mcp.adapters.files import FILE_SCHEMA, file_note
 from django_mcp.contrib.rest_framework.columns import called, column_of, column_schema, key_schema
 from django_mcp.contrib.rest_framework.dialect import Schema, nullable, one_of
 from django_mcp.contrib.rest_framework.notes import note_of_field, without
-from django_mcp.primitives.words import with_article
+from django_mcp.primitives.validation_errors import with_article
 
 
 def schema_of(field: Field) -> Schema:

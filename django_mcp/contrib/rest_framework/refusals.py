@@ -12,8 +12,7 @@ from django_mcp import ToolError
 from django_mcp.adapters.refusals import is_json, media_type, readable
 from django_mcp.adapters.responses import close
 from django_mcp.contrib.rest_framework.arguments import APIArguments
-from django_mcp.primitives.sentences import abridged, written
-from django_mcp.primitives.words import shortened
+from django_mcp.primitives.validation_errors import abridged, shortened, written
 
 _DETAIL = "detail"
 _ENVELOPES = ("errors", "error", "details", _DETAIL)

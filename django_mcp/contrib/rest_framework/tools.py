@@ -30,7 +30,7 @@ from django_mcp.contrib.rest_framework.parameters import Parameter, query_parame
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.contrib.rest_framework.words import DONE, Noun, description
 from django_mcp.core.generated import function, shaped
-from django_mcp.primitives.functions import EMPTY
+from django_mcp.primitives.function import EMPTY
 from django_mcp.primitives.tool import Tool
 
 T = TypeVar("T")

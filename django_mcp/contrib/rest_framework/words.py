@@ -10,8 +10,8 @@ from django.utils.encoding import force_str
 
 from django_mcp.contrib.rest_framework.notes import OperationNote
 from django_mcp.contrib.rest_framework.views import METHODS, Operation
-from django_mcp.primitives.translated import untranslated
-from django_mcp.primitives.words import with_article
+from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.validation_errors import with_article
 
 _SECTION = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
 _SUFFIXES = ("ViewSet", "APIView", "View", "API", "List", "Detail")

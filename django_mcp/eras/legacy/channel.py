@@ -20,8 +20,7 @@ from django_mcp.live.channel import StepChannel
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import MethodNotFound
-from django_mcp.protocol.jsonrpc import Request
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Request, Result
 
 if TYPE_CHECKING:
     from django_mcp.core.questions import Question

@@ -16,9 +16,9 @@ from django_mcp.eras.legacy.tasks import ended, related
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
 from django_mcp.models import Call, Session, Task
-from django_mcp.protocol.envelope import meta_of
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
 from django_mcp.protocol.jsonrpc import encode_error
+from django_mcp.protocol.meta import meta_of
 from django_mcp.tasks import rows
 from django_mcp.tasks.finding import found
 

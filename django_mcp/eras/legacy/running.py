@@ -22,8 +22,7 @@ from django_mcp.eras.legacy.task_support import RESULT, has_tasks
 from django_mcp.eras.modern.handler import complete, discover
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError, ResourceNotFound
-from django_mcp.protocol.jsonrpc import Request, Response, encode_error, encode_result
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Request, Response, Result, encode_error, encode_result
 
 logger = logging.getLogger("django_mcp")
 

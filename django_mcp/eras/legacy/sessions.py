@@ -20,8 +20,8 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.live import log
 from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Session
-from django_mcp.protocol.envelope import ClientInfo
 from django_mcp.protocol.errors import ProtocolError, RequestId
+from django_mcp.protocol.meta import ClientInfo
 
 UNUSED_SECONDS = 600
 """How long a session lives that was opened and never used."""

@@ -13,10 +13,10 @@ from django_mcp.core.registry import MCPServer
 from django_mcp.eras.legacy.task_support import has_tasks
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.words import kind_name
-from django_mcp.protocol.envelope import PREFIX
+from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.protocol.meta import PREFIX
 
 IMMEDIATE = PREFIX + "model-immediate-response"
 

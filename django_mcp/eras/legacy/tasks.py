@@ -11,11 +11,11 @@ from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.policies import book
 from django_mcp.models import Session, Task
-from django_mcp.primitives.words import shortened
-from django_mcp.protocol.cursors import decode_cursor, encode_cursor
-from django_mcp.protocol.envelope import PREFIX
+from django_mcp.primitives.validation_errors import shortened
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import encode_error, encode_result
+from django_mcp.protocol.meta import PREFIX
+from django_mcp.protocol.pagination import decode_cursor, encode_cursor
 from django_mcp.tasks import rows
 from django_mcp.tasks.calling import TaskFailed, stop
 from django_mcp.tasks.finding import found, task_id_of

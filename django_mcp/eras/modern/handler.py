@@ -26,8 +26,7 @@ from django_mcp.eras.modern.channel import ModernChannel
 from django_mcp.eras.modern.listening import listen
 from django_mcp.eras.modern.states import seal, unseal
 from django_mcp.live import steps
-from django_mcp.protocol import envelope, headers, versions
-from django_mcp.protocol.envelope import Envelope, meta_of
+from django_mcp.protocol import headers, meta, versions
 from django_mcp.protocol.errors import (
     HeaderMismatch,
     InvalidParams,
@@ -41,11 +40,12 @@ from django_mcp.protocol.jsonrpc import (
     Notification,
     Request,
     Response,
+    Result,
     encode_error,
     encode_result,
     parse,
 )
-from django_mcp.protocol.results import Result
+from django_mcp.protocol.meta import Envelope, meta_of
 
 
 class ModernEra:
@@ -110,7 +110,7 @@ def _take(message: Message, inbound: Inbound) -> Answer:
         refusal = "A client sends no responses: answers to questions go into the repeated request."
         raise InvalidRequest(refusal, request_id=message.id)
     assert type(message) is Notification  # noqa: S101
-    check_version(inbound.headers, meta_of(message.params).get(envelope.VERSION))
+    check_version(inbound.headers, meta_of(message.params).get(meta.VERSION))
     return ACCEPTED
 
 
@@ -157,7 +157,7 @@ def check_request(request: Request, inbound: Inbound) -> Envelope:
     try:
         asked = Envelope.read(request.params)
     except InvalidParams:
-        check_version(inbound.headers, meta_of(request.params).get(envelope.VERSION))
+        check_version(inbound.headers, meta_of(request.params).get(meta.VERSION))
         raise
     version = asked.version
     if not (version in versions.MODERN and inbound.headers.get(headers.VERSION) == version):  # as most are
@@ -199,7 +199,7 @@ def discover(server: MCPServer, wire: Wire) -> Result:
 def complete(result: Result, server: MCPServer) -> dict[str, Any]:
     """``resultType``, who answered, and for how long and whom the answer may be kept."""
     own_meta = result.fields.get("_meta")
-    info = {envelope.SERVER_INFO: server.implementation}
+    info = {meta.SERVER_INFO: server.implementation}
     fields = {"resultType": "complete", **result.fields, "_meta": {**own_meta, **info} if own_meta else info}
     if result.ttl_ms is not None:
         fields["ttlMs"] = result.ttl_ms

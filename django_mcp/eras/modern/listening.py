@@ -12,7 +12,7 @@ from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.live import changes
 from django_mcp.live.follower import follow, position
 from django_mcp.live.log import Entry
-from django_mcp.protocol import envelope
+from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
 from django_mcp.tasks.extension import NAME

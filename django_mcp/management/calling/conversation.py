@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django_mcp.management.calling.link import Link, Message
-from django_mcp.protocol import envelope, versions
+from django_mcp.protocol import meta as envelope
+from django_mcp.protocol import versions
 from django_mcp.tasks.extension import NAME as TASKS
 from django_mcp.version import __version__
 

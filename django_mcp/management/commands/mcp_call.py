@@ -20,7 +20,7 @@ from django_mcp.management.calling.showing import Aside, content_lines
 from django_mcp.management.parsing import intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
-from django_mcp.protocol.envelope import APPROVAL
+from django_mcp.protocol.meta import APPROVAL
 
 
 class Command(BaseCommand):

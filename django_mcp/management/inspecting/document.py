@@ -20,11 +20,10 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.registry import MCPServer
 from django_mcp.core.scopes import covers, in_order
 from django_mcp.management.callers import looking, url_of
-from django_mcp.primitives.base import Primitive
-from django_mcp.primitives.portable import problems
+from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool
-from django_mcp.primitives.translated import spoken
 
 KINDS = ("tools", "resources", "templates", "prompts")
 

@@ -1,4 +1,4 @@
-"""The log of calls."""
+"""The request log, with its admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -75,3 +75,24 @@ class ToolCall(Stored):
 
     def __str__(self) -> str:
         return f"{self.method} {self.name}".strip()
+
+
+class Overview(ToolCall):
+    """The log of calls as one page. It is a model so that every admin site lists it, and has no table."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("overview")
+        verbose_name_plural = _("overview")
+
+
+class TryTool(ToolCall):
+    """What an endpoint offers, to be called from a page. It is a model so that every admin site lists it."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        permissions = (("try_tool", _("Can call tools as oneself on the page “Try a tool”")),)
+        verbose_name = _("try a tool")
+        verbose_name_plural = _("try a tool")

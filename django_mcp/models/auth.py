@@ -1,4 +1,4 @@
-"""Who may call: keys, and what was decided about OAuth clients."""
+"""API keys and policies of OAuth clients, with their admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -67,3 +67,16 @@ class ClientPolicy(Stored):
 
     def __str__(self) -> str:
         return self.client_id
+
+
+class Applications(ClientPolicy):
+    """Every OAuth application with who let it in. It is a model so that every admin site lists it, and has no table.
+
+    The history of an application is kept under it too: ``LogEntry`` names the application by its client id.
+    """
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("application")
+        verbose_name_plural = _("applications")

@@ -1,4 +1,4 @@
-"""What people decide about tools, and about single calls."""
+"""Tool policies, approvals and notices, with their admin proxies."""
 
 from django.conf import settings
 from django.db import models
@@ -251,3 +251,19 @@ class Notice(Stored):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target}"
+
+
+class Tools(ToolPolicy):
+    """Every tool with what was decided about it. It is a model so that every admin site lists it, and has no table.
+
+    The history of a tool is kept under it too: ``LogEntry`` names the tool as ``endpoint.name``.
+    """
+
+    class Meta:
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("tool")
+        verbose_name_plural = _("tools")
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.server})"

@@ -1,0 +1,621 @@
+"""Schemas of elicitation forms from pydantic models, Django forms or JSON Schema (2026-07-28, Elicitation)."""
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal, NotRequired, Protocol, Required
+
+from django import forms
+from django.core.exceptions import NON_FIELD_ERRORS, ImproperlyConfigured
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.validators import validate_email
+from django.db.models import Choices
+from django.utils import timezone
+from django.utils.html import strip_tags
+from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticCustomError, to_json
+
+from django_mcp.primitives import validation_errors
+from django_mcp.primitives.base import FormError as FormError  # noqa: PLC0414 - where it always was
+from django_mcp.primitives.schema import typed_dict
+from django_mcp.protocol.content import check_uri
+
+FORMATS = ("email", "uri", "date", "date-time")
+
+ALLOWED = (
+    "A form asks for text, whole and other numbers, yes or no, dates, e-mail addresses, URIs, and one or several "
+    "choices among strings; not for objects, nor for lists of anything but such choices."
+)
+
+# Annotations made at run time are values to a type checker.
+_annotated: Any = Annotated
+_literal: Any = Literal
+_list: Any = list
+
+_Count = Annotated[int, Field(ge=0)]
+_Number = int | float
+_Options = Annotated[list[str], Field(min_length=1)]
+_Titled = _annotated[_list[typed_dict("option", {"const": str, "title": str})], Field(min_length=1)]
+_PLAIN_ITEMS = typed_dict("items", {"type": Literal["string"], "enum": _Options})
+_TITLED_ITEMS = typed_dict("items", {"anyOf": _Titled})
+
+_LIMITS = {"minimum": NotRequired[_Number], "maximum": NotRequired[_Number]}
+_LENGTHS = {"minLength": NotRequired[_Count], "maxLength": NotRequired[_Count]}
+_SIZES = {"minItems": NotRequired[_Count], "maxItems": NotRequired[_Count], "default": NotRequired[list[str]]}
+_TEXT = {"type": Literal["string"], "default": NotRequired[str]}
+_ARRAY = {"type": Literal["array"]}
+
+_FIELDS: dict[str, dict[str, Any]] = {
+    "text": {**_TEXT, **_LENGTHS, "format": NotRequired[_literal[FORMATS]]},
+    "number": {"type": Literal["number"], **_LIMITS, "default": NotRequired[_Number]},
+    "integer": {"type": Literal["integer"], **_LIMITS, "default": NotRequired[int]},
+    "boolean": {"type": Literal["boolean"], "default": NotRequired[bool]},
+    "choice": {**_TEXT, "enum": _Options, "enumNames": NotRequired[list[str]]},
+    "titled choice": {**_TEXT, "oneOf": _Titled},
+    "choices": {**_ARRAY, **_SIZES, "items": _PLAIN_ITEMS},
+    "titled choices": {**_ARRAY, **_SIZES, "items": _TITLED_ITEMS},
+}
+_WORDS = {"title": NotRequired[str], "description": NotRequired[str]}
+
+
+@cache
+def _adapter(shape: str) -> TypeAdapter[Any]:
+    """Made when the first form asks for it: few sites have forms, and each of these takes a millisecond."""
+    return TypeAdapter(typed_dict(shape, {**_WORDS, **_FIELDS[shape]}))
+
+
+def _keys(shape: str) -> Sequence[str]:
+    return tuple(_FIELDS[shape] | _WORDS)
+
+
+_SECRET = re.compile(
+    r"(^|_)(password|passwd|passphrase|passcode|secret|api_?key|private_?key|(access|auth|bearer|refresh|api)_?token"
+    r"|credit_?card|card_?number|cvc|cvv)$"
+)
+
+
+def keys_of(schema: Mapping[str, Any]) -> Sequence[str]:
+    """The keys its kind of question may have; none where no form can ask it."""
+    shape = _shape(schema)
+    return () if shape is None else _keys(shape)
+
+
+def options_of(schema: Mapping[str, Any]) -> list[str] | None:
+    """The strings to choose among; None where it is no choice."""
+    within = schema.get("items", schema)
+    titled = within.get("oneOf", within.get("anyOf"))
+    return within.get("enum") if titled is None else [each["const"] for each in titled]
+
+
+def check_property(name: str, schema: Any, label: str) -> None:
+    """Raises ImproperlyConfigured unless a form may ask for *schema* under *name*; the message says what is allowed."""
+    shape = _shape(schema)
+    if isinstance(schema, Mapping):
+        refuse_secret(name, schema, label)
+    if shape is None:
+        msg = f"{label}: {name!r} is nothing a form can ask for. {ALLOWED}"
+        raise ImproperlyConfigured(msg)
+    adapter, keys = _adapter(shape), _keys(shape)
+    try:
+        adapter.validate_python(schema, strict=True)
+    except ValidationError as error:
+        msg = f"{label}: {name!r}: {' '.join(sentences(error))} A {shape} field has {', '.join(keys)}."
+        raise ImproperlyConfigured(msg) from None
+    if (options := options_of(schema)) is not None:
+        _check_options(f"{label}: {name!r}", schema, options)
+
+
+def refuse_secret(name: str, schema: Mapping[str, Any], label: str) -> None:
+    """Raises ImproperlyConfigured for a field that asks for a password, a key or a card (MUST NOT of Elicitation)."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(" ", "_")
+    free = schema.get("type") in ("string", "number", "integer") and not {"const", "enum", "oneOf"} & schema.keys()
+    if schema.get("format") == "password" or (free and _SECRET.search(words)):
+        msg = (
+            f"{label}: {name!r} looks like a secret. What is filled into a form passes through the client and its "
+            "model; send the user to a page of your own with ctx.elicit_url."
+        )
+        raise ImproperlyConfigured(msg)
+
+
+def answer_type(schema: Mapping[str, Any]) -> Any:
+    """The annotation with which pydantic checks an answer to *schema*."""
+    options = options_of(schema)
+    match schema["type"]:
+        case "array":
+            size = Field(min_length=schema.get("minItems"), max_length=schema.get("maxItems"))
+            return _annotated[_list[_literal[tuple(options or ())]], size]
+        case "boolean":
+            return bool
+        case "string" if options is not None:
+            return _literal[tuple(options)]
+        case "string":
+            length = Field(min_length=schema.get("minLength"), max_length=schema.get("maxLength"))
+            checks = [AfterValidator(_CHECKS[schema["format"]])] if "format" in schema else []
+            return _annotated[(str, length, *checks)]
+    kind = int if schema["type"] == "integer" else _Number
+    return _annotated[kind, Field(ge=schema.get("minimum"), le=schema.get("maximum"))]
+
+
+MAX_ERRORS = 1000
+"""Mistakes of which any are told."""
+
+
+def sentences(error: ValidationError) -> list[str]:
+    """What pydantic found wrong, a sentence each, for a person."""
+    if error.error_count() > MAX_ERRORS:  # each costs as much as a call, to tell twenty of them
+        return [f"There are {error.error_count():,} mistakes."]
+    found = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False)[:20]:
+        where = ".".join(str(part) for part in detail["loc"])
+        found.append(sentence(where, detail["msg"].removeprefix("Value error, ")))
+    return found
+
+
+def sentence(name: str, said: str) -> str:
+    """``seats: Input should be less than or equal to 9.``; without a *name*, what is *said* alone."""
+    return f"{name}: {validation_errors.sentence(said)}" if name else validation_errors.sentence(said)
+
+
+def _shape(schema: Any) -> str | None:
+    match schema:
+        case {"type": "string"}:
+            return "choice" if "enum" in schema else "titled choice" if "oneOf" in schema else "text"
+        case {"type": "number" | "integer" | "boolean" as kind}:
+            return str(kind)
+        case {"type": "array", "items": {"type": "string", "enum": _}}:
+            return "choices"
+        case {"type": "array", "items": {"anyOf": _}}:
+            return "titled choices"
+    return None
+
+
+def _check_options(where: str, schema: Mapping[str, Any], options: Sequence[str]) -> None:
+    if len(set(options)) != len(options):
+        msg = f"{where} offers one choice twice."
+        raise ImproperlyConfigured(msg)
+    if len(schema.get("enumNames", options)) != len(options):
+        msg = f"{where} needs a name in enumNames for each choice in enum."
+        raise ImproperlyConfigured(msg)
+    default = schema.get("default", [])
+    if wrong := set(default if isinstance(default, list) else [default]) - set(options):
+        msg = f"{where} has a default that is not among its choices: {', '.join(sorted(wrong))}."
+        raise ImproperlyConfigured(msg)
+
+
+def _format(check: Callable[[str], Any], wanted: str) -> Callable[[str], str]:
+    def checked(value: str) -> str:
+        try:
+            check(value)
+        except (ValueError, DjangoValidationError):
+            raise PydanticCustomError("format", "Input should be {wanted}", {"wanted": wanted}) from None
+        return value
+
+    return checked
+
+
+_CHECKS = {
+    "email": _format(validate_email, "an e-mail address, such as jo@example.com"),
+    "uri": _format(check_uri, "a URI, such as https://example.com/"),
+    "date": _format(datetime.date.fromisoformat, "a date, such as 1999-12-31"),
+    "date-time": _format(datetime.datetime.fromisoformat, "a date and time, such as 1999-12-31T18:30:00Z"),
+}
+
+
+def _form_text(field: Any) -> dict[str, Any]:
+    lengths = {"minLength": getattr(field, "min_length", None), "maxLength": getattr(field, "max_length", None)}
+    return {"type": "string", **{key: value for key, value in lengths.items() if value is not None}}
+
+
+def _number(field: Any) -> dict[str, Any]:
+    whole = not isinstance(field, forms.FloatField | forms.DecimalField)
+    limits = {"minimum": _called(field.min_value), "maximum": _called(field.max_value)}
+    number: type[int | float] = int if whole else float
+    given = {key: number(value) for key, value in limits.items() if value is not None}
+    return {"type": "integer" if whole else "number", **given}
+
+
+def _called(value: Any) -> Any:
+    return value() if callable(value) else value
+
+
+_CHOICES = (forms.ChoiceField, forms.ModelChoiceField)
+
+# The first that fits. Those with None are kinds of a later one, and no text a person types.
+_KINDS: tuple[tuple[type[forms.Field], Callable[[Any], dict[str, Any]] | None], ...] = (
+    (forms.JSONField, None),
+    (forms.MultipleChoiceField, lambda _: {"type": "array"}),
+    (forms.ModelMultipleChoiceField, lambda _: {"type": "array"}),
+    (forms.ChoiceField, lambda _: {"type": "string"}),
+    (forms.ModelChoiceField, lambda _: {"type": "string"}),
+    (forms.BooleanField, lambda _: {"type": "boolean"}),
+    (forms.IntegerField, _number),
+    (forms.DateTimeField, lambda _: {"type": "string", "format": "date-time"}),
+    (forms.DateField, lambda _: {"type": "string", "format": "date"}),
+    (forms.EmailField, lambda field: {**_form_text(field), "format": "email"}),
+    (forms.URLField, lambda field: {**_form_text(field), "format": "uri"}),
+    (forms.CharField, _form_text),
+)
+
+
+class DjangoForm:
+    """A form made from a Django ``Form`` class.
+
+    Labels become titles, help texts descriptions and initial values defaults. Disabled fields are not asked for.
+
+    Raises:
+        ImproperlyConfigured: a field no form at a client can ask for, or a class that wants arguments.
+    """
+
+    def __init__(self, form_class: type[forms.BaseForm], label: str) -> None:
+        self._class = form_class
+        self._label = f"{label} {form_class.__name__}"
+        try:
+            fields = _asked(form_class())
+        except TypeError as error:
+            msg = f"{self._label}: the form must be made without arguments: {error}."
+            raise ImproperlyConfigured(msg) from error
+        for name, field in fields.items():
+            kind = self._kind(name, field)
+            if getattr(field.widget, "input_type", None) == "password":
+                kind["format"] = "password"
+            if not isinstance(field, _CHOICES):
+                refuse_secret(name, kind, self._label)
+
+    @property
+    def names(self) -> set[str]:
+        """Of the fields a person fills in."""
+        return set(_asked(self._class()))
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Made anew each time: choices may be rows of the database, and labels are in the language of the moment."""
+        form = self._class()
+        fields = _asked(form)
+        schema: dict[str, Any] = {"type": "object", "properties": {name: self._property(form, name) for name in fields}}
+        if required := [name for name, field in fields.items() if field.required]:
+            schema["required"] = required
+        return schema
+
+    def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+        """The form's ``cleaned_data``, or what is wrong with *content*."""
+        fields = _asked(self._class())
+        problems = [
+            sentence(name, "Enter one value, not several.")
+            for name, value in content.items()
+            if isinstance(value, list | dict) and self._kind(name, fields[name])["type"] != "array"
+        ]
+        if problems:
+            return None, problems
+        prefixed = self._class().add_prefix
+        form = self._class(data={prefixed(name): value for name, value in content.items()})
+        return (form.cleaned_data, []) if form.is_valid() else (None, list(_problems(form)))
+
+    def _kind(self, name: str, field: forms.Field) -> dict[str, Any]:
+        for kind, make in _KINDS:
+            if isinstance(field, kind) and make is not None:
+                return make(field)
+            if isinstance(field, kind):
+                break
+        msg = f"{self._label}: {name!r} is a {type(field).__name__}, which no form can ask for. {ALLOWED}"
+        raise ImproperlyConfigured(msg)
+
+    def _property(self, form: forms.BaseForm, name: str) -> dict[str, Any]:
+        field = form.fields[name]
+        found = {**self._kind(name, field), "title": str(form[name].label)}
+        if field.help_text:
+            found["description"] = strip_tags(str(field.help_text))
+        if isinstance(field, _CHOICES):
+            options = [{"const": str(value), "title": str(title)} for value, title in _choices(field.choices)]
+            if not options:
+                msg = f"{self._label}: {name!r} has nothing to choose from; see to that before you ask."
+                raise ImproperlyConfigured(msg)
+            found |= {"items": {"anyOf": options}} if found["type"] == "array" else {"oneOf": options}
+        default = _default(field, form.get_initial_for_field(field, name), found)
+        return found if default in (None, "", []) else {**found, "default": default}
+
+
+def _asked(form: forms.BaseForm) -> dict[str, forms.Field]:
+    return {name: field for name, field in form.fields.items() if not field.disabled}
+
+
+def _choices(choices: Any) -> Iterator[tuple[Any, Any]]:
+    """Value and label, those of groups too, without the empty choice."""
+    for value, title in choices:
+        if isinstance(title, list | tuple):
+            yield from _choices(title)
+        elif value is not None and str(value) != "":
+            yield value, title
+
+
+def _default(field: forms.Field, initial: Any, schema: Mapping[str, Any]) -> Any:
+    """An initial value in JSON; None where there is none, or it is none of the choices."""
+    if initial is None or initial == "":
+        return None
+    options = options_of(schema)
+    if options is not None:
+        prepared = field.prepare_value(initial)
+        if schema["type"] == "array":
+            chosen = {str(each) for each in prepared}
+            return [option for option in options if option in chosen]
+        return str(prepared) if str(prepared) in options else None
+    if schema["type"] != "string":
+        return {"integer": int, "number": float, "boolean": bool}[schema["type"]](initial)
+    if schema.get("format") == "date-time" and timezone.is_naive(initial):
+        initial = timezone.make_aware(initial)
+    return initial.isoformat() if hasattr(initial, "isoformat") else str(initial)
+
+
+def _problems(form: forms.BaseForm) -> Iterator[str]:
+    for name, errors in form.errors.as_data().items():
+        for error in errors:
+            if (
+                name != NON_FIELD_ERRORS
+                and error.code == "required"
+                and isinstance(form.fields[name], forms.BooleanField)
+            ):
+                yield sentence(name, "This must be true.")
+            else:
+                words = " ".join(str(message) for message in error.messages)
+                yield sentence("" if name == NON_FIELD_ERRORS else name, words)
+
+
+_NULLABLE = "x-nullable"
+
+
+class _FormSchema(GenerateJsonSchema):
+    """A model's schema with the titles of choices, and with a mark where other schemas say that null is allowed."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def nullable_schema(self, schema: Any) -> dict[str, Any]:
+        return {**self.generate_inner(schema["schema"]), _NULLABLE: True}
+
+    def decimal_schema(self, schema: Any) -> dict[str, Any]:
+        found = {"type": "number"}
+        self.update_with_validations(found, schema, self.ValidationsMapping.numeric)
+        return found
+
+    def encode_default(self, dft: Any) -> Any:
+        return float(dft) if isinstance(dft, Decimal) else super().encode_default(dft)
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:  # noqa: ARG002
+        return {}  # which is refused by the name of its field
+
+    def enum_schema(self, schema: Any) -> dict[str, Any]:
+        found = super().enum_schema(schema)
+        if issubclass(schema["cls"], Choices) and found.get("type") == "string":
+            titled = [{"const": member.value, "title": str(member.label)} for member in schema["members"]]
+            return {"type": "string", "oneOf": titled}
+        return found
+
+
+class ModelForm:
+    """A form made from a pydantic model.
+
+    A field that may be None, or has a default, need not be filled in. What a form cannot say of a field, such as a
+    pattern, is left out of the schema; the model checks it all the same.
+
+    Raises:
+        ImproperlyConfigured: a field no form can ask for.
+    """
+
+    def __init__(self, model: type[BaseModel], label: str) -> None:
+        self._model = model
+        label = f"{label} {model.__name__}"
+        try:
+            whole = model.model_json_schema(schema_generator=_FormSchema)
+        except PydanticUserError as error:
+            msg = f"{label}: a field has no JSON Schema. {ALLOWED} {error}"
+            raise ImproperlyConfigured(msg) from error
+        definitions = whole.get("$defs", {})
+        whole = _resolved(whole, definitions)
+        self.schema: dict[str, Any] = {"type": "object", "properties": {}}
+        nullable = set()
+        for name, schema in whole.get("properties", {}).items():
+            found = _resolved(schema, definitions)
+            refuse_secret(name, found, label)
+            if found.pop(_NULLABLE, False):
+                nullable.add(name)
+            self.schema["properties"][name] = found = _restricted(found)
+            check_property(name, found, label)
+        required = whole.get("required", [])
+        self._blank = [name for name in required if name in nullable]
+        if required := [name for name in required if name not in nullable]:
+            self.schema["required"] = required
+
+    @property
+    def names(self) -> set[str]:
+        """Of the fields, as they are on the wire."""
+        return set(self.schema["properties"])
+
+    def read(self, content: Mapping[str, Any]) -> tuple[BaseModel | None, list[str]]:
+        """The model's instance, or what is wrong with *content*."""
+        filled = {**dict.fromkeys(self._blank), **content}
+        try:
+            return self._model.model_validate_json(to_json(filled)), []
+        except ValidationError as error:
+            return None, sentences(error)
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, with_items: bool = True) -> dict[str, Any]:
+    """A copy with what stands behind its ``$ref`` and that of its items; deeper, no form can ask for it anyway."""
+    found = dict(schema)
+    if "$ref" in found:
+        defined = definitions[found.pop("$ref").rpartition("/")[2]]
+        found = {**defined, **found}
+        if found.get("title") == defined.get("title"):  # the name of a class, which means nothing to a person
+            found.pop("title", None)
+    if with_items and isinstance(found.get("items"), dict):
+        found["items"] = _resolved(found["items"], definitions, with_items=False)
+    return found
+
+
+def _restricted(schema: dict[str, Any]) -> dict[str, Any]:
+    """The question in the keys a form may use, as far as that is possible."""
+    found = _limited(_single(schema))
+    if found.get("format") not in FORMATS:
+        found.pop("format", None)
+    if isinstance(items := found.get("items"), dict):
+        items = _single(items)
+        # The choices of an array stand in anyOf, that of one string in oneOf (schema.ts, EnumSchema).
+        found["items"] = {"anyOf": items["oneOf"]} if "oneOf" in items else _only(items, ("type", "enum"))
+    keys = keys_of(found)
+    if found.get("default") is None:
+        found.pop("default", None)
+    elif keys and isinstance(found["default"], list):  # of a set, in any order
+        order = {option: index for index, option in enumerate(options_of(found) or ())}
+        found["default"].sort(key=lambda chosen: order.get(chosen, len(order)))
+    return _only(found, keys) if keys else found
+
+
+def _single(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """With a choice of one as a choice; and as nothing at all where the choices are no strings."""
+    found = dict(schema)
+    if "const" in found:
+        found["enum"] = [found.pop("const")]
+    if "enum" in found and found.get("type") != "string":
+        found.pop("type", None)
+    return found
+
+
+def _limited(schema: dict[str, Any]) -> dict[str, Any]:
+    """With limits that are part of what is allowed, there being no others in a form."""
+    whole = schema.get("type") == "integer"
+    if (above := schema.get("exclusiveMinimum")) is not None:
+        schema["minimum"] = max(math.floor(above) + 1 if whole else above, schema.get("minimum", -math.inf))
+    if (below := schema.get("exclusiveMaximum")) is not None:
+        schema["maximum"] = min(math.ceil(below) - 1 if whole else below, schema.get("maximum", math.inf))
+    return schema
+
+
+def _only(schema: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key in keys}
+
+
+class _Form(Protocol):
+    @property
+    def schema(self) -> dict[str, Any]: ...
+
+    @property
+    def names(self) -> set[str]: ...
+
+    def read(self, content: Mapping[str, Any]) -> tuple[Any, list[str]]: ...
+
+
+class FormSchema:
+    """A form, and how to read it once it is filled in.
+
+    Args:
+        given: a pydantic model class; a Django ``Form`` class; or a JSON Schema of the shape that the specification
+            allows, which is sent as it stands.
+        label: names the form in errors.
+
+    Raises:
+        ImproperlyConfigured: it asks for something no form can ask for, or for a secret.
+    """
+
+    def __init__(self, given: Any, label: str = "elicitation") -> None:
+        self._form = _form(given, label)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The ``requestedSchema``. That of a Django form may read choices from the database."""
+        return self._form.schema
+
+    def validate(self, content: Mapping[str, Any]) -> Any:
+        """What was filled in: the model's instance, the form's ``cleaned_data``, or a dict.
+
+        Fields nobody asked for are ignored, and null is no answer.
+
+        Raises:
+            FormError: it does not fit.
+        """
+        names = self._form.names
+        given = {name: value for name, value in content.items() if name in names and value is not None}
+        value, problems = self._form.read(given)
+        if problems:
+            raise FormError(problems)
+        return value
+
+
+def form_schema(given: Any, label: str = "elicitation") -> FormSchema:
+    """The ``FormSchema`` of *given*, made once: a tool that asks is run several times.
+
+    Raises:
+        ImproperlyConfigured: see ``FormSchema``.
+    """
+    if isinstance(given, Mapping):
+        return _of_text(_text(given, label), label)
+    return _of_class(given, label) if isinstance(given, type) else FormSchema(given, label)
+
+
+class _WrittenForm:
+    """A form somebody wrote out as JSON Schema."""
+
+    def __init__(self, schema: dict[str, Any], label: str) -> None:
+        _check_top(schema, label)
+        self.schema, required = schema, schema.get("required", [])
+        self.names = set(schema["properties"])
+        fields: dict[str, Any] = {}
+        for name, each in schema["properties"].items():
+            check_property(name, each, label)
+            kind = answer_type(each)
+            fields[name] = Required[kind] if name in required else NotRequired[kind]
+        self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(typed_dict("content", fields))
+
+    def read(self, content: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+        """What was filled in, or what is wrong with it."""
+        try:
+            return self._adapter.validate_python(content), []
+        except ValidationError as error:
+            return None, sentences(error)
+
+
+def _check_top(schema: Mapping[str, Any], label: str) -> None:
+    properties, required = schema.get("properties"), schema.get("required", [])
+    if schema.get("type") != "object" or not isinstance(properties, dict):
+        msg = f'{label}: the schema of a form has "type": "object" and "properties", an object.'
+        raise ImproperlyConfigured(msg)
+    if unknown := schema.keys() - {"$schema", "type", "properties", "required"}:
+        msg = f"{label}: a form has no {', '.join(sorted(unknown))}, only type, properties and required."
+        raise ImproperlyConfigured(msg)
+    if not isinstance(required, list) or not all(isinstance(name, str) and name in properties for name in required):
+        msg = f"{label}: required must be a list of names that are in properties, not {required!r}."
+        raise ImproperlyConfigured(msg)
+
+
+def _form(given: Any, label: str) -> _Form:
+    if isinstance(given, Mapping):
+        return _WrittenForm(json.loads(_text(given, label)), label)
+    if isinstance(given, type) and issubclass(given, BaseModel):
+        return ModelForm(given, label)
+    if isinstance(given, type) and issubclass(given, forms.BaseForm):
+        return DjangoForm(given, label)
+    msg = f"{label}: a form is a pydantic model class, a Django Form class or a JSON Schema, not {given!r}."
+    raise ImproperlyConfigured(msg)
+
+
+def _text(given: Mapping[str, Any], label: str) -> str:
+    try:
+        return json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        msg = f"{label}: the schema of a form must be JSON: {error}."
+        raise ImproperlyConfigured(msg) from error
+
+
+@lru_cache(maxsize=512)
+def _of_class(given: type, label: str) -> FormSchema:
+    return FormSchema(given, label)
+
+
+@lru_cache(maxsize=512)
+def _of_text(given: str, label: str) -> FormSchema:
+    return FormSchema(json.loads(given), label)

@@ -1,0 +1,339 @@
+"""Markers of parameters: repeated in a header, secret, or an upload.
+
+2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from django_mcp.primitives.function import COLLECTIONS, leaves, replaced
+from django_mcp.primitives.validation_errors import size
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+
+KEY = "x-mcp-header"
+
+# RFC 9110, section 5.6.2, without the underscore: WSGI and many proxies cannot tell it from a hyphen, or drop it.
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]+")
+_TYPES = ("string", "integer", "boolean")
+_NAMED = {"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+_DATA = {"default", "const", "enum", "examples"}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Has clients repeat a tool's parameter in a request header: ``Annotated[str, Header("Region")]``.
+
+    The parameter is a str, int or bool, an enum or ``Literal`` of these, or one of them or None. What proxies on the
+    way should not see, passwords or personal data, is not for headers.
+
+    Args:
+        name: the header is ``Mcp-Param-`` and this; letters, digits and hyphens.
+    """
+
+    name: str
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """The parameter's schema with the mark: its type stands in it, as clients want it, and not behind a ``$ref``.
+
+        Clients take no tool whose mirrored parameter has two types, so null goes; the function may still be called
+        with None, for which no header is sent.
+        """
+        schema = _inlined(handler(core_schema), handler)
+        match schema:
+            case {"anyOf": [inner, {"type": "null"}], **others}:
+                schema = {**_inlined(inner, handler), **others}
+        return {**schema, KEY: self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A parameter that a header repeats.
+
+    Attributes:
+        header: like ``"Mcp-Param-Region"``.
+        path: where in the arguments, a name for each level.
+        type: ``"string"``, ``"integer"`` or ``"boolean"``.
+    """
+
+    header: str
+    path: tuple[str, ...]
+    type: str
+
+
+def _inlined(schema: dict[str, Any], handler: Any) -> dict[str, Any]:
+    """What stands behind a ``$ref``, without the title, which is the name of its class."""
+    if "$ref" not in schema:
+        return schema
+    return {key: value for key, value in handler.resolve_ref_schema(schema).items() if key != "title"}
+
+
+def without_null_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A generated ``inputSchema`` in which nothing has null for a default that is not of its type; mirrored or not."""
+    properties = {
+        name: {key: value for key, value in each.items() if (key, value) != ("default", None)}
+        if KEY in each or "null" not in each.get("type", "null")
+        else each
+        for name, each in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def mirrored(schema: Mapping[str, Any], label: str) -> tuple[Mirror, ...]:
+    """The mirrors of an ``inputSchema``, generated or written by hand.
+
+    Raises:
+        ImproperlyConfigured: an ``x-mcp-header`` for which clients must leave the tool out; the message says where.
+    """
+    found: dict[str, Mirror] = {}
+    for where, position in _positions(schema, ()):
+        if KEY in position:
+            mirror = _mirror(where, position, label)
+            first = found.setdefault(mirror.header.lower(), mirror)
+            if first is not mirror:
+                both = f"{'.'.join(first.path)!r} and {'.'.join(mirror.path)!r}"
+                msg = f"{label}: {both} have the same {KEY}, {position[KEY]!r}; each needs a name of its own."
+                raise ImproperlyConfigured(msg)
+    return tuple(found.values())
+
+
+def _positions(schema: Any, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Every schema within *schema*, itself included, with the keys that lead there."""
+    if not isinstance(schema, Mapping):
+        return
+    yield where, schema
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, Mapping):
+            for name, each in value.items():
+                yield from _positions(each, (*where, key, name))
+        elif isinstance(value, list) and key not in _DATA:
+            for index, each in enumerate(value):
+                yield from _positions(each, (*where, key, str(index)))
+        elif key not in _DATA:
+            yield from _positions(value, (*where, key))
+
+
+def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> Mirror:
+    if set(where[::2]) != {"properties"}:
+        msg = (
+            f"{label}: {KEY} at {'/'.join(where) or 'the top'} of the input schema. A header can only repeat what is "
+            "reached by 'properties' alone: mark a parameter of the function itself, no field of its model."
+        )
+        raise ImproperlyConfigured(msg)
+    path, name, kind = where[1::2], position[KEY], position.get("type")
+    parameter = f"{label}: parameter {'.'.join(path)!r}"
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        msg = f"{parameter}: {KEY} {name!r} must be letters, digits and hyphens, such as 'Region'."
+        raise ImproperlyConfigured(msg)
+    if kind not in _TYPES:
+        shape = f"of type {kind!r}" if isinstance(kind, str) else "of no single type"
+        msg = f"{parameter} is {shape}, so no header can repeat it; {KEY} is for string, integer and boolean."
+        raise ImproperlyConfigured(msg)
+    if position.get("format") == "password":
+        msg = f"{parameter} is a secret, and headers are seen by everybody on the way; take {KEY} off."
+        raise ImproperlyConfigured(msg)
+    return Mirror(f"Mcp-Param-{name}", path, kind)
+
+
+Schemas = tuple[Mapping[str, Any], ...]
+
+MOST_STEPS = 50
+"""References and unions that are followed at one place of a value."""
+_SAME_PLACE = ("anyOf", "oneOf", "allOf")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Keeps an argument out of the log of calls and off the page of approvals: ``Annotated[str, Secret()]``.
+
+    Pydantic's ``SecretStr`` and ``SecretBytes`` do so too, and a hand-written schema with ``"writeOnly": true``.
+    Fields of models may be marked like arguments.
+    """
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """The parameter's schema, which says that it is written and never read."""
+        return {**handler(core_schema), "writeOnly": True}
+
+
+def mentions_secrets(schema: Any) -> bool:
+    """Whether anything in a schema is marked."""
+    match schema:
+        case Mapping():
+            return _is_marked(schema) or any(map(mentions_secrets, schema.values()))
+        case list():
+            return any(map(mentions_secrets, schema))
+    return False
+
+
+def is_secret(schemas: Schemas, root: Mapping[str, Any]) -> bool:
+    """Whether what these describe is marked."""
+    return any(map(_is_marked, _same_place(schemas, root)))
+
+
+def declares(schemas: Schemas, name: str, root: Mapping[str, Any]) -> bool:
+    """Whether any of the schemas of an object lists *name* among its ``properties``."""
+    listed = (each.get("properties") for each in _same_place(schemas, root))
+    return any(isinstance(each, Mapping) and name in each for each in listed)
+
+
+def below(schemas: Schemas, key: str | int, root: Mapping[str, Any]) -> Schemas:
+    """What describes the property *key* of an object, or the entry *key* of a list, by any of the schemas.
+
+    Args:
+        schemas: of the object or list.
+        key: a name or an index.
+        root: where their references lead.
+    """
+    return tuple(each for schema in _same_place(schemas, root) for each in _steps(schema, key))
+
+
+def _is_marked(schema: Mapping[str, Any]) -> bool:
+    return schema.get("writeOnly") is True or schema.get("format") == "password"
+
+
+def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schemas, and what they are made of: references and unions."""
+    waiting, seen = [each for each in schemas if isinstance(each, Mapping)], 0
+    while waiting and seen < MOST_STEPS:
+        schema, seen = waiting.pop(), seen + 1
+        yield schema
+        if (target := _target(schema.get("$ref"), root)) is not None:
+            waiting.append(target)
+        for keyword in _SAME_PLACE:
+            if isinstance(parts := schema.get(keyword), list):
+                waiting += [each for each in parts if isinstance(each, Mapping)]
+
+
+def _target(reference: Any, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    place: Any = root
+    for part in reference[2:].split("/"):
+        place = place.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else None
+
+
+def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
+    if isinstance(key, int):
+        first = schema.get("prefixItems")
+        yield first[key] if isinstance(first, list) and key < len(first) else schema.get("items")
+        return
+    named = schema.get("properties")
+    if isinstance(named, Mapping) and key in named:
+        yield named[key]
+        return
+    yield schema.get("additionalProperties")
+    if isinstance(patterns := schema.get("patternProperties"), Mapping):
+        yield from patterns.values()  # whichever it fits: rather one too many than one too few
+
+
+MOST_BYTES = 1024 * 1024
+_PREFIX = 200
+"""The longest beginning of a data: URL."""
+_PLAIN = str.maketrans("-_", "+/", " \t\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What the bytes of an argument may be: ``Annotated[bytes, Upload(max_bytes=5_000_000, media_type="image/*")]``.
+
+    The caller sends them in Base64, also that for URLs, or as a ``data:`` URL. ``bytes`` alone are like ``Upload()``.
+
+    Args:
+        max_bytes: the most; 1 MiB. ``DJANGO_MCP["MAX_BODY_BYTES"]`` bounds the whole request.
+        media_type: what they are, told to the caller; ``image/*`` for several. A ``data:`` URL of another is refused.
+    """
+
+    max_bytes: int = MOST_BYTES
+    media_type: str | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:
+        """Bytes, decoded before anything else looks at them."""
+        if get_origin(source) in COLLECTIONS or bytes not in leaves(source):
+            shown = getattr(source, "__name__", source)
+            msg = f"Upload says more of bytes: write Annotated[bytes, Upload(…)], not Annotated[{shown}, Upload(…)]."
+            from pydantic import PydanticUserError  # noqa: PLC0415 - which calls this
+
+            raise PydanticUserError(msg, code=None)
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        """A string with its encoding, and the limit in the unit in which a schema can tell it."""
+        longest = -(-self.max_bytes // 3) * 4 + _PREFIX
+        described = {"description": f"In Base64, {size(self.max_bytes)} at most when decoded."}
+        media = {} if self.media_type is None else {"contentMediaType": self.media_type}
+        return {"type": "string", "contentEncoding": "base64", **media, "maxLength": longest, **described}
+
+    def read(self, value: Any) -> Any:
+        """The bytes.
+
+        Raises:
+            PydanticCustomError: they are none, are too many, or of another media type.
+        """
+        if isinstance(value, bytes):  # a default
+            return value
+        if not isinstance(value, str):
+            raise PydanticCustomError("upload", "Input should be a string in Base64")
+        if value.startswith("data:"):
+            value = self._without_prefix(value)
+        try:
+            data = decode(value)
+        except ValueError:
+            raise PydanticCustomError("upload", "Input should be Base64, without anything else in it") from None
+        if len(data) > self.max_bytes:
+            raise self._too_large(len(data))
+        return data
+
+    def _without_prefix(self, url: str) -> str:
+        head, comma, body = url[5:].partition(",")
+        media_type = head.partition(";")[0]
+        if not comma or not head.endswith(";base64"):
+            raise PydanticCustomError("upload", "Input should be Base64, or a data: URL like data:image/png;base64,…")
+        if self.media_type is not None and media_type and not fnmatch(media_type, self.media_type):
+            words = "Input should be of the media type {wanted}"
+            raise PydanticCustomError("upload", words, {"wanted": self.media_type})
+        return body
+
+    def _too_large(self, length: int) -> PydanticCustomError:
+        sizes = {"most": size(self.max_bytes), "length": size(length)}
+        return PydanticCustomError("upload", "must have {most} at most when decoded; these are {length}", sizes)
+
+
+def decode(text: str) -> bytes:
+    """The bytes of Base64, of either alphabet, with or without padding and line breaks.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    padded = text.translate(_PLAIN)
+    plain = padded.rstrip("=")
+    if padded != plain and len(padded) % 4:
+        raise ValueError("padding that does not fit")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+
+
+def with_uploads(annotation: Any) -> Any:
+    """*annotation* in which ``bytes`` that say no more of themselves are uploads."""
+    return replaced(annotation, _encoded)
+
+
+def _encoded(annotation: Any) -> Any:
+    if annotation is bytes:
+        return Annotated[bytes, Upload()]
+    if get_origin(annotation) is Annotated:
+        base, *metadata = get_args(annotation)
+        if base is bytes and any(hasattr(each, "__get_pydantic_core_schema__") for each in metadata):
+            return annotation
+    return None
