@@ -21,7 +21,12 @@ def complete_city(value: str) -> Iterable[str]:
     return City.objects.starting_with(value).values_list("name", flat=True)
 
 
-prompt_template("travel/plan-weekend.md", title="Plan a weekend", completions={"city": complete_city})
+prompt_template(
+    "travel/plan-weekend.md",
+    title="Plan a weekend",
+    arguments={"city": str, "month": str | None, "travellers": str | None},
+    completions={"city": complete_city},
+)
 
 
 def hold(ctx: Context, form: BookingForm) -> ToolResult[Booked]:

@@ -5,7 +5,8 @@ import inspect
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 from django.core.exceptions import ImproperlyConfigured
 from django.template import TemplateDoesNotExist, TemplateSyntaxError
@@ -16,7 +17,6 @@ from django.utils.functional import Promise
 from django.utils.safestring import mark_safe
 
 from django_mcp.adapters.template_messages import Messages, rendering
-from django_mcp.adapters.template_variables import GIVEN, Reading
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.selection import Where
@@ -40,28 +40,26 @@ def prompt_template(
     server: Where = None,
     **options: Any,
 ) -> None:
-    """Offer a template as a prompt: ``prompt_template("travel/plan.md")``.
+    """Offer a template as a prompt: ``prompt_template("travel/plan.md", arguments={"city": "Where to go."})``.
 
-    Its arguments are the template's own variables; one with a ``default``, or used only where an ``{% if %}`` looked at
-    it, may be left out. What Django's context processors give is none. The first ``{% comment %}`` describes the
-    prompt, and its arguments in a section ``Args:`` as a docstring does. Nothing is escaped in a template that is not
-    HTML or XML.
+    The first ``{% comment %}`` of the template describes the prompt, and its arguments in a section ``Args:`` as a
+    docstring does. Nothing is escaped in a template that is not HTML or XML.
 
     Args:
         template: as ``get_template`` takes it.
         name: 1 to 64 letters, digits, ``_`` or ``-``; by default the file's, without what follows the dot.
-        arguments: for some variables or all, the description, or an annotation such as ``Literal["kind", "sharp"]``;
-            None for one that is no argument, since a context processor of the site gives it. Required where the
-            template cannot be read: of another engine than Django's, or with an ``{% include %}`` of a variable.
+        arguments: the variables that the template takes from the caller, each with its description or an annotation
+            such as ``Literal["kind", "sharp"]``. Required, unless the annotation has a default or allows None.
         server: where to register, one endpoint or several; by default ``django_mcp.server``.
         **options: those of ``prompt``: ``title``, ``description``, ``completions``, ``permission``, ….
 
     Raises:
-        ImproperlyConfigured: there is no such template, it is not well-formed, or *arguments* are not its own.
+        ImproperlyConfigured: there is no such template, it is not well-formed, or its comment describes an argument
+            that *arguments* does not name.
     """
     source = _Template(template, name or PurePosixPath(template).name.partition(".")[0])
     for each in servers_of(server):
-        checked = Arguments(source.parameters(arguments), source.label)
+        checked = Arguments(source.parameters(arguments or {}), source.label)
         each.add(Prompt(source, context_type=Context, arguments=checked, **options))
 
 
@@ -75,11 +73,9 @@ class _Template:
         self.__name__ = name
         self.__doc__ = ""
         self.label = f"prompt_template({template!r})"
-        self._reading: Reading | None = None
         try:
             loaded = get_template(template)
             if isinstance(loaded, DjangoTemplate):
-                self._reading = Reading(loaded.template)
                 comment = _COMMENT.search(loaded.template.source)
                 self.__doc__ = inspect.cleandoc(comment[1]) if comment else ""
         except TemplateDoesNotExist as error:
@@ -108,39 +104,35 @@ class _Template:
             values = {name: mark_safe(each) if isinstance(each, str) else each for name, each in values.items()}  # noqa: S308
         return template.render(values, context.request)
 
-    def parameters(self, arguments: Mapping[str, Any] | None) -> list[Parameter]:
-        """The arguments: variables of the template, with what was said of them.
+    def parameters(self, arguments: Mapping[str, Any]) -> list[Parameter]:
+        """Return the parameters of the prompt.
 
         Raises:
-            ImproperlyConfigured: the template cannot be read for them, or has no such variable.
+            ImproperlyConfigured: the comment describes an argument that *arguments* does not name, or one cannot be
+                the name of a variable.
         """
-        given = arguments or {}
-        needed = self._variables(given)
-        if not self._is_readable:
-            if arguments is None:
-                msg = f"{self.label}: its variables cannot be read, so name them: arguments={{'city': 'Which city.'}}."
-                raise ImproperlyConfigured(msg)
-            needed = {**dict.fromkeys(given, True), **needed}
-        if unknown := [name for name in given if name not in needed]:
-            known = ", ".join(map(repr, needed)) or "none"
-            msg = f"{self.label}: arguments {', '.join(map(repr, unknown))}, but the template's variables are: {known}."
+        if wrong := [name for name in arguments if not name.isidentifier() or name.startswith("_")]:
+            msg = f"{self.label}: {wrong[0]!r} cannot be the name of a variable in a template."
             raise ImproperlyConfigured(msg)
-        order = dict.fromkeys([*(name for name in self._described if name in needed), *needed])
-        said = {name: given.get(name, "") for name in order}
-        return [self._parameter(name, needed[name], each) for name, each in said.items() if each is not None]
+        if missing := [name for name in self._described if name not in arguments]:
+            msg = (
+                f"{self.label}: its comment describes {', '.join(map(repr, missing))}, but arguments= does not name "
+                f"{'it' if len(missing) == 1 else 'them'}. Name each variable: arguments={{{missing[0]!r}: str}}."
+            )
+            raise ImproperlyConfigured(msg)
+        return [self._parameter(name, said) for name, said in arguments.items()]
 
-    @property
-    def _is_readable(self) -> bool:
-        return self._reading is not None and not self._reading.unread
-
-    def _variables(self, given: Mapping[str, Any]) -> dict[str, bool]:
-        """The variables that nothing else gives, and whether the template needs them."""
-        found = self._reading.required if self._reading else {}
-        return {name: needed for name, needed in found.items() if name not in GIVEN or name in given}
-
-    def _parameter(self, name: str, needed: bool, said: Any) -> Parameter:
-        words: Any = said if isinstance(said, str | Promise) else None
-        annotation = said if words is None else str
-        parameter = Parameter(name, annotation, EMPTY, words or self._described.get(name))
+    def _parameter(self, name: str, said: Any) -> Parameter:
+        if isinstance(said, str | Promise):
+            words: Any = said or self._described.get(name)
+            return Parameter(name, str, EMPTY, words)
+        parameter = Parameter(name, said, EMPTY, self._described.get(name))
         # A default of the annotation's own, in its Field, goes before ours.
-        return parameter if needed or not parameter.required else dataclasses.replace(parameter, default=None)
+        is_optional = parameter.required and _allows_none(said)
+        return dataclasses.replace(parameter, default=None) if is_optional else parameter
+
+
+def _allows_none(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _allows_none(get_args(annotation)[0])
+    return NoneType in get_args(annotation)
