@@ -56,7 +56,7 @@ class Found:
 
 def pages() -> Iterator[Page]:
     """All of them."""
-    from django_mcp.core.registry import servers  # noqa: PLC0415 - Django is set up
+    from django_mcp.core.server import servers  # noqa: PLC0415 - Django is set up
     from django_mcp.models import ToolCall  # noqa: PLC0415
 
     serving = next(each for each in servers() if "book_hotel" in each.tools)

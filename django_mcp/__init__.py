@@ -19,11 +19,19 @@ if TYPE_CHECKING:
     from django_mcp.core.channel import Cancelled
     from django_mcp.core.context import Context
     from django_mcp.core.decorators import prompt, resource, tool
-    from django_mcp.core.dialogue import InputRequired
+    from django_mcp.core.elicitation import (
+        Elicitation,
+        Elicited,
+        InputRequired,
+        Root,
+        Roots,
+        Sampled,
+        Sampling,
+        URLElicitation,
+    )
     from django_mcp.core.permissions import notify_rights_changed
     from django_mcp.core.principal import Principal
-    from django_mcp.core.questions import Elicitation, Elicited, Root, Roots, Sampled, Sampling, URLElicitation
-    from django_mcp.core.registry import MCPServer, server
+    from django_mcp.core.server import MCPServer, server
     from django_mcp.core.signals import call_logged
     from django_mcp.exposure.admin_sites import from_admin
     from django_mcp.exposure.declaration import ModelResource
@@ -67,11 +75,12 @@ else:
             "django_mcp.core.channel": "Cancelled",
             "django_mcp.core.context": "Context",
             "django_mcp.core.decorators": "prompt resource tool",
-            "django_mcp.core.dialogue": "InputRequired",
+            "django_mcp.core.elicitation": (
+                "Elicitation Elicited InputRequired Root Roots Sampled Sampling URLElicitation"
+            ),
             "django_mcp.core.permissions": "notify_rights_changed",
             "django_mcp.core.principal": "Principal",
-            "django_mcp.core.questions": "Elicitation Elicited Root Roots Sampled Sampling URLElicitation",
-            "django_mcp.core.registry": "MCPServer server",
+            "django_mcp.core.server": "MCPServer server",
             "django_mcp.core.signals": "call_logged",
             "django_mcp.exposure.admin_sites": "from_admin",
             "django_mcp.exposure.declaration": "ModelResource",

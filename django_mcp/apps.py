@@ -6,8 +6,8 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.utils.module_loading import autodiscover_modules
 
-from django_mcp.core.known import renewers
-from django_mcp.core.registry import restore_all, snapshots
+from django_mcp.core.resources import renewers
+from django_mcp.core.server import restore_all, snapshots
 
 RELOADED = "RUN_MAIN"
 """In the environment of processes that Django's autoreloader starts (``django.utils.autoreload``)."""

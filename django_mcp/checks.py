@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp import conf
 from django_mcp.core import database
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.primitives.base import NO_RATE, parse_rate
 from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool

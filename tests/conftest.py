@@ -18,9 +18,10 @@ from django.test.utils import setup_databases, teardown_databases
 from django_mcp import MCPServer, Public
 from django_mcp.audit import queries
 from django_mcp.audit.writing import log_pool, writer
-from django_mcp.core import registry, seldom
+from django_mcp.core import failures
+from django_mcp.core import server as registry
 from django_mcp.core.concurrency import free_pool, shared_pool
-from django_mcp.core.observing import watching
+from django_mcp.core.dispatch import watching
 from django_mcp.core.policies import NONE, book
 from django_mcp.models import (
     Approval,
@@ -121,7 +122,7 @@ def django_db_setup(django_test_environment: None, django_db_blocker: Any) -> It
 @pytest.fixture(autouse=True)
 def _unsaid() -> None:
     """What is logged seldom was not yet logged."""
-    seldom.forget()
+    failures.forget()
 
 
 @pytest.fixture(autouse=True)

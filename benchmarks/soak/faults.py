@@ -20,7 +20,7 @@ FIRST, LAST = 0.15, 0.9
 """Shares of the run before and after which nothing fails: clients are to be at work, and to end in peace."""
 GRACE = {"worker": 1.0, "redis": 0.0, "postgresql": 6.0}
 """Seconds after the first good answers. A thread of a worker that slept for less than 5 s, which is
-``django_mcp.core.connections.IDLE_SECONDS``, finds out by an error that its connection to PostgreSQL is gone."""
+``django_mcp.core.database.IDLE_SECONDS``, finds out by an error that its connection to PostgreSQL is gone."""
 REDIS_AWAY = 3.0
 """Seconds for which Redis stays away; a restart by itself takes too little for anybody to notice."""
 LOOK = 0.05

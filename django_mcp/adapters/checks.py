@@ -6,7 +6,7 @@ from django.db import Error as DatabaseError
 from django.utils.translation import gettext as _
 
 from django_mcp.adapters.late_tools import LateTool
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 
 
 def check_view_tools() -> list[CheckMessage]:

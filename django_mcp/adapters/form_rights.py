@@ -8,7 +8,7 @@ from django.contrib.auth import get_permission_codename
 from django.db.models import Model
 
 from django_mcp.core.context import Context
-from django_mcp.core.scopes import covers
+from django_mcp.core.permissions import covers
 from django_mcp.exposure.exposed import rules_at
 from django_mcp.exposure.permitted import ACTIONS
 from django_mcp.exposure.write_saving import require_change

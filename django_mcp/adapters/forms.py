@@ -23,10 +23,10 @@ from django_mcp.adapters.late_tools import LateTool
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.generated import function
 from django_mcp.core.request import require_same
-from django_mcp.core.selection import Where
+from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
+from django_mcp.core.signatures import function
 from django_mcp.exposure.declaration import DEFAULT
 from django_mcp.exposure.write_saving import check_at_once, in_database
 from django_mcp.exposure.write_words import stored

@@ -25,7 +25,7 @@ from django.urls.resolvers import RegexPattern
 from django.utils.regex_helper import normalize
 from pydantic import Field, WithJsonSchema
 
-from django_mcp.core.generated import optional
+from django_mcp.core.signatures import optional
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import shown

@@ -15,7 +15,7 @@ from django_mcp.adapters.paths import Route
 from django_mcp.adapters.requests import Call, run_view, site_request, surroundings
 from django_mcp.adapters.responses import tool_result
 from django_mcp.core.context import Context
-from django_mcp.core.generated import optional
+from django_mcp.core.signatures import optional
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
 

@@ -30,7 +30,7 @@ from django.utils.module_loading import import_string
 from pydantic_core import to_jsonable_python
 
 from django_mcp.core.context import Context
-from django_mcp.core.requests import set_user
+from django_mcp.core.request import set_user
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

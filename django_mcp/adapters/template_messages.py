@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django_mcp.core.context import Context
-from django_mcp.core.reading import link_here
+from django_mcp.core.resources import link_here
 from django_mcp.protocol.content import Content, EmbeddedResource, PromptMessage, Role
 
 _VARIABLE = re.compile(r"\{(\+?)(\w+)\}")

@@ -19,7 +19,7 @@ from django.utils.safestring import mark_safe
 from django_mcp.adapters.template_messages import Messages, rendering
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.selection import Where
+from django_mcp.core.server import Where
 from django_mcp.primitives.function import EMPTY, Parameter, read_docstring
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.schema import Arguments

@@ -8,8 +8,8 @@ from django.dispatch import receiver
 from django_mcp.adapters.late_tools import LateTool
 from django_mcp.adapters.published import Published
 from django_mcp.core.context import Context
-from django_mcp.core.generated import function, shaped
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
+from django_mcp.core.signatures import function, shaped
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 

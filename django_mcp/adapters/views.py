@@ -14,7 +14,7 @@ from django_mcp.adapters.requests import FORM
 from django_mcp.adapters.responses import MOST_RESPONSE_BYTES
 from django_mcp.adapters.view_tools import ViewTool
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.selection import Where
+from django_mcp.core.server import Where
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.tool import Tool

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.models import ToolCall
 
 if TYPE_CHECKING:

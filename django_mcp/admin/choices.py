@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.identifiers import path_of
 from django_mcp.auth.keys import takes_keys
-from django_mcp.core.registry import servers
-from django_mcp.core.scopes import declared
+from django_mcp.core.permissions import declared
+from django_mcp.core.server import servers
 
 Choices = list[tuple[str, str]]
 

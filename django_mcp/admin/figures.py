@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext, pgettext
 from django_mcp.admin.bins import DAY
 from django_mcp.admin.plots import Axis, Bar, Layer, Line, Mark, bars, lines, sample, stacks, swatch
 from django_mcp.admin.statistics import Activity, Tally, Tool
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import visible
 
 MOST_BARS, MOST_ROWS = 10, 100
 """Of things compared: drawn, and in the table."""

@@ -18,8 +18,8 @@ from django_mcp.admin.stopping import StoppingAdmin
 from django_mcp.auth.identifiers import path_of
 from django_mcp.auth.keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
 from django_mcp.conf import settings
-from django_mcp.core.registry import servers
-from django_mcp.core.scopes import declared
+from django_mcp.core.permissions import declared
+from django_mcp.core.server import servers
 from django_mcp.models import APIKey
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from django_mcp.admin.bins import DAY, edges_of
 from django_mcp.admin.figures import count, duration, figures, share
 from django_mcp.admin.read_only import ReadOnlyAdmin
 from django_mcp.admin.statistics import Activity, activity
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.models import Approval
 
 

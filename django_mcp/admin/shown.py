@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.redaction import redact
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import visible
 
 MOST_CHARACTERS = 20_000
 """Of one value that are shown."""

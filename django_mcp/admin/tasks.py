@@ -13,7 +13,7 @@ from django_mcp.admin.people import name_of
 from django_mcp.admin.shown import as_json
 from django_mcp.admin.stopping import StoppableAdmin
 from django_mcp.core.redaction import redacted
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.tasks import rows
 from django_mcp.tasks.keeping import keeper

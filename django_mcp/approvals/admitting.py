@@ -17,12 +17,12 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.context import Context
+from django_mcp.core.elicitation import URLElicitation
+from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.plain import Plain
 from django_mcp.core.policies import Admission, Decision, Rule
 from django_mcp.core.previews import preview_of
-from django_mcp.core.questions import URLElicitation
-from django_mcp.core.repeats import repeat_of
 from django_mcp.live import log
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool, ToolError

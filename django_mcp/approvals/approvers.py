@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 
 logger = logging.getLogger("django_mcp")
 

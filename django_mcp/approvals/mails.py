@@ -13,8 +13,7 @@ from django.template.loader import render_to_string
 from django_mcp.approvals.about import client, page_url, requester
 from django_mcp.approvals.approvers import APPROVE, may_approve
 from django_mcp.conf import settings
-from django_mcp.core.redaction import redact, redacted
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import redact, redacted, visible
 from django_mcp.models import Approval, Notice
 
 APPROVERS = "approvers"

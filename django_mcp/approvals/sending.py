@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from django_mcp.approvals import mails, webhooks
 from django_mcp.core import database
-from django_mcp.core.redaction import redact
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import redact, visible
 from django_mcp.models import Approval, Notice
 
 logger = logging.getLogger("django_mcp")

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.signals import request_started
 
 from django_mcp.conf import settings
-from django_mcp.core import methods
+from django_mcp.core import dispatch
 from django_mcp.protocol.jsonrpc import Result
 
 
@@ -21,7 +21,7 @@ def connect() -> None:
 
 def start() -> None:
     """See to calls that have to be approved."""
-    methods.approval_gate = _admit
+    dispatch.approval_gate = _admit
 
 
 async def _admit(*given: Any) -> Result | None:

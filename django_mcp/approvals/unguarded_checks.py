@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.checks.base import lets_everybody_in, lets_only_strangers_in
 from django_mcp.core.policies import Decision
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.policies.defaults import default_decision
 
 

@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from django_mcp.approvals import tickets, words
 from django_mcp.core.context import Context
-from django_mcp.core.known import as_of_now
 from django_mcp.core.policies import book
+from django_mcp.core.resources import as_of_now
 from django_mcp.live import log, revocation
 from django_mcp.live.waiting import wait_for
 from django_mcp.models import Approval

@@ -10,12 +10,12 @@ from django.db.models import CharField
 
 from django_mcp.audit.outcomes import Ended
 from django_mcp.conf import settings
-from django_mcp.core import discovery
-from django_mcp.core.addresses import address_at
+from django_mcp.core import tool_search
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import redact, redact_uri, redacted, without
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.request import address_at
+from django_mcp.core.server import MCPServer
 from django_mcp.models import ToolCall
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
@@ -175,7 +175,7 @@ def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
         return None, None
     if (tool := context.server.tools.get(name)) is not None:
         return tool, None
-    found = discovery.behind(context.server, context.params)
+    found = tool_search.behind(context.server, context.params)
     return found, None if found is None or found.name == name else "arguments"
 
 

@@ -2,7 +2,7 @@
 
 from django_mcp.audit import queries
 from django_mcp.audit.recorder import Recorder
-from django_mcp.core.observing import watching
+from django_mcp.core.dispatch import watching
 
 
 def install() -> None:

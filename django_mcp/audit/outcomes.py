@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import Context
-from django_mcp.core.deadlines import DeadlineExceeded
-from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.deadline import DeadlineExceeded
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import Unknown
 from django_mcp.models import ToolCall
 from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests

@@ -7,7 +7,7 @@ from typing import Any, Self
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_mcp.core.observing import watching
+from django_mcp.core.dispatch import watching
 
 
 class Count:

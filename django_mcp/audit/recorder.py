@@ -17,7 +17,7 @@ from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 

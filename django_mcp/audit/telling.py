@@ -4,7 +4,7 @@ from functools import partial
 
 from django_mcp.audit.facts import Facts
 from django_mcp.core.concurrency import Runner, shared_pool
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import call_logged
 from django_mcp.models import ToolCall
 

@@ -16,9 +16,9 @@ from django.views.decorators.debug import sensitive_variables
 from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
 from django_mcp.auth.keys import hash_of, is_key, is_well_formed
 from django_mcp.conf import settings
-from django_mcp.core.prepared import Prepared
+from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

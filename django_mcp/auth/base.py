@@ -11,7 +11,7 @@ from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 PATHS = tuple(f"django_mcp.{name}" for name in ("APIKeys", "ExternalTokens", "OAuth", "Public", "SiteSession"))
 """The authenticators that there are."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.identifiers import metadata_url_of
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import in_order
+from django_mcp.core.permissions import in_order
+from django_mcp.core.server import MCPServer
 
 INVALID_TOKEN = "The access token is invalid, expired, or not for this endpoint."  # noqa: S105
 """The same for all that may be wrong with a token: which it is helps nobody but a thief."""

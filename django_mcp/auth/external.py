@@ -17,7 +17,7 @@ from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
 from django_mcp.auth.identifiers import canonical, resource_of
 from django_mcp.auth.issuers import IssuerKeys, is_safe_address
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 Claims = Mapping[str, Any]
 

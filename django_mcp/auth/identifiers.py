@@ -9,7 +9,7 @@ from django.core.signals import setting_changed
 from django.urls import NoReverseMatch, reverse
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 WELL_KNOWN = ".well-known/oauth-protected-resource"
 _DEFAULT_PORTS = {"http": 80, "https": 443}

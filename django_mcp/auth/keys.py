@@ -20,8 +20,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.registry import MCPServer, servers
-from django_mcp.core.scopes import declared
+from django_mcp.core.permissions import declared
+from django_mcp.core.server import MCPServer, servers
 
 if TYPE_CHECKING:
     from django_mcp.models import APIKey

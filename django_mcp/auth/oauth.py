@@ -20,10 +20,10 @@ from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
 from django_mcp.auth.identifiers import base_url, canonical, resource_of
 from django_mcp.auth.keys import is_key
 from django_mcp.conf import settings
-from django_mcp.core.prepared import Prepared
+from django_mcp.core.database import Prepared
+from django_mcp.core.permissions import expanded
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import expanded
+from django_mcp.core.server import MCPServer
 
 
 class OAuth(Authenticator):

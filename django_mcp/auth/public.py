@@ -4,7 +4,7 @@ from functools import cached_property
 
 from django_mcp.auth.base import Authenticator, Head
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 
 class Public(Authenticator):

@@ -12,7 +12,7 @@ from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.base import Authenticator, Head, InvalidToken
 from django_mcp.auth.origins import is_own_origin
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 logger = logging.getLogger("django_mcp")
 

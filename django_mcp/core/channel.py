@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.protocol.errors import MissingClientCapability
 
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
-    from django_mcp.core.questions import Question
+    from django_mcp.core.elicitation import Question
     from django_mcp.primitives.markers import Mirror
     from django_mcp.protocol.jsonrpc import Result
 

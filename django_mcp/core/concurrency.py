@@ -1,4 +1,4 @@
-"""The one place where sync meets async.
+"""Where sync meets async: runners, worker threads, the site's context managers, and database retries.
 
 Everything between the edges and a tool is written once, as coroutines that wait only through a ``Runner``. The
 ASGI edge brings a ``Pool`` of worker threads. The Django view brings ``INLINE``: nothing waits, so that the coroutine
@@ -13,7 +13,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
 from operator import attrgetter
 from queue import SimpleQueue
@@ -23,10 +24,10 @@ from weakref import WeakKeyDictionary
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
-from django_mcp.core.connections import give_back, pooled_aliases, refresh_connections
-from django_mcp.core.database import is_temporary
+from django_mcp.core.database import give_back, is_temporary, pooled_aliases, refresh_connections
 
 T = TypeVar("T")
 
@@ -364,3 +365,80 @@ async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
             if time.monotonic() > until or not is_temporary(error):
                 raise
         await asyncio.sleep(settings.POLL_SECONDS)
+
+
+Manager = Callable[[Any], AbstractContextManager[object]]
+
+
+def context_managers() -> Sequence[Manager]:
+    """Return what the setting names, the outermost first."""
+    return [import_string(each) if isinstance(each, str) else each for each in settings.CALL_CONTEXT_MANAGERS]
+
+
+class SiteRunner:
+    """Another runner, whose work is done within the site's context managers, in the thread that does it.
+
+    Packages keep the acting user in variables of a thread as well as in those of a context, so a manager is entered
+    where the code runs, for each function anew; a function within another one is within its managers already.
+
+    Args:
+        runner: does the work.
+        request: gives the Django request of the call, whose ``user`` is the caller.
+    """
+
+    def __init__(self, runner: Runner, request: Callable[[], Any]) -> None:
+        self._runner, self._request = runner, request
+        self.is_inline = runner.is_inline
+
+    @property
+    def is_overloaded(self) -> bool:
+        """See ``Runner``."""
+        return self._runner.is_overloaded
+
+    async def sync(self, function: Callable[[], T]) -> T:
+        """Call it within the managers."""
+        return await self._runner.sync(partial(self._within, function))
+
+    async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
+        """Await it within the managers, which are entered in the thread of its ``sync_to_async``.
+
+        That is what Django does with a synchronous middleware before an async view.
+        """
+
+        async def run() -> T:
+            return await function(**keywords)
+
+        if self.is_inline:
+            with _entered(self._request):
+                return await self._runner.coroutine(run)
+            raise _suppressed()
+        return await self._runner.coroutine(sync_to_async(partial(self._within, async_to_sync(run))))
+
+    async def later(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """See ``Runner``."""
+        await self._runner.later(function)
+
+    def _within(self, function: Callable[[], T]) -> T:
+        with _entered(self._request):
+            return function()
+        raise _suppressed()
+
+
+_of_thread = threading.local()
+
+
+@contextmanager
+def _entered(request: Callable[[], Any]) -> Iterator[None]:
+    if getattr(_of_thread, "is_entered", False):
+        yield
+        return
+    with ExitStack() as stack:
+        for manager in context_managers():
+            stack.enter_context(manager(request()))
+        _of_thread.is_entered = True
+        stack.callback(setattr, _of_thread, "is_entered", False)
+        yield
+
+
+def _suppressed() -> RuntimeError:
+    return RuntimeError("A context manager of CALL_CONTEXT_MANAGERS suppressed an exception; it has to let it through.")

@@ -7,10 +7,13 @@ from typing import Any, TypeVar, overload
 
 from django_mcp.core.channel import LEVELS, is_wanted
 from django_mcp.core.concurrency import aside, on_event_loop
-from django_mcp.core.dialogue import MOST_ROUNDS, MOST_TRIES, InputRequired
-from django_mcp.core.questions import (
+from django_mcp.core.deadline import limit_statements
+from django_mcp.core.elicitation import (
+    MOST_ROUNDS,
+    MOST_TRIES,
     Elicitation,
     Elicited,
+    InputRequired,
     Question,
     Root,
     Roots,
@@ -19,9 +22,8 @@ from django_mcp.core.questions import (
     URLElicitation,
     raw,
 )
-from django_mcp.core.reading import read_here
 from django_mcp.core.request import RequestContext
-from django_mcp.core.statements import limit_statements
+from django_mcp.core.resources import read_here
 from django_mcp.primitives.base import FormError, is_translated, translated
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.content import ResourceContents

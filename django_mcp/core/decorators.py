@@ -5,10 +5,9 @@ from typing import Any, Literal, TypeVar, overload
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.selection import Namespace, Where
+from django_mcp.core.server import MCPServer, Namespace, Where
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.completions import Completions
 from django_mcp.primitives.prompt import Prompt

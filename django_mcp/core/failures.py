@@ -1,4 +1,4 @@
-"""From an exception to an answer.
+"""Map exceptions to responses, and log recurring warnings at a limited rate.
 
 One place decides what a caller may read of what went wrong: the words a tool chose, the fault in the arguments,
 or a fixed sentence with a number under which the log has the rest.
@@ -6,6 +6,7 @@ or a fixed sentence with a number under which the log has the rest.
 
 import logging
 import secrets
+from time import monotonic
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -98,3 +99,33 @@ def _validation(error: ValidationError) -> str:
     if hasattr(error, "error_dict"):
         return " ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
     return " ".join(error.messages)
+
+
+SECONDS = 10.0
+"""Between two records of the same words."""
+
+_said: dict[str, tuple[float, int]] = {}
+
+
+def log_seldom(level: int, words: str, *arguments: object) -> None:
+    """Log, unless the same was logged a short while ago; the next record says how often it was not.
+
+    Args:
+        level: of ``logging``.
+        words: of the record, with placeholders. What has the same words is the same.
+        arguments: for the placeholders.
+    """
+    now = monotonic()
+    until, unsaid = _said.get(words, (0.0, 0))
+    if now < until:
+        _said[words] = until, unsaid + 1
+        return
+    _said[words] = now + SECONDS, 0
+    if unsaid:
+        words = f"{words} (and {unsaid} times since this was last logged)"
+    logger.log(level, words, *arguments)
+
+
+def forget() -> None:
+    """Log all of it again."""
+    _said.clear()

@@ -6,9 +6,8 @@ Whether it exists is for ``core.permissions`` to say; this only looks for what w
 from collections.abc import Iterator
 
 from django_mcp.core.context import Context
-from django_mcp.core.permissions import Right, groups_of, is_blocked, is_visible, right, rule_for
+from django_mcp.core.permissions import Right, covers, groups_of, in_order, is_blocked, is_visible, right, rule_for
 from django_mcp.core.policies import Decision, Rule
-from django_mcp.core.scopes import covers, in_order
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
 

@@ -1,4 +1,6 @@
-"""What a caller may use: user, scopes, the client's own list, and what the primitive asks for, all in this place.
+"""Permissions and OAuth scopes: what a caller may use.
+
+They are declared once, in ``DJANGO_MCP["SCOPES"]``.
 
 A caller may use what all of these allow. What only the scopes lack, for a client that can ask its user for more, it may
 know of: a call is answered with what to ask for (RFC 6750, section 3.1, ``insufficient_scope``). Everything else does
@@ -7,23 +9,78 @@ not exist for the caller.
 
 import enum
 import logging
-from collections.abc import Collection, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django.core.signals import setting_changed
+
+from django_mcp.conf import settings
 from django_mcp.core.concurrency import Runner
-from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.request import RequestContext
-from django_mcp.core.scopes import covers, in_order
 from django_mcp.core.signals import rights_changed
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InsufficientScope
 
 if TYPE_CHECKING:
-    from django_mcp.core.registry import MCPServer
+    from django_mcp.core.server import MCPServer
+
+
+class Scope(NamedTuple):
+    """One scope.
+
+    Attributes:
+        text: what it lets a client do, for the person who is asked to agree.
+        implies: scopes that are included.
+    """
+
+    text: Any
+    implies: tuple[str, ...] = ()
+
+
+def declared() -> Mapping[str, Scope]:
+    """Every scope of the site, by name, in the order of the setting."""
+    return {
+        name: Scope(value["text"], tuple(value.get("implies", ()))) if isinstance(value, Mapping) else Scope(value)
+        for name, value in settings.SCOPES.items()
+    }
+
+
+@lru_cache(maxsize=1024)
+def expanded(granted: frozenset[str]) -> frozenset[str]:
+    """*granted* and all that it includes, however deep."""
+    scopes = declared()
+    found: set[str] = set()
+    waiting = list(granted)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += scopes[name].implies if name in scopes else ()
+    return frozenset(found)
+
+
+def covers(granted: frozenset[str] | None, needed: frozenset[str]) -> bool:
+    """Whether *granted* is enough; None is a credential without scopes, which is enough for all."""
+    return granted is None or needed <= granted or needed <= expanded(granted)
+
+
+def in_order(scopes: Iterable[str]) -> str:
+    """Scopes as ``scope`` parameters have them, in the order of the setting, then of the alphabet."""
+    places = {name: place for place, name in enumerate(settings.SCOPES)}
+    return " ".join(sorted(scopes, key=lambda name: (places.get(name, len(places)), name)))
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DJANGO_MCP":
+        expanded.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_mcp.core.scopes")
+
 
 GROUPS = "_django_mcp_groups"
 """Where a user keeps the names of their groups, as Django keeps their permissions: as long as the object lives."""

@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from django_mcp.core.channel import Channel
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
-from django_mcp.core.dialogue import InputRequired, merged
+from django_mcp.core.elicitation import InputRequired, merged
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.plain import Plain, as_json
 from django_mcp.primitives.function import Function
@@ -21,7 +21,7 @@ from django_mcp.primitives.tool import Tool, ToolError
 
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner
-    from django_mcp.core.questions import Question
+    from django_mcp.core.elicitation import Question
 
 T = TypeVar("T")
 

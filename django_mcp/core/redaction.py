@@ -1,7 +1,8 @@
-"""What of a call's arguments people may read: no secrets, and not more than they can take in."""
+"""Redact credentials, and escape characters that people cannot see, in values shown to people."""
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import takewhile
@@ -356,3 +357,12 @@ def _marked(tool: Tool | Prompt) -> Schemas:
         found = tuple(each for each in _published(tool) if mentions_secrets(each))
         known = _schemas[tool] = (tool.definition, found)
     return known[1]
+
+
+def visible(text: str) -> str:
+    """*text* with control characters, those that turn the direction of writing, and what is no text spelled out."""
+    return "".join(each if _is_harmless(each) else f"\\u{ord(each):04x}" for each in text)
+
+
+def _is_harmless(character: str) -> bool:
+    return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}

@@ -1,26 +1,137 @@
-"""``RequestContext``: the data of one call."""
+"""The data of one call: its server, caller, parameters, deadline, and its Django request and client address.
+
+A tool that had the token could pass it on to somebody else's service, and a log could keep it (2026-07-28,
+Authorization, Token Passthrough).
+"""
 
 import copy
+import ipaddress
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, Self
+from urllib.parse import parse_qsl, urlencode
 
+from django.conf import settings as django_settings
 from django.utils.translation import get_language_from_request
 
 from django_mcp.conf import settings
 from django_mcp.core.channel import Cancelled, Channel
-from django_mcp.core.concurrency import INLINE, Runner
+from django_mcp.core.concurrency import INLINE, Runner, SiteRunner
 from django_mcp.core.principal import Principal
-from django_mcp.core.requests import set_user, without_credentials
-from django_mcp.core.site_runner import SiteRunner
 from django_mcp.protocol.errors import RequestId
 from django_mcp.protocol.meta import ClientInfo, meta_of
 
 if TYPE_CHECKING:
-    from django_mcp.core.deadlines import Deadline
+    from django_mcp.core.database import Transaction
+    from django_mcp.core.deadline import Deadline
     from django_mcp.core.policies import Admission
-    from django_mcp.core.registry import MCPServer
-    from django_mcp.core.transactions import Transaction
+    from django_mcp.core.server import MCPServer
+
+_PORT = re.compile(r":\d*\Z")
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Meta(Protocol):
+    """``request.META``, or as much of it as is needed here."""
+
+    def get(self, name: str, /) -> Any:
+        """The value of a key; None where there is none."""
+
+
+def address_at(edge: Callable[[], Any]) -> Address | None:
+    """The client's address, without making a Django request where the edge can do without.
+
+    Args:
+        edge: gives a Django request. It may have ``meta``, which is as good as that of the request.
+    """
+    meta = getattr(edge, "meta", None)
+    return address_of(edge().META if meta is None else meta)
+
+
+def address_of(meta: Meta) -> Address | None:
+    """The client's address; None where the server does not know.
+
+    Args:
+        meta: ``request.META``. The address is ``REMOTE_ADDR``, or what ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]`` says;
+            of a list, its last entry, which the site's own proxy wrote.
+    """
+    for value in (_header(meta), meta.get("REMOTE_ADDR")):
+        if value and (address := _address(str(value))) is not None:
+            return address
+    return None
+
+
+def host_of(meta: Meta) -> str:
+    """The host a request was sent to, without its port: a tenant may be one. "" over standard input and output.
+
+    Args:
+        meta: ``request.META``, of which a task keeps what is read here.
+    """
+    forwarded = meta.get("HTTP_X_FORWARDED_HOST") if django_settings.USE_X_FORWARDED_HOST else None
+    return _PORT.sub("", str(forwarded or meta.get("HTTP_HOST") or "").lower()).removesuffix(".")
+
+
+@lru_cache(1024)
+def _address(text: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(text.strip().strip("[]"))
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _header(meta: Meta) -> str:
+    name = settings.CLIENT_ADDRESS_HEADER
+    if name is None:
+        return ""
+    return str(meta.get(f"HTTP_{name.upper().replace('-', '_')}") or "").rpartition(",")[2]
+
+
+HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
+PARAMETERS = frozenset({"api_key", "access_token"})
+
+
+def without_credentials(request: Any) -> Any:
+    """A copy of a Django request without credentials, cookies and session."""
+    found = copy.copy(request)
+    found.META = {name: value for name, value in request.META.items() if name not in _VARIABLES}
+    given = found.META.get("QUERY_STRING", "")
+    found.META["QUERY_STRING"] = query = _cleaned(given)
+    if query != given:
+        for whole in ("RAW_URI", "REQUEST_URI"):  # as servers may add them
+            found.META.pop(whole, None)
+    if hasattr(found, "environ"):  # under WSGI
+        found.environ = found.META
+    if hasattr(found, "scope"):  # under ASGI
+        headers = [pair for pair in found.scope.get("headers", ()) if pair[0].decode("latin-1").lower() not in HEADERS]
+        found.scope = {**found.scope, "headers": headers, "query_string": query.encode("latin-1")}
+    for made_from_them in ("headers", "GET"):
+        if hasattr(type(found), made_from_them):  # cached there, and made anew when asked for
+            vars(found).pop(made_from_them, None)
+    vars(found).pop("session", None)
+    found.COOKIES = {}
+    return found
+
+
+def set_user(request: Any, user: Any) -> None:
+    """Have a Django request be that of *user*, as ``AuthenticationMiddleware`` does."""
+
+    async def auser() -> Any:
+        return user
+
+    request.user, request.auser = user, auser
+
+
+def _cleaned(query: str) -> str:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    kept = [pair for pair in pairs if pair[0] not in PARAMETERS]
+    return query if len(kept) == len(pairs) else urlencode(kept)
+
+
+_VARIABLES = frozenset(f"HTTP_{name.upper().replace('-', '_')}" for name in HEADERS)
+
 
 TRACE = ("traceparent", "tracestate", "baggage")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.doctor.findings import Finding, make
 from django_mcp.doctor.web import Reply, Stream, Web
 from django_mcp.models import Session

@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.endpoint.gate import JSON_ONLY, Admission, Endpoint, keep_script_prefix
 from django_mcp.endpoint.http_sse import http_sse_endpoints

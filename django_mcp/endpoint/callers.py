@@ -19,13 +19,12 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Pool, Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
-from django_mcp.core.methods import named
-from django_mcp.core.permissions import Right, find_right
+from django_mcp.core.dispatch import named
+from django_mcp.core.failures import log_seldom
+from django_mcp.core.permissions import Right, covers, find_right
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import covers
-from django_mcp.core.seldom import log_seldom
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.lookups import Outcome, lookups
 from django_mcp.endpoint.messages import Refusal
 

@@ -14,9 +14,9 @@ from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
-from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.resources import as_of_now
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.lines import Lines
 from django_mcp.eras.base import Answer, Event, Inbound, failure
 from django_mcp.eras.legacy.connections import end_session, open_stream

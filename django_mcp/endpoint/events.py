@@ -1,6 +1,6 @@
 """The two endpoints of the HTTP+SSE transport."""
 
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.gate import Endpoint
 from django_mcp.eras.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 

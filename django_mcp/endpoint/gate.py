@@ -16,10 +16,10 @@ from django_mcp.auth.base import authenticators
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
-from django_mcp.core.observing import watching
+from django_mcp.core.dispatch import watching
+from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.seldom import log_seldom
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.callers import find_caller, require_scopes
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight

@@ -1,7 +1,7 @@
 """The two URLs of the HTTP+SSE transport beside each endpoint, where ``DJANGO_MCP["HTTP_SSE"]`` is on."""
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.gate import Endpoint
 
 

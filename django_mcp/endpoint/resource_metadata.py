@@ -11,8 +11,8 @@ from django.urls import URLPattern, get_script_prefix, re_path
 
 from django_mcp.auth.challenges import has_metadata, issuers
 from django_mcp.auth.identifiers import WELL_KNOWN, base_url, path_of
-from django_mcp.core.registry import MCPServer, servers
-from django_mcp.core.scopes import in_order
+from django_mcp.core.permissions import in_order
+from django_mcp.core.server import MCPServer, servers
 
 _WELL_KNOWN = re.escape(WELL_KNOWN)
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.connection import GRACE_SECONDS, Connection
 from django_mcp.endpoint.lines import LineReader, LineWriter
 

@@ -17,8 +17,8 @@ from django.urls import get_script_prefix
 
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.requests import set_user
+from django_mcp.core.request import set_user
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.gate import Endpoint, keep_script_prefix, length_required
 from django_mcp.endpoint.messages import Head, Reply
 from django_mcp.endpoint.streams import BufferedWire

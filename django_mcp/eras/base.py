@@ -11,7 +11,7 @@ from django_mcp.core.concurrency import Runner
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.protocol import headers, meta
 from django_mcp.protocol.errors import InternalError, RequestId
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Result, UnencodableResult, encode, encode_error, encode_result

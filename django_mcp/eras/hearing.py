@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.known import as_of_now, find_known, takes_queries
+from django_mcp.core.resources import as_of_now, find_known, takes_queries
 from django_mcp.eras.base import Inbound
 from django_mcp.live import changes
 from django_mcp.live.log import Entry

@@ -13,7 +13,7 @@ from django.db.models.expressions import OrderBy
 from django.http import HttpRequest
 
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.exposure.declaration import DEFAULT, ModelResource
 
 SEARCHED = {

@@ -9,7 +9,7 @@ from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.db import models
 from django.utils.translation import gettext as _
 
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.problems import found_problems

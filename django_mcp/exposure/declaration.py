@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models.manager import BaseManager
 
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.protocol.content import Icon
 
 DEFAULT: Final = "default"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from django_mcp.core.permissions import covers
 from django_mcp.core.principal import Principal
-from django_mcp.core.scopes import covers
 from django_mcp.exposure.columns import SetColumn
 from django_mcp.exposure.exposed import Column, Exposed
 from django_mcp.exposure.field_types import choices_of

@@ -16,10 +16,10 @@ from django.utils.text import capfirst, slugify
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic import ValidationError as PydanticError
 
-from django_mcp.core.generated import list_of, optional
+from django_mcp.core.permissions import covers
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import covers
+from django_mcp.core.server import MCPServer
+from django_mcp.core.signatures import list_of, optional
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.field_types import input_type, json_type, to_json_value, value_field
 from django_mcp.exposure.paths import Path

@@ -12,8 +12,8 @@ from django.utils.text import capfirst
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
 from django_mcp.core.request import require_same
+from django_mcp.core.server import MCPServer
 from django_mcp.exposure.exposed import Exposed, address_in
 from django_mcp.exposure.field_types import input_type
 from django_mcp.exposure.paths import is_composite

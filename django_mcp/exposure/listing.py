@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.exposure import cursors
 from django_mcp.exposure.exposed import Exposed, Key
 from django_mcp.exposure.field_types import to_json_value

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models.constants import LOOKUP_SEP
 from django.utils.translation import gettext as _
 
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.exposure.declaration import READ_TOOLS, VERBS
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.misspelt import misspelt

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp.core.concurrency import on_event_loop
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.exposure.exposed import Exposed
 

@@ -8,10 +8,9 @@ from typing import Any, TypeVar, overload
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.registry import MCPServer, every_server, together
-from django_mcp.core.selection import Namespace
+from django_mcp.core.server import MCPServer, Namespace, every_server, together
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.listing import list_rows, listed_models

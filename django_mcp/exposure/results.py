@@ -8,7 +8,7 @@ from django.db.models import Model, QuerySet
 from pydantic_core import to_json
 
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.exposure.columns import Showing, serialize_row
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.fetching import load_sets

@@ -13,7 +13,7 @@ from pydantic import WithJsonSchema
 
 from django_mcp.core.concurrency import aside
 from django_mcp.core.context import Context
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.instances import Argument, registered, resolved
 from django_mcp.exposure.results import Results, is_shown

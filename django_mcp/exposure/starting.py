@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from django_mcp.core import registry
-from django_mcp.core.registry import MCPServer, every_server, together
+from django_mcp.core import server as registry
+from django_mcp.core.server import MCPServer, every_server, together
 from django_mcp.core.signals import primitive_added, server_made
 from django_mcp.primitives.base import Primitive
 from django_mcp.primitives.tool import Tool

@@ -8,7 +8,7 @@ from django.http import Http404
 from pydantic import Field
 
 from django_mcp.core.context import Context
-from django_mcp.core.generated import function, one_of
+from django_mcp.core.signatures import function, one_of
 from django_mcp.exposure import cursors
 from django_mcp.exposure.completing import complete_lookup
 from django_mcp.exposure.describing import describe, schema_uri

@@ -9,7 +9,7 @@ from django.db import DataError
 from pydantic import Field
 
 from django_mcp.core.context import Context
-from django_mcp.core.generated import function, list_of, one_of, optional, shaped
+from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
 from django_mcp.exposure import cursors
 from django_mcp.exposure.aggregates import COUNT, MOST_DIMENSIONS, aggregated
 from django_mcp.exposure.columns import row_schema

@@ -9,7 +9,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.utils.translation import gettext as _
 
-from django_mcp.core.generated import CONTEXT, list_of
+from django_mcp.core.signatures import CONTEXT, list_of
 from django_mcp.exposure.exposed import Exposed
 from django_mcp.exposure.field_types import is_json, is_range
 from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_type, is_foreign, write_type

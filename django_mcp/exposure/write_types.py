@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 from pydantic import AfterValidator, Field
 from pydantic_core import to_json
 
-from django_mcp.core.generated import list_of, one_of
+from django_mcp.core.signatures import list_of, one_of
 from django_mcp.exposure.field_types import (
     MOST_CHOICES,
     behind,

@@ -8,7 +8,7 @@ from django.forms import BaseModelForm
 from django.utils.translation import gettext as _
 
 from django_mcp.core.context import Context
-from django_mcp.core.generated import function, shaped
+from django_mcp.core.signatures import function, shaped
 from django_mcp.exposure.columns import row_schema
 from django_mcp.exposure.declaration import ModelResource
 from django_mcp.exposure.exposed import Exposed

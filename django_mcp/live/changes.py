@@ -12,7 +12,7 @@ from django.dispatch import receiver
 from django_mcp.core import database
 from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import Change, list_changed, resource_updated, rows_changed
 from django_mcp.live import log
 from django_mcp.live.revocation import topic_of, user_topic

@@ -18,8 +18,8 @@ from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import detached, shared_pool
+from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
-from django_mcp.core.seldom import log_seldom
 from django_mcp.live import log
 from django_mcp.live.bell import Listener
 from django_mcp.live.clearing import clear

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import DatabaseError, connections
 from django.utils.autoreload import autoreload_started
 
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.live.changes import KINDS
 
 logger = logging.getLogger("django_mcp")

@@ -17,7 +17,7 @@ from django.dispatch import receiver
 
 from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.database import tools_alias
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import rights_changed
 from django_mcp.live import changes
 from django_mcp.live.revocation import REVOKED, topic, user_topic

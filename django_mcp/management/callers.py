@@ -14,7 +14,7 @@ from django_mcp.core.concurrency import INLINE
 from django_mcp.core.context import Context
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.endpoint.stdio import django_request
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth.keys import revoke_key
 from django_mcp.core.database import keys_of
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.models import APIKey
 from django_mcp.oauth import consent
 from django_mcp.oauth.accesses import Access, accesses, name_of, take_back, titles_of

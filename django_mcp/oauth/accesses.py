@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.identifiers import canonical, resource_of
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.live.revocation import end_access
 from django_mcp.oauth.names import clean_name
 from django_mcp.oauth.pages import title_of

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from django_mcp.core.addresses import Address, address_of
+from django_mcp.core.request import Address, address_of
 
 HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
 """Where hosted clients call from for all their users: Anthropic's published outbound addresses."""

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_protect
 
 from django_mcp.auth.identifiers import base_url
-from django_mcp.core.scopes import declared
+from django_mcp.core.permissions import declared
 from django_mcp.oauth import consent
 from django_mcp.oauth.authorization_request import AuthorizationRequest
 from django_mcp.oauth.names import clean_name

@@ -6,7 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.utils.translation import gettext as _
 
-from django_mcp.core.scopes import declared, expanded, in_order
+from django_mcp.core.permissions import declared, expanded, in_order
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _DEFAULT_PORTS = {"http": 80, "https": 443}

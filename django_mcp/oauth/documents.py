@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from django_mcp.conf import settings
-from django_mcp.core.rates import seconds_to_wait
+from django_mcp.core.throttling import seconds_to_wait
 from django_mcp.oauth.addresses import caller
 from django_mcp.oauth.client_metadata import InvalidMetadata, grants_of, name_of, redirects_of
 from django_mcp.oauth.outbound import Unreachable, get, require_public, resolve

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; frame-ancestors 'none'"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext as _
 from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.oauth import reading, rules
 from django_mcp.oauth.authorization_request import AuthorizationRequest
 from django_mcp.oauth.consent import granted

@@ -13,7 +13,7 @@ from django.db import router, transaction
 from django.db.models import Q
 from oauthlib.oauth2.rfc6749 import errors
 
-from django_mcp.core.scopes import declared, expanded
+from django_mcp.core.permissions import declared, expanded
 from django_mcp.oauth import grace, reading, rules
 from django_mcp.oauth.checksums import checksum_of, family_of
 from django_mcp.oauth.consent import granted

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp.conf import settings
-from django_mcp.core.rates import seconds_to_wait
+from django_mcp.core.throttling import seconds_to_wait
 from django_mcp.endpoint.cors import with_cors
 from django_mcp.oauth.addresses import caller
 from django_mcp.oauth.client_metadata import InvalidMetadata, grants_of, name_of, redirects_of

@@ -6,7 +6,7 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.identifiers import canonical, resource_of
 from django_mcp.auth.oauth import OAuth
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 
 
 def known_resources() -> Mapping[str, MCPServer]:

@@ -4,7 +4,7 @@ import json
 from datetime import datetime, timedelta
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.live import changes
 from django_mcp.models import Event
 

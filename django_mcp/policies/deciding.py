@@ -7,7 +7,7 @@ from django.dispatch import receiver
 
 from django_mcp.core import database
 from django_mcp.core.policies import book
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.server import MCPServer, every_server
 from django_mcp.models import KnownTool, ToolPolicy
 from django_mcp.policies.announcing import announce
 from django_mcp.primitives.tool import Tool

@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone, translation
 
 from django_mcp.core import database
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.models import KnownTool
 from django_mcp.primitives.base import spoken
 from django_mcp.primitives.tool import Tool

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Policies, Rule, book
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.server import MCPServer, every_server
 from django_mcp.models import ToolPolicy
 from django_mcp.policies import definitions
 from django_mcp.policies.announcing import announce, was_announced

@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.skills.finding import Found
 
 Key = tuple[str | None, str | None]

@@ -6,10 +6,9 @@ from typing import Any
 from django.utils.encoding import iri_to_uri
 
 from django_mcp.core.context import Context
-from django_mcp.core.extensions import Extension
-from django_mcp.core.pages import page_of
+from django_mcp.core.dispatch import page_of
 from django_mcp.core.permissions import may_use
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import Extension, MCPServer
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor

@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django.dispatch import receiver
 from django.utils.autoreload import autoreload_started, file_changed
 
-from django_mcp.core.registry import MCPServer, every_server
+from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import server_made
 from django_mcp.skills.declaration import check_declared, declared_of
 from django_mcp.skills.finding import Found, Root, app_roots, find

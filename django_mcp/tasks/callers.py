@@ -8,9 +8,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 
 from django_mcp.core.context import Context
-from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.resources import as_of_now
+from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
 
 KEPT = (

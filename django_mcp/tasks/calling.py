@@ -10,7 +10,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import InputRequired
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.live import log
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.live import log
 from django_mcp.live.channel import StepChannel
 from django_mcp.live.repeats import StepRepeat
@@ -21,7 +21,7 @@ from django_mcp.tasks import rows
 from django_mcp.tasks.inline import CancellableInline
 
 if TYPE_CHECKING:
-    from django_mcp.core.questions import Question
+    from django_mcp.core.elicitation import Question
 
 logger = logging.getLogger("django_mcp")
 

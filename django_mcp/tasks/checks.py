@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.tasks import engines
 from django_mcp.tasks.engines import DEFAULT, PROCESS, has_default
 

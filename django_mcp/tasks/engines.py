@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.conf import settings
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import Pool
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.tasks import rows

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, connections
 
 from django_mcp.conf import settings
-from django_mcp.core.connections import refresh_connections
+from django_mcp.core.database import refresh_connections
 from django_mcp.core.signals import server_stopped
 from django_mcp.tasks import rows
 from django_mcp.tasks.channel import TaskChannel

@@ -8,7 +8,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import Repeat
 from django_mcp.core.context import Context
-from django_mcp.core.repeats import repeat_of
+from django_mcp.core.execution import repeat_of
 from django_mcp.live.repeats import NOT_YOURS
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError

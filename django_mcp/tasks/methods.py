@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from django_mcp.core.context import Context
-from django_mcp.core.extensions import Extension
+from django_mcp.core.server import Extension
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.tasks.calling import stop, take_answers

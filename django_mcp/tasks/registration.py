@@ -7,8 +7,8 @@ from pydantic import Field
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.discovery import Finder
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
+from django_mcp.core.tool_search import Finder
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.jsonrpc import Result

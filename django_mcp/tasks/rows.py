@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.live import log
 from django_mcp.models import OVER, Task, TaskInput
 

@@ -17,10 +17,10 @@ from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import PATIENCE_SECONDS, run_inline
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import InputRequired
-from django_mcp.core.methods import dispatch
-from django_mcp.core.registry import servers
-from django_mcp.core.requests import without_credentials
+from django_mcp.core.dispatch import dispatch
+from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.request import without_credentials
+from django_mcp.core.server import servers
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.tasks import rows

@@ -7,7 +7,7 @@ from django.conf import settings as django_settings
 from django.db.models.signals import post_save
 
 from django_mcp.conf import settings
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import access_ended, primitive_added
 from django_mcp.primitives.tool import Tool
 

@@ -8,9 +8,9 @@ from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.approvals import deciding
-from django_mcp.core.known import as_of_now
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.resources import as_of_now
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import Approval
 from django_mcp.protocol import versions
 from django_mcp.protocol.errors import MethodNotFound

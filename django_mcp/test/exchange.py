@@ -13,10 +13,10 @@ from django.test import RequestFactory
 from django_mcp.auth.identifiers import path_of
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.permissions import covers
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import covers
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.callers import find_caller, too_little
 from django_mcp.endpoint.gate import Accepts, Admission, Endpoint
 from django_mcp.endpoint.messages import Head, Refusal, Reply

@@ -12,9 +12,9 @@ from django.test import TestCase
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
 from django_mcp.core.context import Context
-from django_mcp.core.known import find_known
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.resources import find_known
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.streams import BufferedWire
 from django_mcp.eras.base import Inbound
 from django_mcp.eras.hearing import Hearing

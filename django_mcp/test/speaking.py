@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.primitives.markers import mirrored
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol import meta as envelope

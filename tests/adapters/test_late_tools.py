@@ -24,7 +24,7 @@ from django_mcp import prompt, tool
 from django_mcp.adapters.late_tools import LateTool
 from django_mcp.checks import described
 from django_mcp.core.policies import book
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.models import KnownTool
 from django_mcp.primitives.tool import Tool
 from tests.clients import MODERN, Client

@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
 from django_mcp import MCPServer, form_tool, tool, view_tool
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.core.redaction import HIDDEN
 from django_mcp.exposure import registration
 from django_mcp.primitives.schema import ArgumentError

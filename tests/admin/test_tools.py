@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp import MCPServer, Public, tool
-from django_mcp.core import registry
+from django_mcp.core import server
 from django_mcp.models import KnownTool, ToolCall, ToolPolicy
 from django_mcp.policies import definitions
 from django_mcp.policies.deciding import decide
@@ -39,7 +39,7 @@ def _nothing_counted() -> Iterator[None]:
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The site is not the demo, whose tools would be shown, and remembered, on every page."""
-    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(server, "_servers", {})
     MCPServer("default", path="mcp", authentication=[Public()])
 
 

@@ -13,8 +13,8 @@ from django_mcp import MCPServer, Principal
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import Dialogue
-from django_mcp.core.methods import dispatch
+from django_mcp.core.dispatch import dispatch
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Approval, ApprovalEvent, Task
 from django_mcp.protocol.jsonrpc import Result

@@ -213,7 +213,7 @@ def test_a_worker_that_dies_between_the_approval_and_the_tool_needs_another_one(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("django_mcp.core.methods.in_transaction", die)
+        patched.setattr("django_mcp.core.dispatch.in_transaction", die)
         with pytest.raises(Killed):
             serve(server, people["ann"], "pay", FIVE)
     assert kind_of(serve(server, people["ann"], "pay", FIVE)) == "approval_required"

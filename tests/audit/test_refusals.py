@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import APIKeys, Authenticator, Head, MCPServer, Principal, tool
 from django_mcp.audit import recorder
-from django_mcp.core.observing import watching
+from django_mcp.core.dispatch import watching
 from django_mcp.models import ToolCall
 from tests.clients import Client
 

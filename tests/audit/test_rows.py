@@ -7,7 +7,7 @@ import pytest
 from django.core.cache import cache
 
 from django_mcp import MCPServer, ToolError, ToolResult, tool
-from django_mcp.core.finders import CALL
+from django_mcp.core.tool_search import CALL
 from django_mcp.models import ToolCall
 from tests.clients import Client
 

@@ -14,7 +14,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.urls import clear_url_caches, path
 
 from django_mcp import MCPServer, tool
-from django_mcp.core import registry
+from django_mcp.core import server
 from django_mcp.oauth import oauth_defaults
 
 DJANGO_MCP: dict[str, Any] = {
@@ -118,11 +118,11 @@ class CheckedSite:
     def afresh(self) -> Iterator[None]:
         """Undo what happens within: settings, servers and what is on them."""
         before = {name: getattr(self.settings, name) for name in UNDONE}
-        servers = registry.snapshots()
+        servers = server.snapshots()
         try:
             yield
         finally:
-            registry.restore_all(servers)
+            server.restore_all(servers)
             for name, value in before.items():
                 if getattr(self.settings, name) is not value:
                     setattr(self.settings, name, value)
@@ -141,6 +141,6 @@ def make_checked_site(
     settings: Any, make_server: Callable[..., MCPServer], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[CheckedSite]:
     """The site, and no endpoint but its own."""
-    monkeypatch.setattr(registry, "_servers", {})
+    monkeypatch.setattr(server, "_servers", {})
     yield CheckedSite(settings, make_server)
     forget_urlconfs()

@@ -14,8 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.travel.models import City
 from django_mcp import APIKeys, Context, MCPServer, OAuth, Principal, prompt, resource, tool
-from django_mcp.core.permissions import Right, right_of_credential
-from django_mcp.core.scopes import covers, expanded, in_order
+from django_mcp.core.permissions import Right, covers, expanded, in_order, right_of_credential
 from django_mcp.models import ClientPolicy
 from tests.auth.conftest import BASE, SCOPES
 from tests.clients import LEGACY, MODERN, Client

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_mcp import APIKeys, MCPServer, OAuth, Principal
 from django_mcp.auth.base import Head
 from django_mcp.auth.keys import create_key
-from django_mcp.core.known import as_of_now
+from django_mcp.core.resources import as_of_now
 from django_mcp.models import APIKey, ClientPolicy
 from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
 

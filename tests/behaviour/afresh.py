@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django_mcp.core import registry
+from django_mcp.core import server
 
 
 @contextmanager
 def afresh() -> Iterator[None]:
     """Undo what is registered within."""
-    before = registry.snapshots()
+    before = server.snapshots()
     try:
         yield
     finally:
-        registry.restore_all(before)
+        server.restore_all(before)

@@ -8,7 +8,7 @@ from django import forms
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.core.dialogue import MOST_ROUNDS
+from django_mcp.core.elicitation import MOST_ROUNDS
 from tests.conversation import Conversation, accept
 from tests.exchange import Room
 

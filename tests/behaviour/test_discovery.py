@@ -158,13 +158,13 @@ def test_words_are_looked_for_in_all_that_describes_a_tool(server: MCPServer, su
     ]
     for query, found in cases:
         with subtests.test(query=query, found=found):
-            from django_mcp.core.ranking import best
+            from django_mcp.core.tool_search import best
 
             assert [each.name for each in best(list(server.tools.values()), query)] == found
 
 
 def test_a_name_counts_more_than_a_description_and_a_rare_word_more_than_a_common_one(server: MCPServer) -> None:
-    from django_mcp.core.ranking import best
+    from django_mcp.core.tool_search import best
 
     tool(server=server, name="cancel_trip", description="A trip ends, and an invoice with it.")(lambda: "x")
     tool(server=server, name="plan_trip", description="Where a trip leads.")(lambda: "x")

@@ -350,10 +350,10 @@ def test_a_call_that_was_cut_off_and_left_nobody_knows_what_is_not_run_again(
 def test_what_came_too_late_for_its_caller_is_there_for_a_repeated_call_where_it_was_done_all_the_same(
     server: MCPServer, talk: Conversation, runs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from django_mcp.core import deadlines
+    from django_mcp.core import deadline
 
     now = [0.0]
-    monkeypatch.setattr(deadlines, "monotonic", lambda: now[0])
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
 
     @tool(server=server, timeout=60, atomic=False)
     def order() -> str:
@@ -369,10 +369,10 @@ def test_what_came_too_late_for_its_caller_is_there_for_a_repeated_call_where_it
 def test_what_came_too_late_and_was_rolled_back_runs_again(
     server: MCPServer, talk: Conversation, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from django_mcp.core import deadlines
+    from django_mcp.core import deadline
 
     now, lateness = [0.0], iter([100, 0])
-    monkeypatch.setattr(deadlines, "monotonic", lambda: now[0])
+    monkeypatch.setattr(deadline, "monotonic", lambda: now[0])
 
     @tool(server=server, timeout=60)
     def order() -> str:

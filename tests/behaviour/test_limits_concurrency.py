@@ -9,8 +9,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.core import slots
-from django_mcp.core.running import slots_of
+from django_mcp.core import execution
+from django_mcp.core.execution import slots_of
 from tests.behaviour.beside import beside
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, eventually
@@ -46,7 +46,7 @@ def door() -> Iterator[Door]:
 
 @pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "WAIT_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("no_patience")

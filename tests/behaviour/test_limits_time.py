@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.core import deadlines
+from django_mcp.core import deadline
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN
 
@@ -35,7 +35,7 @@ def release() -> Iterator[threading.Event]:
 def late(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Lets all time pass."""
     passed = [0.0]
-    monkeypatch.setattr(deadlines, "monotonic", lambda: time.monotonic() + passed[0])
+    monkeypatch.setattr(deadline, "monotonic", lambda: time.monotonic() + passed[0])
 
     def pass_time() -> None:
         passed[0] = 1000.0

@@ -12,7 +12,7 @@ from django.core.cache import cache
 from django.db import transaction
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.core.running import slots_of
+from django_mcp.core.execution import slots_of
 from django_mcp.models import Step
 from django_mcp.protocol.meta import IDEMPOTENCY_KEY
 from tests.behaviour.test_idempotency import ByHeader
@@ -321,7 +321,7 @@ def test_a_state_is_not_used_up_by_a_call_that_does_not_run(
     server: MCPServer, modern_talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The person's answer is good for the next try."""
-    monkeypatch.setattr("django_mcp.core.slots.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("django_mcp.core.execution.WAIT_SECONDS", 0.01)
     params = state_of_a_call(server, modern_talk, concurrency_limit=1)
     slots = slots_of(server.tools["pay"])
     assert slots is not None

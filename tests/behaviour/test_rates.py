@@ -19,7 +19,7 @@ from django.db import connection
 from django.test import override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, tool
-from django_mcp.core import rates
+from django_mcp.core import throttling
 from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 
@@ -134,9 +134,9 @@ def test_every_cache_counts(counting_cache: str, client: Client) -> None:
 @pytest.mark.postgresql
 def test_a_count_lasts_as_long_as_its_window(counting_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Django's own ``incr`` of a database cache keeps an entry for five minutes from then on, whatever it was to be."""
-    assert [rates.seconds_to_wait("3/d", "ada") > 0 for _ in range(3)] == [False] * 3
+    assert [throttling.seconds_to_wait("3/d", "ada") > 0 for _ in range(3)] == [False] * 3
     monkeypatch.setattr("time.time", lambda: 1_800_000_030.0 + 3600)
-    assert rates.seconds_to_wait("3/d", "ada") > 0
+    assert throttling.seconds_to_wait("3/d", "ada") > 0
 
 
 @pytest.mark.postgresql
@@ -146,7 +146,7 @@ def test_of_many_at_once_no_more_than_allowed_are_let_through(counting_cache: st
 
     def call() -> None:
         barrier.wait()
-        waits.extend(rates.seconds_to_wait("10/m", "ada") for _ in range(5))
+        waits.extend(throttling.seconds_to_wait("10/m", "ada") for _ in range(5))
 
     for thread in [beside(call) for _ in range(8)]:
         thread.join()
@@ -170,10 +170,10 @@ def test_while_the_cache_is_away_everybody_is_let_through_and_the_log_says_so(
 
 def test_a_thread_has_one_cache_however_many_requests_it_serves() -> None:
     """Django has one for each context, and each request has its own: Redis would be connected to anew each time."""
-    one, other = (contextvars.Context().run(rates._cache) for _ in range(2))
+    one, other = (contextvars.Context().run(throttling._cache) for _ in range(2))
     assert one is other
     with override_settings(CACHES={"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}):
-        assert rates._cache() is not one
+        assert throttling._cache() is not one
 
 
 def test_what_is_no_rate_is_refused_in_words(make_server: Callable[..., MCPServer], subtests: pytest.Subtests) -> None:

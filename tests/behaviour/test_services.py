@@ -11,8 +11,8 @@ from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import MCPServer, tool
-from django_mcp.core import registry
-from django_mcp.core.registry import server as default_server
+from django_mcp.core import server as registry
+from django_mcp.core.server import server as default_server
 from tests.behaviour.afresh import afresh
 from tests.clients import Client
 

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer
-from django_mcp.core import registry
+from django_mcp.core import server
 
 REGISTERS = """
 from django_mcp import MCPServer, Public, prompt, resource, tool
@@ -58,8 +58,8 @@ def make_app(
 
 def everything() -> set[str]:
     return {
-        f"{name}:{key}" for name, kinds in registry.snapshots().items() for kind in kinds for key in kind
-    } | registry.snapshots().keys()
+        f"{name}:{key}" for name, kinds in server.snapshots().items() for kind in kinds for key in kind
+    } | server.snapshots().keys()
 
 
 def test_what_an_app_registers_in_its_mcp_module_is_there(make_app: Callable[..., override_settings]) -> None:

@@ -12,9 +12,9 @@ from asgiref.sync import sync_to_async
 from django.db import DatabaseError, OperationalError, connections, transaction
 
 from django_mcp.core import concurrency
-from django_mcp.core import connections as looked_after
+from django_mcp.core import database as looked_after
 from django_mcp.core.concurrency import Pool
-from django_mcp.core.connections import IDLE_SECONDS, KEEP_SECONDS, refresh_connections
+from django_mcp.core.database import IDLE_SECONDS, KEEP_SECONDS, refresh_connections
 
 ALIAS = "shelf"
 

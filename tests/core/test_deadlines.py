@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from django_mcp import Cancelled
-from django_mcp.core import deadlines
-from django_mcp.core.deadlines import Deadline, DeadlineExceeded
+from django_mcp.core import deadline as deadlines
+from django_mcp.core.deadline import Deadline, DeadlineExceeded
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_mcp import InputRequired
-from django_mcp.core.dialogue import Dialogue, merged
+from django_mcp.core.elicitation import Dialogue, merged
 
 
 def asked(*keys: str) -> InputRequired:

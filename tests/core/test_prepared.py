@@ -14,7 +14,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp.core.prepared import Prepared
+from django_mcp.core.database import Prepared
 
 SOON = dt.timedelta(hours=1)
 

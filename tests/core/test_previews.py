@@ -18,7 +18,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, Pool, Runner, run_inline
 from django_mcp.core.database import rolled_back
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.core.plain import MOST
 from django_mcp.core.previews import preview_of
 from django_mcp.primitives.schema import ArgumentError

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 import django_mcp
 from django_mcp import Icon, MCPServer, Public
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 
 EMPTY: tuple[dict[str, Any], ...] = ({}, {}, {}, {})
 

@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, __version__, checks, conf
 from django_mcp.conf import settings
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 
 
 @pytest.fixture(autouse=True)

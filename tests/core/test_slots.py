@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from django_mcp.core import slots
-from django_mcp.core.slots import Slots
+from django_mcp.core import execution
+from django_mcp.core.execution import Slots
 
 
 async def soon(condition: object) -> None:
@@ -63,7 +63,7 @@ def test_a_newcomer_does_not_overtake_who_waits() -> None:
 
 
 def test_who_waited_too_long_goes_without_and_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "WAIT_SECONDS", 0.01)
     one = Slots(1)
     assert one.take()
     assert asyncio.run(one.wait()) is False

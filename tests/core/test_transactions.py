@@ -11,8 +11,7 @@ from django.db import OperationalError, connections, transaction
 from django.db.backends.signals import connection_created
 from django.db.backends.sqlite3.base import DatabaseWrapper
 
-from django_mcp.core.database import in_transaction
-from django_mcp.core.transactions import Transaction
+from django_mcp.core.database import Transaction, in_transaction
 
 
 class Holder:

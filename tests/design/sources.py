@@ -15,7 +15,7 @@ class Module:
     """One file of the package.
 
     Attributes:
-        name: dotted, like ``django_mcp.core.methods``.
+        name: dotted, like ``django_mcp.core.dispatch``.
         layer: the folder or module right below the package, like ``core`` or ``conf``; "" for the package itself.
     """
 

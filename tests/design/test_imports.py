@@ -55,7 +55,7 @@ def test_the_package_can_be_imported_before_django_is_set_up_and_brings_only_wha
 def test_a_site_that_is_set_up_has_not_imported_the_official_implementation() -> None:
     setup = "import os\nos.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\nimport django\ndjango.setup()"
     modules = imported_by(f"{setup}\nimport django_mcp.asgi, django_mcp.urls")
-    assert "django_mcp.core.methods" in modules
+    assert "django_mcp.core.dispatch" in modules
     assert not {name for name in modules if name.partition(".")[0] in {"mcp", "mcp_types"}}
 
 

@@ -83,7 +83,6 @@ UNMOVED = {
     "auth",
     "client",
     "contrib",
-    "core",
     "doctor",
     "endpoint",
     "eras",

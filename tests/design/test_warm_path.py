@@ -109,6 +109,6 @@ def test_a_warm_call_of_a_tool_takes_few_calls_through_few_files(
     figures = f"{len(counter.calls)} calls, {len(counter.resumed)} coroutines resumed, {len(files)} files"
     print(f"{function.__name__} {version}: {figures}")  # noqa: T201
     print("  " + "\n  ".join(f"{file}: {name}" for file, name in counter.calls))  # noqa: T201
-    assert ("core/methods.py", "call_tool") in counter.calls, "the counter was on while the tool was called"
+    assert ("core/dispatch.py", "call_tool") in counter.calls, "the counter was on while the tool was called"
     assert len(counter.calls) <= MOST_CALLS
     assert len(files) <= MOST_FILES

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.core.context import Context
-from django_mcp.core.known import find_known
+from django_mcp.core.resources import find_known
 from django_mcp.exposure.problems import found_problems
 from tests.clients import LEGACY, Answer
 from tests.exposure.conftest import ByName, Reader

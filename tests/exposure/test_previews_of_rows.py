@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, Rows, ToolError, register, tool
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.exposure import registration
 from tests.exposure.library.models import Book, Tag
 from tests.exposure.looking import look

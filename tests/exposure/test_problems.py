@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register, tool
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.exposure import starting
 from django_mcp.exposure.problems import found_problems
 from tests.exposure.conftest import Reader, registering

@@ -10,7 +10,7 @@ from django.db import models
 from pydantic import Field
 
 from django_mcp import Context, MCPServer, ModelResource, Rows, prompt, register, resource, tool
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.exposure import registration
 from tests.exposure.conftest import Reader
 from tests.exposure.library.models import Author, Book, Review, Tag, Ticket

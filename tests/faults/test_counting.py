@@ -7,7 +7,7 @@ import pytest
 from django.core.cache import cache
 from django.test import override_settings
 
-from django_mcp.core import rates
+from django_mcp.core import throttling
 from tests.faults.conftest import service
 from tests.faults.gate import Gate
 
@@ -30,7 +30,7 @@ def test_of_many_at_once_no_more_than_allowed_are_let_through(gate: Gate) -> Non
 
     def call() -> None:
         barrier.wait()
-        waits.extend(rates.seconds_to_wait("10/d", "ada") for _ in range(20))
+        waits.extend(throttling.seconds_to_wait("10/d", "ada") for _ in range(20))
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
@@ -43,10 +43,10 @@ def test_of_many_at_once_no_more_than_allowed_are_let_through(gate: Gate) -> Non
 def test_while_it_is_away_nobody_is_counted_and_then_everybody_again(
     gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert rates.seconds_to_wait("1/d", "ada") == 0
-    assert rates.seconds_to_wait("1/d", "ada") > 0
+    assert throttling.seconds_to_wait("1/d", "ada") == 0
+    assert throttling.seconds_to_wait("1/d", "ada") > 0
     gate.shut()
-    assert rates.seconds_to_wait("1/d", "ada") == 0
+    assert throttling.seconds_to_wait("1/d", "ada") == 0
     assert "are not counted, for the cache fails" in caplog.text
     gate.open()
-    assert rates.seconds_to_wait("1/d", "ada") > 0
+    assert throttling.seconds_to_wait("1/d", "ada") > 0

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
-from django_mcp.core.registry import server as default_server
-from django_mcp.core.registry import servers
+from django_mcp.core.server import server as default_server
+from django_mcp.core.server import servers
 from django_mcp.models import KnownTool
 from django_mcp.policies import definitions
 from tests.behaviour.test_visibility import As

@@ -38,7 +38,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("django_mcp.core.policies.monotonic", clock)
-    monkeypatch.setattr("django_mcp.core.methods.monotonic", clock)
+    monkeypatch.setattr("django_mcp.core.dispatch.monotonic", clock)
     monkeypatch.setattr(book, "renew", reading.renew)
     book.expire()
     return clock

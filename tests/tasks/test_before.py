@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.core import registry
+from django_mcp.core import server as registry
 from django_mcp.exposure import registration
 from django_mcp.models import Task
 from tests.conversation import DECLINE, Conversation, accept

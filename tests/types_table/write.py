@@ -35,7 +35,7 @@ def page() -> str:
 
 def _row(case: Any) -> Iterator[str]:
     from django_mcp import MCPServer, Public
-    from django_mcp.core.registry import restore_all, snapshots
+    from django_mcp.core.server import restore_all, snapshots
     from tests.clients import MODERN, Client
 
     before = snapshots()

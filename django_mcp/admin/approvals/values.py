@@ -10,8 +10,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.core.redaction import CUT, NAMED, SECRET
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import CUT, NAMED, SECRET, visible
 
 LONGEST_LINE, MOST_LINES = 300, 6
 """What is longer is folded."""

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.tools.lines import Line
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 from django_mcp.models import ToolPolicy
 
 Choice = tuple[str, Any]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
-from django_mcp.core.visible import visible
+from django_mcp.core.redaction import visible
 from django_mcp.policies.definitions import SHOWN
 
 MOST_LINES = 400

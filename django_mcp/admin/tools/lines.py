@@ -19,7 +19,7 @@ from django_mcp.admin.statistics import ToolStatistics, tool_statistics
 from django_mcp.admin.tools import words
 from django_mcp.conf import settings
 from django_mcp.core.policies import Decision
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import KnownTool, ToolPolicy
 from django_mcp.policies import definitions
 from django_mcp.policies.defaults import default_decision

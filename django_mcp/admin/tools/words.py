@@ -9,9 +9,9 @@ from django.db.models import Model
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import declared
-from django_mcp.core.visible import visible
+from django_mcp.core.permissions import declared
+from django_mcp.core.redaction import visible
+from django_mcp.core.server import MCPServer
 from django_mcp.primitives.tool import Tool
 
 HINTS = (

@@ -11,10 +11,10 @@ from django.http import HttpRequest
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import Dialogue, InputRequired
-from django_mcp.core.methods import dispatch
+from django_mcp.core.dispatch import dispatch
+from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError

@@ -18,7 +18,7 @@ from django_mcp.admin.trying.questions import questions_of
 from django_mcp.admin.trying.showing import Shown
 from django_mcp.admin.trying.subjects import METHODS, Subject, asks, endpoints, subject, subjects
 from django_mcp.admin.trying.trial import Trial
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.tasks import rows

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.trying.forms import SchemaForm
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.eras.modern.states import seal, unseal
 from django_mcp.live import steps
 from django_mcp.protocol.errors import InvalidParams

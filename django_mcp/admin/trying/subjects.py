@@ -12,7 +12,7 @@ from django_mcp.admin.trying.calling import context_for
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, right, rule_for
 from django_mcp.core.policies import Decision, book
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool

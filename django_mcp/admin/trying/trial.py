@@ -14,7 +14,7 @@ from django_mcp.admin.trying.showing import Shown, json_of, said_of
 from django_mcp.admin.trying.subjects import METHODS, Subject
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import redacted
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.primitives.tool import Tool
 
 

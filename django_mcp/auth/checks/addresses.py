@@ -12,7 +12,7 @@ from django_mcp import conf
 from django_mcp.auth.checks.base import external_issuers, is_loopback, takes_oauth
 from django_mcp.auth.identifiers import canonical
 from django_mcp.auth.issuers import is_safe_address
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 
 
 def check_base_url() -> Iterator[CheckMessage]:

@@ -10,7 +10,7 @@ from django_mcp.auth.checks.base import lets_everybody_in, made, takes_oauth
 from django_mcp.auth.external import ExternalTokens
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 
 
 def check_authenticators() -> Iterator[CheckMessage]:

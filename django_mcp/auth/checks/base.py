@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from django_mcp.auth.base import Authenticator, authenticators
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 
 
 def made(server: MCPServer) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django_mcp import conf
 from django_mcp.auth.checks.base import lets_everybody_in, lets_only_strangers_in, made, uses_oauth
 from django_mcp.auth.public import Public
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 
 
 def check_keys_in_urls() -> Iterator[CheckMessage]:

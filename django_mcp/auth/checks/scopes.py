@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 
 TOKEN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 """A scope's name: printable ASCII without space, quote and backslash (RFC 6749, section 3.3)."""

@@ -13,8 +13,8 @@ from django_mcp.contrib.ninja.calling import Endpoint
 from django_mcp.contrib.ninja.operations import Published, callbacks, operations, within
 from django_mcp.contrib.ninja.outputs import output_schema
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.generated import function, shaped
-from django_mcp.core.selection import Where
+from django_mcp.core.server import Where
+from django_mcp.core.signatures import function, shaped
 from django_mcp.primitives.function import EMPTY
 from django_mcp.primitives.tool import Tool
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.contrib.rest_framework.addresses import addresses, missing
 from django_mcp.contrib.rest_framework.calling import Endpoint
-from django_mcp.core.registry import every_server
+from django_mcp.core.server import every_server
 
 
 @register("django_mcp")

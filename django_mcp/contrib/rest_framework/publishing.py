@@ -11,7 +11,7 @@ from django_mcp.contrib.rest_framework.tools import Described, Told
 from django_mcp.contrib.rest_framework.views import Operation, operations
 from django_mcp.contrib.rest_framework.words import tool_name
 from django_mcp.core.decorators import servers_of
-from django_mcp.core.selection import Where
+from django_mcp.core.server import Where
 
 
 def api_tools(

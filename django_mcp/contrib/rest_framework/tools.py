@@ -29,7 +29,7 @@ from django_mcp.contrib.rest_framework.notes import NOTHING, OperationNote, note
 from django_mcp.contrib.rest_framework.parameters import Parameter, query_parameters, serializer_parameters
 from django_mcp.contrib.rest_framework.views import Operation
 from django_mcp.contrib.rest_framework.words import DONE, Noun, description
-from django_mcp.core.generated import function, shaped
+from django_mcp.core.signatures import function, shaped
 from django_mcp.primitives.function import EMPTY
 from django_mcp.primitives.tool import Tool
 

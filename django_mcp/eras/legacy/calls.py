@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
 from django_mcp.eras.legacy.shapes import question
 from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.live import log

@@ -23,7 +23,7 @@ from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
 
 if TYPE_CHECKING:
-    from django_mcp.core.questions import Question
+    from django_mcp.core.elicitation import Question
 
 T = TypeVar("T")
 

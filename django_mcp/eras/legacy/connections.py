@@ -5,7 +5,7 @@ from functools import partial
 
 from django.db import Error as DatabaseError
 
-from django_mcp.core.seldom import log_seldom
+from django_mcp.core.failures import log_seldom
 from django_mcp.eras.base import Answer, Inbound
 from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.sessions import SessionNotFound

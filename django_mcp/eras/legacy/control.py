@@ -11,7 +11,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
 from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.known import known_resources
+from django_mcp.core.resources import known_resources
 from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import LegacyChannel
 from django_mcp.live import log

@@ -8,8 +8,8 @@ from typing import Any
 from django.db import Error as DatabaseError
 
 from django_mcp.core.database import is_unmigrated
+from django_mcp.core.failures import log_seldom
 from django_mcp.core.policies import book
-from django_mcp.core.seldom import log_seldom
 from django_mcp.eras.base import ACCEPTED, Answer, Inbound, adopt_key, capabilities
 from django_mcp.eras.legacy import control, sessions
 from django_mcp.eras.legacy.channel import QuietChannel

@@ -15,7 +15,7 @@ from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
 from django_mcp.core.concurrency import detached, patiently, shared_pool
-from django_mcp.core.seldom import log_seldom
+from django_mcp.core.failures import log_seldom
 from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
 from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.connections import NotServed, Unavailable, named_session

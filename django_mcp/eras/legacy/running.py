@@ -8,10 +8,10 @@ from typing import Any
 from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import detached, patiently
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import InputRequired
-from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.core.dispatch import dispatch, may_speak
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.policies import book
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.eras.base import ACCEPTED, Answer, Event, Inbound, context_for, response
 from django_mcp.eras.legacy import calls, control
 from django_mcp.eras.legacy.channel import RETRY_MS, LegacyChannel

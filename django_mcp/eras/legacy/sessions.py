@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.prepared import Prepared
+from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.live import log
 from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Session

@@ -5,11 +5,11 @@ from typing import Any
 
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.discovery import behind
 from django_mcp.core.permissions import may_use
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
+from django_mcp.core.tool_search import behind
 from django_mcp.eras.legacy.task_support import has_tasks
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool

@@ -1,7 +1,7 @@
 """Whether there are tasks for a client. The rest is imported when it asks for one."""
 
 from django_mcp.core import database
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.tasks.extension import NAME
 
 VERSION = "2025-11-25"

@@ -7,11 +7,11 @@ from typing import Any
 
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import ASKING, Context
-from django_mcp.core.dialogue import InputRequired
-from django_mcp.core.discovery import behind
-from django_mcp.core.methods import dispatch, may_speak
+from django_mcp.core.dispatch import dispatch, may_speak
+from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.policies import book
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
+from django_mcp.core.tool_search import behind
 from django_mcp.eras.base import (
     ACCEPTED,
     Answer,

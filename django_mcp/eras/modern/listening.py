@@ -5,7 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django_mcp.core.channel import Channel
-from django_mcp.core.known import known_resources
+from django_mcp.core.resources import known_resources
 from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
 from django_mcp.eras.parked import ParkedStream, StreamSlot

@@ -14,9 +14,9 @@ from typing import Any
 from django.core import signing
 
 from django_mcp.conf import settings
-from django_mcp.core.addresses import host_of
 from django_mcp.core.context import Context
-from django_mcp.core.dialogue import Dialogue
+from django_mcp.core.elicitation import Dialogue
+from django_mcp.core.request import host_of
 from django_mcp.protocol.errors import InvalidParams
 
 SALT = "django_mcp.request_state"

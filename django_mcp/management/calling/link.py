@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.connection import Connection
 from django_mcp.endpoint.stdio import django_request
 from django_mcp.protocol.jsonrpc import decode, encode

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.management.callers import bring_up_to_date, caller_of, find_server, looking
 from django_mcp.management.calling.arguments import read_arguments
 from django_mcp.management.calling.asking import Person, read_answers

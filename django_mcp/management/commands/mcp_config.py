@@ -15,8 +15,8 @@ from django_mcp.auth.identifiers import path_of
 from django_mcp.auth.keys import takes_keys
 from django_mcp.auth.oauth import OAuth
 from django_mcp.auth.public import Public
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.registry import server as default_server
+from django_mcp.core.server import MCPServer
+from django_mcp.core.server import server as default_server
 from django_mcp.management.callers import caller_of, find_server, url_of
 from django_mcp.management.clients.formats import CLIENTS
 from django_mcp.management.clients.target import Target, Unsupported

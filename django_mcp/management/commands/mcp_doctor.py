@@ -12,7 +12,7 @@ from django.db import Error as DatabaseError
 
 from django_mcp.auth.identifiers import base_url, path_of
 from django_mcp.auth.keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
-from django_mcp.core.registry import MCPServer
+from django_mcp.core.server import MCPServer
 from django_mcp.doctor.checks import run
 from django_mcp.doctor.findings import Checked, Severity
 from django_mcp.doctor.shown import marks_for, shown, summary

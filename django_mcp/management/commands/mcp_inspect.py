@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer, servers
+from django_mcp.core.server import MCPServer, servers
 from django_mcp.management.callers import bring_up_to_date, find_principal, find_server
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.management.inspecting.document import KINDS, described

@@ -5,9 +5,9 @@ from collections.abc import Collection
 
 from django.core.management.base import CommandError
 
+from django_mcp.core.permissions import declared, expanded
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import declared, expanded
+from django_mcp.core.server import MCPServer
 from django_mcp.models import ClientPolicy
 
 

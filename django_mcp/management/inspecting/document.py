@@ -13,12 +13,11 @@ from django_mcp.auth.identifiers import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
+from django_mcp.core.dispatch import list_tools
 from django_mcp.core.hidden import decision_for, made_for, predicate, reasons
-from django_mcp.core.methods import list_tools
-from django_mcp.core.permissions import Right, right
+from django_mcp.core.permissions import Right, covers, in_order, right
 from django_mcp.core.principal import Principal
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.scopes import covers, in_order
+from django_mcp.core.server import MCPServer
 from django_mcp.management.callers import looking, url_of
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 
 from django_mcp.auth.checks.base import external_issuers, takes_oauth, uses_oauth
 from django_mcp.auth.identifiers import WELL_KNOWN, path_of
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 
 APPLICATIONS = gettext_noop("lets every user who can log in create clients")
 DEVICES = gettext_noop("is device flow, which knows no resource and fails with current oauthlib")

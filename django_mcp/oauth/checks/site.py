@@ -16,7 +16,7 @@ from django.utils.translation import gettext_noop
 from django_mcp.auth.checks.base import made, uses_oauth
 from django_mcp.auth.session import SiteSession
 from django_mcp.conf import settings
-from django_mcp.core.registry import servers
+from django_mcp.core.server import servers
 
 APPS = {
     "oauth2_provider": gettext_noop("it keeps clients and tokens"),

@@ -8,7 +8,7 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
 from django_mcp.approvals import notices
-from django_mcp.core.registry import server
+from django_mcp.core.server import server
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, person, time_passes
 from tests.approvals.notices.mailers import send_mail_by

@@ -1,38 +1,301 @@
-"""From method to handler, for every client alike."""
+"""The method table and its handlers: lists, calls, completion, the observer and the approval hook."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.db import Error
 
 from django_mcp.conf import settings
-from django_mcp.core import discovery, rates
+from django_mcp.core import throttling, tool_search
 from django_mcp.core.channel import Cancelled
-from django_mcp.core.completion import complete
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction
-from django_mcp.core.dialogue import InputRequired, merged
+from django_mcp.core.elicitation import InputRequired, merged
+from django_mcp.core.execution import Conduct, conducted, surely, too_large
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
-from django_mcp.core.known import matches
-from django_mcp.core.limits import too_large
-from django_mcp.core.observing import watching
-from django_mcp.core.pages import list_resources, page_of
-from django_mcp.core.permissions import find_rule, look_for, may_use
+from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
-from django_mcp.core.reading import read, run
-from django_mcp.core.registry import MCPServer
-from django_mcp.core.running import Conduct, conducted, surely
-from django_mcp.primitives.base import Primitive
+from django_mcp.core.resources import matches, read, run
+from django_mcp.core.server import MCPServer, Rows
+from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
+from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import IDEMPOTENCY_KEY
+from django_mcp.protocol.pagination import decode_cursor, encode_cursor, is_cursor
+
+if TYPE_CHECKING:
+    from django_mcp.core.concurrency import Runner
+    from django_mcp.core.context import Context
+    from django_mcp.core.principal import Principal
+    from django_mcp.core.server import MCPServer
+
+
+async def complete(context: Context) -> Result:
+    """``completion/complete``: an argument that nothing completes has no values, which is no error.
+
+    Raises:
+        InvalidParams: no such prompt, template or argument, for this caller; or parameters of the wrong shape.
+    """
+    kind, key, primitive = _referenced(context.server, context.params.get("ref"))
+    name, value = _argument(context.params.get("argument"))
+    chosen = _chosen(context.params.get("context"))
+    if primitive is None or not await may_use(context, primitive):
+        raise unknown(kind, key)
+    _require(name, primitive)
+    completer = primitive.completers.get(name)
+    if completer is None:
+        return Result({"completion": completion([])})
+    try:
+        return Result({"completion": await _run(context, completer, completer.keywords(context, value, chosen))})
+    except PermissionDenied:
+        raise unknown(kind, key) from None
+
+
+async def _run(context: Context, completer: Completer, keywords: dict[str, Any]) -> dict[str, Any]:
+    if completer.is_async:
+        found = await context.site_runner.coroutine(completer.call, **keywords)
+        return await context.site_runner.sync(partial(completion, found))  # it may be a lazy queryset all the same
+    return await context.site_runner.sync(lambda: completion(completer.call(**keywords)))
+
+
+def _referenced(server: MCPServer, ref: Any) -> tuple[str, str, Prompt | Resource | None]:
+    """What is being filled in: its kind and key, for errors, and itself."""
+    match ref:
+        case {"type": "ref/prompt", "name": str(name)}:
+            return "prompt", name, server.prompts.get(name)
+        case {"type": "ref/resource", "uri": str(uri)}:
+            return "resource template", uri, server.templates.get(uri) or server.resources.get(uri)
+    raise InvalidParams(
+        '"params.ref" must be {"type": "ref/prompt", "name": …} or {"type": "ref/resource", "uri": …}, with strings.'
+    )
+
+
+def _argument(argument: Any) -> tuple[str, str]:
+    match argument:
+        case {"name": str(name), "value": str(value)}:
+            return name, value
+    raise InvalidParams('"params.argument" must be {"name": …, "value": …}, with strings.')
+
+
+def _chosen(context: Any) -> Mapping[str, str]:
+    """The values of other arguments, which a client may tell."""
+    match context:
+        case None | {"arguments": None}:
+            return {}
+        case {"arguments": dict(arguments)} if not strings_only(arguments):
+            return arguments
+        case dict() if "arguments" not in context:
+            return {}
+    raise InvalidParams('"params.context" must be {"arguments": {…}}, with strings.')
+
+
+def _require(name: str, primitive: Prompt | Resource) -> None:
+    """Refuse an argument that is none; a plain resource has none at all, and its URI may be asked about."""
+    known = primitive.arguments.schema["properties"]
+    if name in known or (isinstance(primitive, Resource) and not primitive.is_template):
+        return
+    offer = f"It takes {', '.join(map(repr, known))}." if known else "It takes no arguments."
+    raise InvalidParams(f"{unknown('argument', name).message} {offer}")
+
+
+class Observer(Protocol):
+    """Watches calls."""
+
+    def wants(self, context: "Context") -> bool:
+        """Whether a call is watched."""
+
+    async def watch(self, context: "Context", serve: Callable[[], Awaitable[Result]]) -> Result:
+        """Serve a call, and take down what came of it.
+
+        Args:
+            context: of the call.
+            serve: does it.
+
+        Raises:
+            ProtocolError: the call failed, or what came of it could not be taken down.
+            InputRequired, Cancelled: as *serve* does.
+        """
+
+    async def refused(
+        self,
+        server: "MCPServer",
+        principal: "Principal | None",
+        runner: "Runner",
+        edge: Callable[[], Any],
+        message: Any,
+        reason: str,
+    ) -> None:
+        """Take down a request that was turned down before anything was looked at.
+
+        Args:
+            server: the endpoint.
+            principal: the caller; None where nobody knows who it is.
+            runner: of the edge.
+            edge: gives a Django request.
+            message: decoded, where it was read.
+            reason: in the words that the client reads.
+        """
+
+
+class Watch:
+    """Holds the observer.
+
+    Attributes:
+        observer: who watches; None for nobody.
+    """
+
+    __slots__ = ("observer",)
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+
+
+watching = Watch()
+
+
+logger = logging.getLogger("django_mcp")
+
+
+async def page_of(
+    context: Context,
+    member: str,
+    primitives: Collection[Primitive],
+    show: Callable[[Any], dict[str, Any]] = attrgetter("definition"),
+) -> Result:
+    """One page of a list: entries after the cursor's position that the caller may know of.
+
+    Where no entry depends on the caller the page is the same for everybody: it is kept, encodings and all; where words
+    are translated, for each language of the site.
+
+    Args:
+        context: of the call.
+        member: where in the result the entries are.
+        primitives: all that there are, in the order of their positions.
+        show: gives the entry of one.
+
+    Raises:
+        InvalidParams: the cursor is none of ours.
+    """
+    server = context.server
+    after = decode_cursor(context.params.get("cursor"))
+    listed = context.principal.tools if member == "tools" else None
+    language = context.language if server.is_translated else ""
+    pages = server.pages  # another dict as soon as something changes, while a page is made too
+    kept = pages.get((member, after, language)) if listed is None else None
+    if kept is not None:
+        return kept
+    public = listed is None and is_for_everybody(server, primitives)
+    is_searched = member == "tools" and server.search_above > 0  # where all that the caller may know of are counted
+    entries = [primitive for primitive in primitives if is_searched or primitive.position > after]
+    build = partial(_built, context, member, entries, after, show, language, public=public, is_searched=is_searched)
+    # One hop for all of them: each permission may be a query, and so may be what a tool is made of.
+    is_query = not public or any(each.is_late for each in entries)
+    page, is_whole = await context.site_runner.sync(build) if is_query else build()
+    # A position that no cursor of ours has is not worth keeping, or clients could fill the memory.
+    if public and is_whole and after in {-1, *(primitive.position for primitive in primitives)}:
+        pages[member, after, language] = page
+    return page
+
+
+def _built(
+    context: Context,
+    member: str,
+    entries: Sequence[Primitive],
+    after: int,
+    show: Callable[[Any], dict[str, Any]],
+    language: str,
+    *,
+    public: bool,
+    is_searched: bool,
+) -> tuple[Result, bool]:
+    """Return a page, and whether it has all that it should have: what is lacking may be there the next time."""
+    server = context.server
+    known = entries if public else known_of(context, entries)
+    first, known = tool_search.offered(server, known, after) if is_searched else ((), known)
+    shown = known[: max(server.page_size - len(first), 1)]
+    lacking = [each for each in shown if each in _left_out]
+    made = [entry_of(each, language, show) for each in shown]
+    if any(each not in _left_out for each in lacking):
+        _tell_of_more(server, member)
+    definitions = [*(spoken(first, language) if language else first), *(each for each in made if each is not None)]
+    fields: dict[str, Any] = {member: definitions}
+    if len(known) > len(shown):
+        fields["nextCursor"] = encode_cursor(shown[-1].position)
+    if None in made:
+        return Result(fields, ttl_ms=0), False
+    encoded: dict[str, bytes] | None = {} if public else None
+    return Result(fields, ttl_ms=server.ttl_ms, public=public and not language, encoded=encoded), True
+
+
+def _tell_of_more(server: MCPServer, member: str) -> None:
+    """Tell clients that keep a list from which something was left out."""
+    try:
+        server.notify_list_changed("resources" if member == "resourceTemplates" else member)
+    except Error as error:
+        logger.warning("clients that listen were not told that %s left out of a list are back: %s", member, error)
+
+
+_left_out: "WeakKeyDictionary[Primitive, str]" = WeakKeyDictionary()
+"""Primitive that is left out of lists -> the reason that was logged."""
+
+
+def entry_of(
+    primitive: Primitive, language: str, show: Callable[[Any], dict[str, Any]] = attrgetter("definition")
+) -> dict[str, Any] | None:
+    """Return the entry of a primitive in a list; None if it cannot be made now, which keeps no other out of it.
+
+    The reason is logged, once as long as it is the same.
+    """
+    failure = primitive.find_failure()
+    if failure is None:
+        try:
+            entry: dict[str, Any] = spoken(show(primitive), language) if language else show(primitive)
+        except Exception as error:  # noqa: BLE001 - such as a lazy text of the site that fails
+            failure = error
+        else:
+            _left_out.pop(primitive, None)
+            return entry
+    if _left_out.get(primitive) != (reason := repr(failure)):
+        _left_out[primitive] = reason
+        is_plain = isinstance(failure, Error | ImproperlyConfigured)
+        logger.error("%s is left out of lists: %s", primitive.label, failure, exc_info=None if is_plain else failure)
+    return None
+
+
+async def list_resources(context: Context) -> Result:
+    """``resources/list``: what was registered, and behind it the rows of models that are resources."""
+    cursor = context.params.get("cursor")
+    rows = context.server.rows
+    if rows is None:
+        return await page_of(context, "resources", context.server.resources.values())
+    if not is_cursor(cursor):
+        return await context.site_runner.sync(partial(_rows, context, rows, cursor, context.server.page_size, ()))
+    page = await page_of(context, "resources", context.server.resources.values())
+    if "nextCursor" in page.fields:
+        return page
+    own = page.fields["resources"]
+    return await context.site_runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
+
+
+def _rows(context: Context, rows: Rows, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:
+    entries, following = rows(context, cursor, room)
+    fields: dict[str, Any] = {"resources": [*before, *entries]}
+    if following is not None:
+        fields["nextCursor"] = following
+    return Result(fields, ttl_ms=context.server.ttl_ms)
 
 
 def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
@@ -44,7 +307,7 @@ async def call_tool(context: Context) -> Result:
     """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
     name = _string(context.params, "name")
     tool = context.server.tools.get(name)
-    if tool is None and discovery.is_call(tool := discovery.find(context.server, name)):
+    if tool is None and tool_search.is_call(tool := tool_search.find(context.server, name)):
         return await _call_named(context)
     if tool is None:
         await look_for(context, context.server.tools.values())
@@ -57,7 +320,7 @@ async def call_tool(context: Context) -> Result:
         raise await _unknown_tool(context, name)
     if (context.server.rate is not None or tool.rate is not None) and not context.channel.is_task:
         dialogue = context.channel.dialogue
-        count = partial(rates.count, context.server, tool, context.principal)
+        count = partial(throttling.count, context.server, tool, context.principal)
         await context.runner.sync(partial(count, f"{dialogue.id} {dialogue.round}") if dialogue.round else count)
     try:
         return await _serve(context, tool)
@@ -146,10 +409,10 @@ async def _call_named(context: Context) -> Result:
 
     A wrong name is an argument to the model, and it reads what is wrong with it. No header repeats the arguments.
     """
-    arguments = _known(_arguments(context.params), discovery.finders()[1])
+    arguments = _known(_arguments(context.params), tool_search.finders()[1])
     try:
-        meant = discovery.finders()[1].arguments.validate(arguments)
-        if discovery.is_call(discovery.find(context.server, meant["name"])):
+        meant = tool_search.finders()[1].arguments.validate(arguments)
+        if tool_search.is_call(tool_search.find(context.server, meant["name"])):
             raise unknown("tool", meant["name"])
         context.params = {**context.params, **meant}
         context.is_relayed = True
@@ -157,7 +420,7 @@ async def _call_named(context: Context) -> Result:
     except Unknown as error:
         return tool_failure(ToolError(f"{error.message} search_tools finds what there is."), context)
     except ArgumentError as error:
-        return tool_failure(ArgumentError([*error.problems, *discovery.misplaced(arguments)]), context)
+        return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
 
 
 async def _spend(context: Context) -> None:
@@ -362,7 +625,7 @@ def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool
     primitive: Primitive | None = None
     match method:
         case "tools/call":
-            primitive = server.tools.get(str(params.get("name"))) or discovery.behind(server, params)
+            primitive = server.tools.get(str(params.get("name"))) or tool_search.behind(server, params)
         case "prompts/get":
             primitive = server.prompts.get(str(params.get("name")))
         case "resources/read":
@@ -382,7 +645,7 @@ def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable
     match method, params:
         case "tools/call", {"name": str(name)} if name in server.tools:
             yield server.tools[name]
-        case "tools/call", _ if (tool := discovery.behind(server, params)) is not None:
+        case "tools/call", _ if (tool := tool_search.behind(server, params)) is not None:
             yield tool
         case "prompts/get", {"name": str(name)} if name in server.prompts:
             yield server.prompts[name]
@@ -427,7 +690,7 @@ def _known(arguments: dict[str, Any], tool: Tool) -> dict[str, Any]:
 async def _unknown_tool(context: Context, name: str) -> Unknown:
     """For a tool that does not exist for the caller, with the nearest name of those that do."""
     error = unknown("tool", name)
-    nearest = partial(discovery.nearest, context, name)
+    nearest = partial(tool_search.nearest, context, name)
     # Whatever the name is: a clock must not tell which of them are hidden.
     is_query = any(
         each.asks_user or each.key in context.server.policies.blocking for each in context.server.tools.values()

@@ -1,27 +1,221 @@
-"""What is seen to while a call of a tool runs: its time, its turn, and that a repeated call runs once.
+"""Run a tool within its limits: concurrency slots, idempotency, time and size.
+
+A client that lost its connection cannot know whether its call was run. It repeats it under the key of the first; the
+tool runs once, and each repetition gets that result.
 
 Calls without any of this, most of all, know nothing of it (``methods.call_tool``).
 """
 
 import asyncio
+import hashlib
+import json
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
-from django_mcp.core.channel import Cancelled
+from django_mcp.core.channel import Cancelled, Repeat
 from django_mcp.core.concurrency import Runner, detached
-from django_mcp.core.deadlines import Deadline, DeadlineExceeded, answered_in_time, cancelled_in_time
-from django_mcp.core.limits import busy, took_too_long
-from django_mcp.core.repeats import repeat_of
-from django_mcp.core.slots import Slots
-from django_mcp.core.statements import is_out_of_time, limit_statements, stopped_at_queries
+from django_mcp.core.deadline import (
+    Deadline,
+    DeadlineExceeded,
+    answered_in_time,
+    cancelled_in_time,
+    is_out_of_time,
+    limit_statements,
+    stopped_at_queries,
+)
+from django_mcp.core.request import host_of
+from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.errors import InvalidParams
+from django_mcp.protocol.meta import IDEMPOTENCY_KEY, meta_of
 
 if TYPE_CHECKING:
     from django_mcp.core.request import RequestContext
+
+NARROWING = (
+    *("limit", "page_size", "per_page", "max_results", "top", "first", "count", "size"),
+    *("fields", "columns", "include", "page", "offset", "cursor"),
+    *("query", "search", "words", "filter", "filters", "since", "until", "after", "before", "start", "end"),
+)
+"""Names that arguments have by which less can be asked for, the likeliest first."""
+MOST_NAMED = 4
+
+
+def ask_for_less(tool: Tool) -> str:
+    """How, naming the tool's own arguments where it has such."""
+    properties = tool.definition["inputSchema"].get("properties", {})
+    names = [f"`{name}`" for name in NARROWING if name in properties][:MOST_NAMED]
+    if not names:
+        return "Ask for less: something narrower, or one part at a time."
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    return f"Ask for less, with {listed}."
+
+
+def too_large(error: OutputTooLarge, tool: Tool) -> str:
+    """For a result that is longer than it may be."""
+    result = f"This result has {error.size:,} {error.unit}; the limit is {error.limit:,}, so it was not sent."
+    return f"{result}{'' if tool.read_only else _undone(tool)} {ask_for_less(tool)}"
+
+
+def took_too_long(seconds: float, tool: Tool) -> str:
+    """For a call that was stopped."""
+    return f"The tool took longer than {seconds:g} s and was stopped.{_undone(tool)} {ask_for_less(tool)}"
+
+
+def busy(tool: Tool) -> str:
+    """For a call that found others under way."""
+    most = tool.concurrency_limit
+    calls = "another call" if most == 1 else f"{most} other calls"
+    return f"The tool is busy with {calls}, the most it takes at a time. Try again in a few seconds."
+
+
+def _undone(tool: Tool) -> str:
+    if tool.read_only:
+        return ""
+    if tool.atomic and not tool.function.is_async:
+        return " What it had not finished writing to the database was rolled back."
+    return " What it had done by then may stay: look before you call it again."
+
+
+LONGEST_KEY = 255
+
+
+def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
+    """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
+
+    A key belongs to a caller, an endpoint, the host that was called and a tool. Callers who are not signed in have
+    keys in common: a repeated call is not run again, and has no result of the first.
+
+    Raises:
+        ToolError, InvalidParams: the key is none.
+    """
+    key = _own_key(tool, arguments)
+    if key is None and not tool.read_only:
+        key = _key_of_client(context.params)
+    if key is None:
+        return None
+    principal = context.principal
+    host = host_of(context.request.META)
+    call = _digest([context.server.name, host, principal.kind, principal.id, tool.name, key])
+    return context.channel.repeat(call, _digest(arguments), is_shared=principal.is_anonymous)
+
+
+def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
+    """What the tool's own argument says."""
+    name = tool.idempotency_key
+    if name is None or (value := arguments.get(name)) is None:
+        return None
+    if not _is_key(key := str(value)):
+        raise ToolError(f"Argument {name!r} must have 1 to {LONGEST_KEY} characters.")
+    return key
+
+
+def _key_of_client(params: Mapping[str, Any]) -> str | None:
+    """What the client says beside the arguments."""
+    key = meta_of(params).get(IDEMPOTENCY_KEY)
+    if key is None:
+        return None
+    if not isinstance(key, str) or not _is_key(key):
+        raise InvalidParams(f'"params._meta[{IDEMPOTENCY_KEY!r}]" must be a string of 1 to {LONGEST_KEY} characters.')
+    return key
+
+
+def _is_key(key: str) -> bool:
+    return 0 < len(key) <= LONGEST_KEY
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+WAIT_SECONDS = 5.0
+"""How long a call waits for one that is under way, where waiting holds no thread."""
+
+LOOK_SECONDS = 0.5
+"""How often who waits longer looks whether it is to wait on."""
+
+
+class Slots:
+    """So many at once; who waits is served in the order of arrival. Whatever thread a call ends in gives its slot back.
+
+    Args:
+        most: how many there are.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    def take(self, turn: "Future[None] | None" = None) -> bool:
+        """Whether there was one.
+
+        Args:
+            turn: where there was none, becomes done when there is.
+        """
+        with self._lock:
+            if self._taken < self._most:
+                self._taken += 1
+                return True
+            if turn is not None:
+                self._waiting.append(turn)
+            return False
+
+    async def wait(self) -> bool:
+        """Whether there was one within ``WAIT_SECONDS``."""
+        turn: Future[None] = Future()
+        if self.take(turn):
+            return True
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await asyncio.wrap_future(turn)
+        except BaseException as error:
+            if not turn.cancel():  # it came in the same moment
+                self.give_back()
+            if isinstance(error, TimeoutError):
+                return False
+            raise
+        return True
+
+    def wait_here(self, check: Callable[[], object]) -> None:
+        """Wait in this thread for as long as it takes.
+
+        Args:
+            check: called now and then; may raise.
+        """
+        turn: Future[None] = Future()
+        if self.take(turn):
+            return
+        while True:
+            try:
+                turn.result(LOOK_SECONDS)
+            except TimeoutError:
+                try:
+                    check()
+                except BaseException:
+                    if not turn.cancel():
+                        self.give_back()
+                    raise
+            else:
+                return
+
+    def give_back(self) -> None:
+        """Let the next one have it."""
+        with self._lock:
+            while self._waiting:
+                turn = self._waiting.popleft()
+                if turn.set_running_or_notify_cancel():
+                    turn.set_result(None)
+                    return
+            self._taken -= 1
+
 
 T = TypeVar("T")
 Fields = dict[str, Any]

@@ -14,13 +14,13 @@ from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
 
 from django_mcp.conf import settings
+from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
-from django_mcp.core.seldom import log_seldom
 from django_mcp.primitives.base import Rate, parse_rate
 from django_mcp.protocol.errors import TooManyRequests
 
 if TYPE_CHECKING:
-    from django_mcp.core.registry import MCPServer
+    from django_mcp.core.server import MCPServer
     from django_mcp.primitives.tool import Tool
 
 CLAIM_SECONDS = 60
