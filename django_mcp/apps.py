@@ -41,11 +41,11 @@ class DjangoMCPConfig(AppConfig):
         """
         from django_mcp import checks  # noqa: F401, PLC0415 - registers them
         from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models
-        from django_mcp.audit import installing as audit  # noqa: PLC0415
+        from django_mcp.audit import recorder  # noqa: PLC0415
         from django_mcp.auth import api_keys, leaving, oauth, redaction  # noqa: F401, PLC0415 - one hears of users who leave
         from django_mcp.exposure import starting as exposure  # noqa: PLC0415
-        from django_mcp.live import changes, rights  # noqa: F401, PLC0415 - the first passes signals on
         from django_mcp.policies import deciding, reading  # noqa: F401, PLC0415 - the first hears of decisions
+        from django_mcp.pubsub import publish  # noqa: PLC0415
         from django_mcp.skills import starting as skills  # noqa: PLC0415
         from django_mcp.tasks import starting as tasks  # noqa: PLC0415
 
@@ -53,14 +53,14 @@ class DjangoMCPConfig(AppConfig):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
 
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
-        rights.connect()
+        publish.connect_permissions()
         for each in (approvals, exposure, tasks):
             each.connect()
         if RELOADED in os.environ:
-            from django_mcp.live import reloading  # noqa: PLC0415 - for development alone
+            from django_mcp.pubsub import publish  # noqa: PLC0415 - for development alone
 
-            reloading.connect()
-        audit.install()
+            publish.connect_reloading()
+        recorder.install()
         redaction.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
         exposure.start()

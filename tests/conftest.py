@@ -16,8 +16,8 @@ from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
-from django_mcp.audit import queries
-from django_mcp.audit.writing import log_pool, writer
+from django_mcp.audit import recorder
+from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import failures
 from django_mcp.core import server as registry
 from django_mcp.core.concurrency import free_pool, shared_pool
@@ -242,7 +242,7 @@ def call_log(open_database: None) -> Iterator[Callable[[], list[ToolCall]]]:
     ToolCall.objects.all().delete()
     free_pool().close()
     shared_pool().close()  # connections of threads that began in a test without it count no queries
-    queries.install()
+    recorder.count_queries()
     writer.is_failing = False  # as the last call of another test may have left it
     yield lambda: list(ToolCall.objects.order_by("pk"))
     ToolCall.objects.all().delete()

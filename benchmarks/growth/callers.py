@@ -95,7 +95,7 @@ def served() -> Iterator[int]:
             time.sleep(0.01)
         yield port
     finally:
-        from django_mcp.live.follower import end_streams  # noqa: PLC0415
+        from django_mcp.pubsub.follower import end_streams  # noqa: PLC0415
 
         end_streams()
         server.should_exit = True

@@ -23,10 +23,10 @@ from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.plain import Plain
 from django_mcp.core.policies import Admission, Decision, Rule
 from django_mcp.core.previews import preview_of
-from django_mcp.live import log
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.jsonrpc import Result
+from django_mcp.pubsub import event_store
 from django_mcp.tasks.calling import run_before
 
 State = Approval.State
@@ -152,7 +152,7 @@ class _Call:
                 context.admission = StandingAdmission(approved, self._fields(), context, self.rows)
         if context.admission is None and context.channel.waits:
             # Before anybody can decide: a credential that is taken back from now on is found to be.
-            self._since = log.newest()
+            self._since = event_store.newest()
         return None, found
 
     def _fields(self, preview: Plain | None = None) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.plain import Plain
 from django_mcp.core.redaction import CUT, declared
-from django_mcp.live import log
 from django_mcp.models import OVER, Approval, ApprovalEvent, Task
 from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.pubsub import event_store
 
 logger = logging.getLogger("django_mcp")
 
@@ -45,7 +45,7 @@ def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
 
 def tell(approval: Approval) -> None:
     """Wake whoever waits for it."""
-    log.append([(topic(approval.ticket), "")])
+    event_store.append([(topic(approval.ticket), "")])
 
 
 # Finding

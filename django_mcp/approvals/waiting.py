@@ -8,9 +8,9 @@ from django_mcp.approvals import tickets, words
 from django_mcp.core.context import Context
 from django_mcp.core.policies import book
 from django_mcp.core.resources import as_of_now
-from django_mcp.live import log, revocation
-from django_mcp.live.waiting import wait_for
 from django_mcp.models import Approval
+from django_mcp.pubsub import event_store, publish
+from django_mcp.pubsub.waiting import wait_for
 
 
 async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
@@ -37,7 +37,7 @@ def is_still_there(context: Context, since: int) -> bool:
     principal = as_of_now(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
-    if any(each.data == revocation.REVOKED for each in log.after(since, revocation.topics_of(principal))):
+    if any(each.data == publish.REVOKED for each in event_store.after(since, publish.topics_of(principal))):
         return False
     context.principal = principal
     if book.is_due:

@@ -141,8 +141,8 @@ def revoke_key(row: "APIKey") -> bool:
     Returns:
         Whether it was not revoked before.
     """
-    from django_mcp.live.revocation import end_access  # noqa: PLC0415 - needs the app registry
     from django_mcp.models import APIKey  # noqa: PLC0415
+    from django_mcp.pubsub.publish import end_access  # noqa: PLC0415 - needs the app registry
 
     now = timezone.now()
     with database.atomic():

@@ -10,9 +10,8 @@ from django.contrib.auth.signals import user_logged_out
 from django.db.models.signals import post_save, pre_save
 from django.dispatch import receiver
 
-from django_mcp.live.revocation import end_streams, end_streams_of_user
-from django_mcp.live.rights import differs, renew_streams
 from django_mcp.models import APIKey
+from django_mcp.pubsub.publish import differs, end_streams, end_streams_of_user, renew_streams
 
 
 @receiver(user_logged_out, dispatch_uid="django_mcp.auth.leaving.logout")

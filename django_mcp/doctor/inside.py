@@ -18,8 +18,8 @@ from django_mcp.conf import settings
 from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.tokens import THIS_MACHINE
 from django_mcp.doctor.visit import Visit
-from django_mcp.live.bell import shared_layer
 from django_mcp.models import Session
+from django_mcp.pubsub.notify import shared_layer
 
 OURS = ("django_mcp", "oauth2_provider")
 LAYER_SECONDS = 5.0

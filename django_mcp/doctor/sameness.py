@@ -6,8 +6,8 @@ from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.speaking import greet
 from django_mcp.doctor.visit import Visit
 from django_mcp.eras.legacy.sessions import end_session
-from django_mcp.live.bell import shared_layer
-from django_mcp.live.follower import SAFETY_SECONDS
+from django_mcp.pubsub.follower import SAFETY_SECONDS
+from django_mcp.pubsub.notify import shared_layer
 
 SLOW_SECONDS = 2.0
 SOON_SECONDS = 0.25

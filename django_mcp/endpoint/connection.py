@@ -21,7 +21,6 @@ from django_mcp.endpoint.lines import Lines
 from django_mcp.eras.base import Answer, Event, Inbound, failure
 from django_mcp.eras.legacy.connections import end_session, open_stream
 from django_mcp.eras.negotiation import choose, spoken
-from django_mcp.live.follower import end_streams
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
 from django_mcp.protocol.jsonrpc import (
@@ -34,6 +33,7 @@ from django_mcp.protocol.jsonrpc import (
     encode_error,
     parse,
 )
+from django_mcp.pubsub.follower import end_streams
 
 GRACE_SECONDS = 1.0
 """How long calls may still run when the client has closed its end; it kills us after some two seconds."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
-from django_mcp.live.follower import end_streams
+from django_mcp.pubsub.follower import end_streams
 
 GRACE_SECONDS = 5.0
 """How long calls go on after daphne was told to stop; Docker kills a process ten seconds after it told it."""

@@ -16,8 +16,8 @@ from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.resources import as_of_now, find_known, takes_queries
 from django_mcp.eras.base import Inbound
-from django_mcp.live import changes
-from django_mcp.live.log import Entry
+from django_mcp.pubsub import publish
+from django_mcp.pubsub.event_store import Entry
 
 logger = logging.getLogger("django_mcp")
 
@@ -61,15 +61,15 @@ class Hearing:
 
     def wants(self, entry: Entry) -> bool:
         """Whether a change is among what it asked for."""
-        change = changes.read(entry.data)
-        if "for" in change and changes.names_of(self._principal).isdisjoint(change["for"]):
+        change = publish.read(entry.data)
+        if "for" in change and publish.names_of(self._principal).isdisjoint(change["for"]):
             return False
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
     async def told(self, entries: Iterable[Entry]) -> list[Told]:
         """What goes out for changes that came together. The same is told but once where it is about rows."""
         asked = [entry for entry in entries if self.wants(entry)]
-        wanted = [(entry.id, changes.read(entry.data)) for entry in asked]
+        wanted = [(entry.id, publish.read(entry.data)) for entry in asked]
         if after := max((change.get("after", 0) for _, change in wanted), default=0):
             await asyncio.sleep(after)
         known = await self.known(_uris(change for _, change in wanted))

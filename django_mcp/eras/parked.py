@@ -12,9 +12,9 @@ from contextlib import aclosing
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.eras.base import KEEP_ALIVE, Event
-from django_mcp.live.follower import Subscription
-from django_mcp.live.log import Entry
 from django_mcp.protocol.errors import TooManyRequests
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.follower import Subscription
 
 RETRY_SECONDS = 60
 """After how long a caller with too many open streams is told to try again."""

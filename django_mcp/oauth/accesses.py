@@ -13,7 +13,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.identifiers import canonical, resource_of
 from django_mcp.core.server import servers
-from django_mcp.live.revocation import end_access
 from django_mcp.oauth.names import clean_name
 from django_mcp.oauth.pages import title_of
 from django_mcp.oauth.toolkit import (
@@ -23,6 +22,7 @@ from django_mcp.oauth.toolkit import (
     get_refresh_token_model,
     refresh_token_expire_timedelta,
 )
+from django_mcp.pubsub.publish import end_access
 
 CLIENT_CREDENTIALS = AbstractApplication.GRANT_CLIENT_CREDENTIALS
 

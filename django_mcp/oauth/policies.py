@@ -9,10 +9,9 @@ from typing import Any
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
-from django_mcp.live.revocation import end_streams
-from django_mcp.live.rights import renew_streams
 from django_mcp.models import ClientPolicy
 from django_mcp.oauth.toolkit import get_access_token_model
+from django_mcp.pubsub.publish import end_streams, renew_streams
 
 
 @receiver([post_save, post_delete], sender=ClientPolicy, dispatch_uid="django_mcp.oauth.policies.changed")

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 from django_mcp.conf import settings
 from django_mcp.core.server import MCPServer
-from django_mcp.live import changes
 from django_mcp.models import Event
+from django_mcp.pubsub import publish
 
 SKEW = timedelta(seconds=1)
 """How far the clocks of processes may be apart."""
@@ -15,14 +15,14 @@ SKEW = timedelta(seconds=1)
 def announce(server: MCPServer) -> None:
     """Tell of it as soon as every process knows, so that whoever looks upon hearing is shown what is true now."""
     server.pages = {}
-    changes.publish([(changes.topic(server), _change())])
+    publish.publish([(publish.topic(server), _change())])
 
 
 def was_announced(server: MCPServer, since: datetime) -> bool:
     """Whether some process told of it since a time."""
     data = json.dumps(_change())
-    return Event.objects.filter(topic=changes.topic(server), data=data, created__gt=since - SKEW).exists()
+    return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
 
 
 def _change() -> dict[str, object]:
-    return {"method": changes.list_changed_method("tools"), "params": {}, "after": settings.POLICY_SECONDS}
+    return {"method": publish.list_changed_method("tools"), "params": {}, "after": settings.POLICY_SECONDS}

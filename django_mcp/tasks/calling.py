@@ -11,11 +11,11 @@ from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import detached
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.live import log
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
+from django_mcp.pubsub import event_store
 from django_mcp.tasks import rows
 from django_mcp.tasks.engines import start
 from django_mcp.tasks.finding import look_up
@@ -125,7 +125,7 @@ async def outcome(
     """
     dialogue = context.channel.dialogue
     if dialogue.task == task_id and dialogue.answers:
-        since = await context.runner.sync(log.newest)
+        since = await context.runner.sync(event_store.newest)
         await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
     task = await wait(context, task_id, seconds, since)
     if task is None:

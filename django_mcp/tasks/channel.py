@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.elicitation import Dialogue
-from django_mcp.live import log
-from django_mcp.live.channel import StepChannel
-from django_mcp.live.repeats import StepRepeat
 from django_mcp.models import Task
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.once import StepChannel, StepRepeat
 from django_mcp.tasks import rows
 from django_mcp.tasks.inline import CancellableInline
 
@@ -113,7 +112,7 @@ class TaskChannel(StepChannel):
                 rows.note(self.task, *progress)
             if messages:
                 topic = rows.topic(self.task.task_id)
-                log.append([(topic, json.dumps({"message": each})) for each in messages])
+                event_store.append([(topic, json.dumps({"message": each})) for each in messages])
         with self._lock:  # only now: what could not be saved is still to be said
             del self._messages[: len(messages)]
             if self._progress is progress:

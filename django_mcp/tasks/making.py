@@ -9,9 +9,9 @@ from django_mcp.core import database
 from django_mcp.core.channel import Repeat
 from django_mcp.core.context import Context
 from django_mcp.core.execution import repeat_of
-from django_mcp.live.repeats import NOT_YOURS
 from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.pubsub.once import NOT_YOURS
 from django_mcp.tasks import rows
 from django_mcp.tasks.callers import saved
 from django_mcp.tasks.engines import engine, start

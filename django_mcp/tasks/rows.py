@@ -16,8 +16,8 @@ from django_mcp.core import database
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.live import log
 from django_mcp.models import OVER, Task, TaskInput
+from django_mcp.pubsub import event_store
 
 UNFINISHED = [status for status in Task.Status if status not in OVER]
 
@@ -29,7 +29,7 @@ def topic(task_id: str) -> str:
 
 def tell(task_id: str, **entry: Any) -> None:
     """Log that something happened: ``status``, ``progress`` or ``message``, and what it is."""
-    log.append([(topic(task_id), json.dumps(entry))])
+    event_store.append([(topic(task_id), json.dumps(entry))])
 
 
 def unfinished(principal: Principal, server: MCPServer) -> int:

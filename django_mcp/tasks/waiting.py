@@ -7,10 +7,10 @@ from typing import Any
 from django_mcp.core.channel import is_wanted
 from django_mcp.core.concurrency import patiently
 from django_mcp.core.context import Context
-from django_mcp.live import log
-from django_mcp.live.log import Entry
-from django_mcp.live.waiting import wait_for
 from django_mcp.models import Task
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.waiting import wait_for
 from django_mcp.tasks import rows
 from django_mcp.tasks.finding import look_up
 
@@ -51,7 +51,7 @@ class _Telling:
     def rest(self) -> None:
         """Pass on what did not come by itself. Blocks."""
         if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
-            for entry in log.after(self._since, [self._topic]):
+            for entry in event_store.after(self._since, [self._topic]):
                 self.tell(entry)
 
 
@@ -67,7 +67,7 @@ async def wait(context: Context, task_id: str, seconds: float | None, since: int
         since: the entry of the log after which its words are news; None for the newest.
     """
     if since is None:
-        since = await patiently(context.runner, log.newest)
+        since = await patiently(context.runner, event_store.newest)
     telling = _Telling(context, task_id, since)
     look = partial(look_up, context, task_id)
     topic = rows.topic(task_id)

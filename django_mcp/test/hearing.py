@@ -19,7 +19,7 @@ from django_mcp.endpoint.streams import BufferedWire
 from django_mcp.eras.base import Inbound
 from django_mcp.eras.hearing import Hearing
 from django_mcp.exposure.publishing import begin_anew
-from django_mcp.live import changes, log
+from django_mcp.pubsub import event_store, publish
 from django_mcp.test.exchange import head_of
 
 
@@ -65,19 +65,19 @@ def hearing(
     """
     head = head_of(server, "GET", headers)
     inbound = Inbound(server, principal, INLINE, head.edge, {}, None, BufferedWire(takes_events=True, can_hold=True))
-    stream = _HearingHere(inbound, [changes.list_changed_method(kind) for kind in changes.KINDS], uris)
+    stream = _HearingHere(inbound, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
         msg = f"There is no resource {', '.join(sorted(missing))} for this caller, so nobody can subscribe to it."
         raise AssertionError(msg)
-    heard, since = Heard(), log.newest()
+    heard, since = Heard(), event_store.newest()
     with ExitStack() as stack:
         for alias in connections:
             if connections[alias].in_atomic_block:
                 begin_anew(connections[alias])
                 stack.enter_context(TestCase.captureOnCommitCallbacks(using=alias, execute=True))
         yield heard
-    for each in async_to_sync(stream.told)(log.after(since, [changes.topic(server)])):
-        if each.method == changes.UPDATED:
+    for each in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):
+        if each.method == publish.UPDATED:
             heard.updated.append(each.params["uri"])
         else:
             heard.lists.append(each.method.split("/")[1])

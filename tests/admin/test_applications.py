@@ -23,11 +23,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp.core.signals import access_ended
-from django_mcp.live.revocation import topic
 from django_mcp.models import ClientPolicy, Event, Task, ToolCall
 from django_mcp.oauth.accesses import people, summaries, take_back_all
 from django_mcp.oauth.toolkit import get_access_token_model, get_application_model, get_grant_model
 from django_mcp.oauth.toolkit import get_refresh_token_model as refresh_model
+from django_mcp.pubsub.publish import revocation_topic
 from tests.clients import MODERN
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -411,7 +411,7 @@ def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner:
         with TestCase.captureOnCommitCallbacks(execute=True):
             press(owner, url, take_back=str(site.user.pk))
         assert site.status(token) == 401, url
-        assert Event.objects.filter(topic=topic("client", f"{site.user.pk}:{service.pk}")).exists(), url
+        assert Event.objects.filter(topic=revocation_topic("client", f"{site.user.pk}:{service.pk}")).exists(), url
 
 
 def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> None:
@@ -432,7 +432,7 @@ def test_taking_back_all_tells_tasks_and_streams_of_everybody(site: Site) -> Non
     pairs = [f"{user.pk}:{site.application.pk}" for user in (site.user, grace)]
     assert ended == {(kind, pair) for kind in ("oauth", "client") for pair in pairs}
     for pair in pairs:
-        assert Event.objects.filter(topic=topic("oauth", pair)).exists()
+        assert Event.objects.filter(topic=revocation_topic("oauth", pair)).exists()
 
 
 @pytest.mark.parametrize("button", ["take_back", "all", "blocked"])

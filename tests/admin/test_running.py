@@ -14,8 +14,8 @@ from django_mcp.admin.shown import MOST_CHARACTERS, as_text
 from django_mcp.auth.keys import create_key
 from django_mcp.core.server import server
 from django_mcp.eras.legacy.sessions import open_session
-from django_mcp.live.revocation import topic_of
 from django_mcp.models import Session, Task, TaskInput
+from django_mcp.pubsub.publish import topic_of
 from django_mcp.tasks import rows
 
 pytestmark = pytest.mark.django_db

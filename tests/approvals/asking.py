@@ -15,10 +15,10 @@ from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.dispatch import dispatch
 from django_mcp.core.elicitation import Dialogue
-from django_mcp.live.channel import StepChannel
 from django_mcp.models import Approval, ApprovalEvent, Task
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import ClientInfo
+from django_mcp.pubsub.once import StepChannel
 from django_mcp.tasks.keeping import keeper
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client

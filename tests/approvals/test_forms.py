@@ -11,9 +11,9 @@ from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, 
 from django_mcp.approvals.deciding import approve
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.previews import preview_of
-from django_mcp.live.channel import StepChannel
 from django_mcp.models import Approval
 from django_mcp.protocol.meta import ClientInfo
+from django_mcp.pubsub.once import StepChannel
 from tests.approvals.asking import People, kind, kind_of, newest, serve
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client

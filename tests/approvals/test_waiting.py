@@ -15,9 +15,9 @@ from django.test import override_settings
 from django_mcp import MCPServer, tool
 from django_mcp.approvals import tickets
 from django_mcp.approvals.deciding import approve, deny
-from django_mcp.live.revocation import end_access
 from django_mcp.models import Approval, Event
 from django_mcp.policies.deciding import decide
+from django_mcp.pubsub.publish import end_access
 from tests.approvals.asking import PAID, Calls, People, kind_of, serve, texts, the_ticket
 from tests.behaviour.users import as_user
 from tests.clients import LEGACY, MODERN, Client

@@ -16,7 +16,7 @@ from django.db import DataError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp import MCPServer, tool
-from django_mcp.audit import rows, writing
+from django_mcp.audit import writer
 from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import ToolCall
 from tests.clients import MODERN, Client, exchange, no_django
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.postgresql
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The database is away for so many attempts to write a row."""
-    times, save = [0], rows.save
+    times, save = [0], writer.save
 
     def failing(calls: Any) -> None:
         if times[0]:
@@ -38,7 +38,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise OperationalError("the database is away")
         save(calls)
 
-    monkeypatch.setattr(rows, "save", failing)
+    monkeypatch.setattr(writer, "save", failing)
     return times
 
 
@@ -137,8 +137,8 @@ def test_calls_that_end_together_are_written_together(
     call_log: Log, site: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements: list[int] = []
-    save = rows.save
-    monkeypatch.setattr(rows, "save", lambda calls: (statements.append(len(calls)), save(calls)))
+    save = writer.save
+    monkeypatch.setattr(writer, "save", lambda calls: (statements.append(len(calls)), save(calls)))
 
     async def call(application: Any, client: Client, number: int) -> Any:
         message, headers = client.compose("tools/call", {"name": "add_async", "arguments": {"a": number}})
@@ -220,7 +220,7 @@ def refused_by_sqlite(code: int, words: str) -> Iterator[None]:
         raise OperationalError(words) from cause
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_insert", lambda calls, alias: refusing(calls))
+        patch.setattr(writer, "_insert", lambda calls, alias: refusing(calls))
         yield
 
 
@@ -271,14 +271,14 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
 def test_a_row_that_is_refused_for_itself_stops_no_other_call(
     call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert = rows._insert
+    insert = writer._insert
 
     def choosy(calls: Any, alias: str) -> None:
         if any(each["name"] == "fail" for each in calls):
             raise DataError("of this one")
         insert(calls, alias)
 
-    monkeypatch.setattr(rows, "_insert", choosy)
+    monkeypatch.setattr(writer, "_insert", choosy)
     assert "could not be recorded" in client.call("fail", why="x").error["message"]
     assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
     assert client.call("add", a=1).result["structuredContent"] == {"result": 2}
@@ -287,9 +287,9 @@ def test_a_row_that_is_refused_for_itself_stops_no_other_call(
 
 def test_one_row_that_cannot_be_written_keeps_no_other_from_it(call_log: Log, site: MCPServer) -> None:
     facts = _facts(site)
-    entries = [writing._Entry(each) for each in (facts, {**facts, "outcome": None}, facts)]
-    writing.writer._waiting.extend(entries)
-    writing.writer._write_some()
+    entries = [writer._Entry(each) for each in (facts, {**facts, "outcome": None}, facts)]
+    writer.writer._waiting.extend(entries)
+    writer.writer._write_some()
     assert [each.error is None for each in entries] == [True, False, True]
     assert len(call_log()) == 2
 
@@ -303,8 +303,8 @@ def test_a_row_that_cannot_be_written_after_its_loop_was_closed_is_in_pythons_lo
         return asyncio.get_running_loop().create_future()
 
     with caplog.at_level(logging.ERROR, "django_mcp"):
-        writing.writer._put(writing._Entry({**_facts(site), "name": "of nobody"}, asyncio.run(call())))
-        writing.log_pool().close()
+        writer.writer._put(writer._Entry({**_facts(site), "name": "of nobody"}, asyncio.run(call())))
+        writer.log_pool().close()
     assert "a call could not be recorded (the database is away)" in caplog.text
 
 
@@ -314,11 +314,11 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
     away[0] = 100
 
     async def call() -> None:
-        writing_row = asyncio.create_task(writing.writer.write({**_facts(site), "name": "of nobody"}))
+        writing_row = asyncio.create_task(writer.writer.write({**_facts(site), "name": "of nobody"}))
         await asyncio.sleep(0)
         writing_row.cancel()
         await asyncio.sleep(0)  # at the end of the turn the thread is called
-        await asyncio.to_thread(writing.log_pool().close)  # when it has done what it has to do
+        await asyncio.to_thread(writer.log_pool().close)  # when it has done what it has to do
         await asyncio.sleep(0)
 
     with caplog.at_level(logging.ERROR, "django_mcp"):
@@ -327,16 +327,16 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
 
 
 def test_a_user_who_is_gone_is_left_out(call_log: Log, site: MCPServer) -> None:
-    rows.save([_facts(site), {**_facts(site), "user_id": 10**9, "caller": "ada"}])
+    writer.save([_facts(site), {**_facts(site), "user_id": 10**9, "caller": "ada"}])
     assert [(row.user_id, row.caller) for row in call_log()] == [(None, ""), (None, "ada")]
 
 
 def test_more_rows_than_fit_into_a_statement_are_written(
     call_log: Log, site: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    statement = rows._statement("default")._replace(most=2)
-    monkeypatch.setattr(rows, "_statement", lambda _alias: statement)
-    rows.save([_facts(site)] * 5)
+    statement = writer._statement("default")._replace(most=2)
+    monkeypatch.setattr(writer, "_statement", lambda _alias: statement)
+    writer.save([_facts(site)] * 5)
     assert len(call_log()) == 5
 
 
@@ -372,7 +372,7 @@ def test_a_call_that_nobody_waits_for_is_a_row(call_log: Log, site: MCPServer) -
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(call())
-    writing.log_pool().close()
+    writer.log_pool().close()
     assert [(row.name, row.outcome) for row in call_log()] == [("endless", "cancelled")]
 
 
@@ -387,6 +387,6 @@ def _facts(server: MCPServer) -> dict[str, Any]:
     from django.test import RequestFactory
     from django.utils import timezone
 
-    from django_mcp.audit.facts import of_refusal
+    from django_mcp.audit.entry import of_refusal
 
     return of_refusal(server, None, lambda: RequestFactory().get("/"), timezone.now(), {"method": "tools/call"}, "no")

@@ -6,9 +6,9 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.live import clearing
-from django_mcp.live.clearing import clear, clear_log
 from django_mcp.models import ToolCall
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import clear, clear_log
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
@@ -27,7 +27,7 @@ def kept() -> list[int]:
 
 
 def test_calls_older_than_the_setting_are_deleted(days: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clearing, "CHUNK", 2)
+    monkeypatch.setattr(event_store, "CHUNK", 2)
     with override_settings(DJANGO_MCP={"CALL_LOG_DAYS": 30}):
         assert clear()["logged calls"] == 3
     assert kept() == [1, 29]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from django_mcp import MCPServer, ToolError, tool
-from django_mcp.audit import rows
-from django_mcp.audit.facts import Facts
+from django_mcp.audit import writer
+from django_mcp.audit.entry import Facts
 from django_mcp.models import Task, ToolCall
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -62,14 +62,14 @@ def test_a_result_that_can_be_read_has_a_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They are written in one transaction: where the row cannot be, the result is not there either."""
-    save = rows.save
+    save = writer.save
 
     def failing(calls: list[Facts]) -> None:
         if any(each["task_id"] and each["outcome"] == "ok" for each in calls):
             raise RuntimeError("this row cannot be written")
         save(calls)
 
-    monkeypatch.setattr(rows, "save", failing)
+    monkeypatch.setattr(writer, "save", failing)
     task_id = client.call("report", year=2026)
     client.become(task_id, "completed", "failed")
     assert "Of 2026." not in str(Task.objects.get(task_id=task_id).result)

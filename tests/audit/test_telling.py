@@ -14,8 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from django_mcp import MCPServer, call_logged
-from django_mcp.audit import spans as spans_module
-from django_mcp.audit import tracing
+from django_mcp.audit import otel
 from django_mcp.audit.recorder import Recorder
 from django_mcp.models import ToolCall
 from tests.clients import Client
@@ -68,11 +67,11 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    spans_module._tracer.cache_clear()
-    tracing.wanted.forget()
+    otel._tracer.cache_clear()
+    otel.wanted.forget()
     yield exporter
-    spans_module._tracer.cache_clear()
-    tracing.wanted.forget()
+    otel._tracer.cache_clear()
+    otel.wanted.forget()
     provider.shutdown()
 
 
@@ -82,8 +81,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
     provider = MeterProvider([reader])
     monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: provider)
-    spans_module._duration.cache_clear()
-    tracing.wanted.forget()
+    otel._duration.cache_clear()
+    otel.wanted.forget()
 
     def points() -> list[Any]:
         data = reader.get_metrics_data()
@@ -92,8 +91,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[Any]
         return list(found[0].data.data_points)
 
     yield points
-    spans_module._duration.cache_clear()
-    tracing.wanted.forget()
+    otel._duration.cache_clear()
+    otel.wanted.forget()
     provider.shutdown()
 
 
@@ -169,10 +168,10 @@ def test_a_site_without_a_log_has_spans(
 def test_all_works_where_opentelemetry_is_not_installed(
     call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "is_used", lambda: True)
+    monkeypatch.setattr(otel, "is_used", lambda: True)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "django_mcp.audit.spans")
-    tracing.wanted.forget()
+    monkeypatch.delitem(sys.modules, "django_mcp.audit.otel")
+    otel.wanted.forget()
     client.call("add", a=1)
     assert len(call_log()) == 1
 
@@ -180,7 +179,7 @@ def test_all_works_where_opentelemetry_is_not_installed(
 def test_where_nobody_takes_spans_or_metrics_and_there_is_no_log_calls_are_not_watched(
     call_log: Log, site: MCPServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracing.wanted.forget()
+    otel.wanted.forget()
     monkeypatch.setattr(site, "_log_calls", False)
     monkeypatch.setattr(Recorder, "watch", None)
     assert client.call("add", a=1).result["structuredContent"] == {"result": 2}

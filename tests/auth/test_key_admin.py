@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from django_mcp import APIKeys, MCPServer, Public, tool
 from django_mcp.auth.keys import create_key, hash_of
-from django_mcp.live.revocation import topic
 from django_mcp.models import APIKey, ClientPolicy, Event
+from django_mcp.pubsub.publish import revocation_topic
 
 pytestmark = pytest.mark.django_db
 
@@ -203,7 +203,7 @@ def test_the_button_asks_and_then_revokes(browser: Browser, ada: User) -> None:
         assert browser.post(revoke)["Location"] == KEYS
     row.refresh_from_db()
     assert row.revoked is not None
-    assert Event.objects.filter(topic=topic("api_key", str(row.pk))).exists()
+    assert Event.objects.filter(topic=revocation_topic("api_key", str(row.pk))).exists()
     assert "Revoked." in LogEntry.objects.get().change_message
     assert revoke not in browser.get(f"{KEYS}{row.pk}/change/").content.decode()
     assert browser.get(f"{KEYS}999999/revoke/").status_code == 302
@@ -223,7 +223,7 @@ def test_a_deleted_key_ends_its_streams(browser: Browser, ada: User) -> None:
         browser.post(f"{KEYS}{rows[0].pk}/delete/", {"post": "yes"})
         browser.post(KEYS, {"action": "delete_selected", "_selected_action": [rows[1].pk], "post": "yes"})
     assert not APIKey.objects.exists()
-    assert {each.topic for each in Event.objects.all()} == {topic("api_key", str(row.pk)) for row in rows}
+    assert {each.topic for each in Event.objects.all()} == {revocation_topic("api_key", str(row.pk)) for row in rows}
 
 
 def test_whoever_may_only_look_cannot_revoke(ada: User) -> None:

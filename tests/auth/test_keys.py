@@ -19,8 +19,8 @@ from django.utils import timezone
 from django_mcp import APIKeys, Context, Head, InvalidToken, MCPServer, Principal, Public, tool
 from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.keys import create_key, is_well_formed, make_key, revoke_key
-from django_mcp.live.revocation import REVOKED, topic
 from django_mcp.models import APIKey, Event
+from django_mcp.pubsub.publish import REVOKED, revocation_topic
 from tests.clients import MODERN, Answer, Client
 
 pytestmark = pytest.mark.postgresql
@@ -422,7 +422,9 @@ def test_revoking_ends_open_streams_and_says_so_in_the_log_without_the_key(
     with caplog.at_level("INFO", "django_mcp"), TestCase.captureOnCommitCallbacks(execute=True):
         assert revoke_key(row)
         assert not revoke_key(row)
-    assert {(each.topic, each.data) for each in Event.objects.all()} == {(topic("api_key", str(row.pk)), REVOKED)}
+    assert {(each.topic, each.data) for each in Event.objects.all()} == {
+        (revocation_topic("api_key", str(row.pk)), REVOKED)
+    }
     assert [record.getMessage() for record in caplog.records] == [
         f"API key {key[:14]} of user {row.user_id} was revoked"
     ]

@@ -11,8 +11,8 @@ from django.db import OperationalError, transaction
 from django.test import override_settings
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, form_tool, resource, tool
-from django_mcp.live import log
-from django_mcp.live.follower import end_streams
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.follower import end_streams
 from tests.clients import LEGACY
 from tests.conversation import Conversation
 from tests.exchange import Exchange, Room, eventually
@@ -152,7 +152,7 @@ def test_who_comes_back_from_long_ago_is_told_of_the_last_changes_only(
     server: MCPServer, legacy_talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any client may say that it has seen nothing, and the log of an endpoint is long."""
-    monkeypatch.setattr(log, "MOST", 5)
+    monkeypatch.setattr(event_store, "MOST", 5)
     legacy_talk.open()
     for _ in range(8):
         server.notify_list_changed("tools")

@@ -11,8 +11,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, tool
-from django_mcp.live.clearing import clear
 from django_mcp.models import Step
+from django_mcp.pubsub.event_store import clear
 from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation, accept

@@ -11,8 +11,8 @@ from django.test import override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, prompt, resource, tool
 from django_mcp.eras.modern import listening
-from django_mcp.live import changes, log
-from django_mcp.live.follower import end_streams
+from django_mcp.pubsub import event_store, publish
+from django_mcp.pubsub.follower import end_streams
 from tests.clients import LEGACY, META, MODERN
 from tests.conversation import Call, Conversation
 from tests.exchange import Room, eventually
@@ -86,7 +86,7 @@ def test_what_another_version_logs_silences_no_stream(room: Room, server: MCPSer
     else:
         stream = talk.get().begun()
         assert stream.next() is not None
-    log.append([(changes.topic(server), data) for data in NEWER])
+    event_store.append([(publish.topic(server), data) for data in NEWER])
     for _ in range(2):
         server.notify_list_changed("tools")
         assert "tools/list_changed" in str(stream.next())

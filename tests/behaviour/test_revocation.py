@@ -11,7 +11,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, tool
-from django_mcp.live import log, revocation
+from django_mcp.pubsub import event_store, publish
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -50,7 +50,7 @@ def test_a_subscription_ends_when_its_caller_is_shut_out(room: Room) -> None:
     calls = [each.begin("subscriptions/listen", LISTEN) for each in (mine, other)]
     for call in calls:
         assert call.next()["method"] == "notifications/subscriptions/acknowledged"
-    revocation.end_streams("test", "anna")
+    publish.end_streams("test", "anna")
     assert calls[0].next()["result"]["resultType"] == "complete"
     room.server.notify_list_changed("tools")
     assert calls[1].next()["method"] == "notifications/tools/list_changed"
@@ -61,7 +61,7 @@ def test_a_sessions_stream_ends_when_its_caller_is_shut_out(room: Room) -> None:
     streams = [each.get().begun() for each in (mine, other)]
     for stream in streams:
         assert stream.next() is not None
-    revocation.end_streams("test", "anna")
+    publish.end_streams("test", "anna")
     assert streams[0].next() is None
     room.server.notify_list_changed("tools")
     assert streams[1].next().message["method"] == "notifications/tools/list_changed"
@@ -85,7 +85,7 @@ def test_what_is_taken_back_in_a_transaction_that_fails_is_not_taken_back(room: 
     call = Conversation(room, MODERN, headers={"x-user": "anna"}).begin("subscriptions/listen", LISTEN)
     assert call.next() is not None
     with transaction.atomic():
-        revocation.end_streams("test", "anna")
+        publish.end_streams("test", "anna")
         transaction.set_rollback(True)
     room.server.notify_list_changed("tools")
     assert call.next()["method"] == "notifications/tools/list_changed"
@@ -98,8 +98,8 @@ def test_what_is_taken_back_in_a_long_transaction_ends_streams_too(
     """However much is logged by others until it is committed: the log is read only a little back."""
     if connection.vendor != "postgresql":
         pytest.skip("on SQLite nobody else writes while a transaction does")
-    monkeypatch.setattr(log, "LOOK_BACK", 0)
-    monkeypatch.setattr(log, "LOOK_BACK_SECONDS", 0)
+    monkeypatch.setattr(event_store, "LOOK_BACK", 0)
+    monkeypatch.setattr(event_store, "LOOK_BACK_SECONDS", 0)
     mine, other = (Conversation(room, version, headers={"x-user": name}).open() for name in ("anna", "ben"))
     opened = [
         each.begin("subscriptions/listen", LISTEN) if version == MODERN else each.get().begun()
@@ -108,7 +108,7 @@ def test_what_is_taken_back_in_a_long_transaction_ends_streams_too(
     for stream in opened:
         assert stream.next() is not None
     with transaction.atomic():
-        revocation.end_streams("test", "anna")
+        publish.end_streams("test", "anna")
         elsewhere = threading.Thread(target=_publish, args=[room.server])
         elsewhere.start()
         elsewhere.join()
@@ -130,7 +130,7 @@ def test_who_was_shut_out_before_may_come_back(room: Room) -> None:
     talk = Conversation(room, MODERN, headers={"x-user": "anna"})
     first = talk.begin("subscriptions/listen", LISTEN)
     assert first.next() is not None
-    revocation.end_streams("test", "anna")
+    publish.end_streams("test", "anna")
     assert first.next()["result"]["resultType"] == "complete"
     again = talk.begin("subscriptions/listen", LISTEN)
     assert again.next() is not None

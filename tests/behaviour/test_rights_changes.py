@@ -9,8 +9,8 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer, notify_rights_changed, prompt, resource, tool
-from django_mcp.live import rights
 from django_mcp.models import APIKey, Event
+from django_mcp.pubsub import publish
 from tests.behaviour.users import OTHER_PERMISSION, PERMISSION, ByName, as_user, group, permission
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
@@ -198,7 +198,7 @@ def test_where_nothing_depends_on_users_nobody_is_asked_and_nothing_written(
 ) -> None:
     plain = make_server("plain")
     tool(server=plain, name="open", scopes=["a"])(lambda: "x")
-    monkeypatch.setattr(rights, "every_server", lambda: [plain])
+    monkeypatch.setattr(publish, "every_server", lambda: [plain])
     user = make_user()
     with CaptureQueriesContext(connection) as found:
         save(user, is_staff=True)
@@ -210,7 +210,7 @@ def test_where_nothing_depends_on_users_nobody_is_asked_and_nothing_written(
 def test_a_change_of_very_many_users_is_told_to_everybody(
     room: Room, make_user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights, "MOST_USERS", 2)
+    monkeypatch.setattr(publish, "MOST_USERS", 2)
     users = [make_user(groups=("Desk",)) for _ in range(3)]
     other = Listener(room, MODERN, make_user())
     notify_rights_changed(*users[:2])
@@ -259,7 +259,7 @@ def test_who_may_do_otherwise_by_their_credential_is_told_and_then_opens_another
 ) -> None:
     user = make_user()
     mine, theirs = Listener(room, version, user), Listener(room, version, make_user())
-    rights.renew_streams("test", user.username)
+    publish.renew_streams("test", user.username)
     kinds = [each["method"].split("/")[1] for each in mine._messages if "method" in each]
     assert kinds == ["tools", "prompts", "resources"]
     assert theirs.heard() == []

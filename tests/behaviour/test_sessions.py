@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
 from django_mcp.eras.legacy import sessions
-from django_mcp.live import follower
 from django_mcp.models import Call, Event, PendingRequest, Session
+from django_mcp.pubsub import follower
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import Room, eventually

@@ -10,9 +10,9 @@ from django_mcp.endpoint import held, streams
 from django_mcp.endpoint.held import HeldStream
 from django_mcp.eras.base import Event
 from django_mcp.eras.parked import ParkedStream
-from django_mcp.live import follower
-from django_mcp.live.follower import Follower, Subscription
-from django_mcp.live.log import Entry
+from django_mcp.pubsub import follower
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.follower import Follower, Subscription
 
 WITHIN = 10.0
 LONG = "x" * 1000

@@ -23,8 +23,8 @@ import django_mcp.urls
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, conf, resource, tool
 from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.eras.legacy import http_sse
-from django_mcp.live.follower import end_streams
 from django_mcp.models import Call, Event, Session
+from django_mcp.pubsub.follower import end_streams
 from tests import referee
 from tests.clients import no_django
 from tests.endpoint.local import urls as urlconf

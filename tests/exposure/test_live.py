@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django_mcp import MCPServer, ModelResource, publish, register
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.exposure import publishing
-from django_mcp.live import changes
 from django_mcp.models import Event
+from django_mcp.pubsub import publish as changes
 from tests.exposure.library.models import Author, Book, Review, Tag
 from tests.exposure.live import LIST, MARK, Ear, author, ear, everything, people, server
 
@@ -270,7 +270,7 @@ def test_a_save_succeeds_although_it_cannot_be_told(
     def fail(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("django_mcp.live.log.append", fail)
+    monkeypatch.setattr("django_mcp.pubsub.event_store.append", fail)
     salt.title = "Told to nobody"
     salt.save()
     salt.refresh_from_db()

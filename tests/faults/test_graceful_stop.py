@@ -10,7 +10,7 @@ import pytest
 
 from django_mcp.endpoint import stopping
 from django_mcp.endpoint.stopping import Patience
-from django_mcp.live.stopping import listen_for_stop, server_stops
+from django_mcp.pubsub.follower import listen_for_stop, server_stops
 from tests.faults.reading import read
 from tests.faults.stopping import HOLDS_STREAMS, SERVERS, running
 from tests.faults.wire import text

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from django_mcp.live.bell import GROUP
+from django_mcp.pubsub.notify import GROUP
 from tests.conformance.databases import sqlite
 from tests.faults.conftest import LOOK, Workers, service, until, workers
 from tests.faults.gate import Gate

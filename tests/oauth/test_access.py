@@ -11,8 +11,8 @@ from django.db.models import UUIDField
 from django.test import TestCase
 from django.utils import timezone
 
-from django_mcp.live.revocation import topic
 from django_mcp.models import APIKey, Event
+from django_mcp.pubsub.publish import revocation_topic
 from tests.oauth.site import BASE_URL, Browser, Fields, Site
 from tests.oauth.test_authorize import text_of
 
@@ -103,7 +103,7 @@ def test_taking_back_ends_every_token_code_and_stream_of_the_application(site: S
     for token in (first, second, renewed):
         assert site.refresh(token["refresh_token"]).json()["error"] == "invalid_grant"
     assert site.exchange(code).json()["error"] == "invalid_grant"
-    assert Event.objects.filter(topic=topic("oauth", f"{site.user.pk}:{site.application.pk}")).exists()
+    assert Event.objects.filter(topic=revocation_topic("oauth", f"{site.user.pk}:{site.application.pk}")).exists()
     text = text_of(site.browser().get(PAGE))
     assert "The application no longer has access." in text
     assert "No application has access." in text
@@ -173,7 +173,7 @@ def test_api_keys_are_listed_and_can_be_revoked(site: Site) -> None:
     text = text_of(site.browser().get(PAGE))
     assert "Nightly job" not in text
     assert "Other" in text
-    assert Event.objects.filter(topic=topic("api_key", str(key.pk))).exists()
+    assert Event.objects.filter(topic=revocation_topic("api_key", str(key.pk))).exists()
 
 
 def test_keys_of_others_and_keys_that_no_longer_work_are_not_there(site: Site) -> None:

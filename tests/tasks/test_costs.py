@@ -10,8 +10,8 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Task
+from django_mcp.pubsub.event_store import clear
 from django_mcp.tasks import channel, keeping
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import META, MODERN

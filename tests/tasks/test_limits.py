@@ -11,9 +11,9 @@ from django.core.cache import cache
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.live import repeats
-from django_mcp.live.repeats import StepRepeat
 from django_mcp.models import Step, Task
+from django_mcp.pubsub import once
+from django_mcp.pubsub.once import StepRepeat
 from django_mcp.tasks import rows as task_rows
 from django_mcp.tasks.keeping import keeper
 from tests.behaviour.beside import beside
@@ -302,9 +302,9 @@ def test_a_run_whose_worker_died_is_the_same_try(server: MCPServer, client: Task
     task_id = client.call("work", meta=OURS)
     client.asked(task_id)
     row = Task.objects.get()
-    noted = Step.objects.get(key=repeats.TASK)
+    noted = Step.objects.get(key=once.TASK)
     claim = {"arguments": noted.value["arguments"], "try": row.task_id}
-    Step.objects.create(call=noted.call, key=repeats.KEY, value=claim, expires=noted.expires)
+    Step.objects.create(call=noted.call, key=once.KEY, value=claim, expires=noted.expires)
     assert task_rows.questions(row)
     client.update(task_id, {"sure": YES})
     assert client.text(task_id) == "True"

@@ -15,10 +15,10 @@ from django_mcp.core.dispatch import dispatch
 from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
+from django_mcp.pubsub.once import StepChannel
 from django_mcp.tasks.wire import shown
 
 CLIENT = {"name": "Django admin"}

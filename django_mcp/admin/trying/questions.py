@@ -15,8 +15,8 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.eras.modern.states import seal, unseal
-from django_mcp.live import steps
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.pubsub import once
 
 SALT = "django_mcp.trying.questions"
 ACTIONS = ("accept", "decline", "cancel")
@@ -85,7 +85,7 @@ def resumed(context: Context, data: QueryDict) -> Dialogue:
         requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.INPUT_SECONDS)
     except (InvalidParams, signing.BadSignature):
         raise TooLate from None
-    if not steps.take(dialogue.id, f"round:{dialogue.round}"):
+    if not once.take(dialogue.id, f"round:{dialogue.round}"):
         raise TooLate
     dialogue.answer({each.key: each.answer(data) for each in questions_of(requests)})
     return dialogue

@@ -17,10 +17,10 @@ from django_mcp.core import database
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.eras.legacy.shapes import question
 from django_mcp.eras.legacy.task_support import RESULT
-from django_mcp.live import log
 from django_mcp.models import Call, PendingRequest, Session
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode, encode_error
+from django_mcp.pubsub import event_store
 
 END = ""
 """The entry after which a stream has no more."""
@@ -51,7 +51,7 @@ def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
 
 def say(call: Call, messages: Sequence[bytes]) -> list[int]:
     """Add messages to its stream; their ids."""
-    return log.append([(topic(call), message.decode()) for message in messages])
+    return event_store.append([(topic(call), message.decode()) for message in messages])
 
 
 def ask(call: Call, dialogue: Dialogue, requests: Mapping[str, Any], version: str) -> list[tuple[int, bytes]]:
@@ -75,7 +75,7 @@ def end(call: Call, messages: Sequence[bytes]) -> list[int]:
     with database.atomic():
         call.questions.all().delete()
         Call.objects.filter(pk=call.pk).update(status=Call.Status.ENDED)
-        return log.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
+        return event_store.append([(topic(call), message.decode()) for message in messages] + [(topic(call), END)])[:-1]
 
 
 def renew(running: Sequence[int]) -> None:
@@ -94,7 +94,7 @@ def give_up(call: Call) -> None:
     with database.atomic():
         if _lost(call).update(status=Call.Status.ENDED):
             message = encode_error(call.request_id, InternalError(words)).decode()
-            log.append([(topic(call), message), (topic(call), END)])
+            event_store.append([(topic(call), message), (topic(call), END)])
 
 
 def _lost(call: Call) -> "QuerySet[Call]":

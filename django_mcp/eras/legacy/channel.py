@@ -16,11 +16,11 @@ from django_mcp.eras.base import Answer, Event, Inbound, notification
 from django_mcp.eras.legacy import calls, leases
 from django_mcp.eras.legacy.task_calls import made, wants_task
 from django_mcp.eras.legacy.task_support import has_tasks
-from django_mcp.live.channel import StepChannel
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
+from django_mcp.pubsub.once import StepChannel
 
 if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question

@@ -14,11 +14,11 @@ from django_mcp.core.context import Context
 from django_mcp.core.resources import known_resources
 from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import LegacyChannel
-from django_mcp.live import log
-from django_mcp.live.follower import follow
 from django_mcp.models import Session
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId, ResourceNotFound
 from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.follower import follow
 
 PATIENCE_SECONDS = 0.05
 """How long a call runs before it listens for its cancellation; most are done by then."""
@@ -85,7 +85,7 @@ def _change(session: Session, what: str, uri: str) -> None:
             raise InvalidParams(f"The URIs that a session subscribes to have at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
-        log.append([(sessions.topic(session), json.dumps({what: uri}))])
+        event_store.append([(sessions.topic(session), json.dumps({what: uri}))])
 
 
 def cancel(session: Session, params: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
         if (channel := _running.get((session.pk, request_id))) is not None:
             channel.withdraw()
         calls.withdraw(session, request_id)
-        log.append([(sessions.topic(session), json.dumps({"cancelled": request_id}))])
+        event_store.append([(sessions.topic(session), json.dumps({"cancelled": request_id}))])
 
 
 _running: dict[tuple[int, RequestId], LegacyChannel] = {}
@@ -126,7 +126,7 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
     stream = sessions.topic(session)
     subscription = await follow(stream)
     try:
-        for entry in await patiently(shared_pool(), partial(log.after, 0, [stream])):
+        for entry in await patiently(shared_pool(), partial(event_store.after, 0, [stream])):
             if _stops(entry, channel):
                 channel.cancel()
         async with aclosing(subscription.entries()) as entries:
@@ -140,6 +140,6 @@ async def _watch(session: Session, channel: LegacyChannel) -> None:
         subscription.close()
 
 
-def _stops(entry: log.Entry, channel: LegacyChannel) -> bool:
+def _stops(entry: event_store.Entry, channel: LegacyChannel) -> bool:
     told = json.loads(entry.data)
     return "ended" in told or ("cancelled" in told and told["cancelled"] == channel.request.id)

@@ -25,13 +25,13 @@ from django_mcp.eras.legacy.running import failed
 from django_mcp.eras.legacy.sessions import SessionNotFound
 from django_mcp.eras.legacy.streams import changes_for, tail
 from django_mcp.eras.parked import StreamSlot
-from django_mcp.live import log
-from django_mcp.live.follower import Subscription, follow
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.follower import Subscription, follow
 
 STREAM, MESSAGES = "/sse", "/messages"
 """URL paths below that of the endpoint."""
@@ -127,7 +127,7 @@ def _end(session: Session) -> None:
 
 
 async def _say(session: Session, *entries: str) -> None:
-    await patiently(shared_pool(), partial(log.append, [(topic(session), entry) for entry in entries]))
+    await patiently(shared_pool(), partial(event_store.append, [(topic(session), entry) for entry in entries]))
 
 
 # A message and what comes of it

@@ -13,12 +13,12 @@ from django_mcp.eras.legacy import sessions
 from django_mcp.eras.legacy.channel import RETRY_MS
 from django_mcp.eras.legacy.task_questions import event_id, unseen
 from django_mcp.eras.legacy.tasks import ended, related
-from django_mcp.live.follower import follow, position
-from django_mcp.live.log import Entry
 from django_mcp.models import Call, Session, Task
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
 from django_mcp.protocol.jsonrpc import encode_error
 from django_mcp.protocol.meta import meta_of
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.follower import follow, position
 from django_mcp.tasks import rows
 from django_mcp.tasks.finding import found
 

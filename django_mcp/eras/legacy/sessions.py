@@ -17,11 +17,11 @@ from django_mcp.core import database
 from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.live import log
-from django_mcp.live.clearing import clear
 from django_mcp.models import Event, Session
 from django_mcp.protocol.errors import ProtocolError, RequestId
 from django_mcp.protocol.meta import ClientInfo
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import clear
 
 UNUSED_SECONDS = 600
 """How long a session lives that was opened and never used."""
@@ -107,7 +107,7 @@ _LIVE = Prepared(_live, key=str, server=str, principal_kind=str, principal_id=st
 def end_session(session: Session) -> None:
     """Delete it, with its calls, and end its streams."""
     Event.objects.filter(topic__in=[f"stream:{key}" for key in session.calls.values_list("key", flat=True)]).delete()
-    log.append([(topic(session), '{"ended": true}')])
+    event_store.append([(topic(session), '{"ended": true}')])
     session.delete()
 
 

@@ -18,14 +18,14 @@ from django_mcp.eras.legacy import calls, sessions
 from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.eras.parked import ParkedStream, StreamSlot
-from django_mcp.live import changes, log
-from django_mcp.live.follower import follow
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
+from django_mcp.pubsub import event_store, publish
+from django_mcp.pubsub.follower import follow
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
-_LISTS = frozenset(changes.list_changed_method(kind) for kind in changes.KINDS)
+_LISTS = frozenset(publish.list_changed_method(kind) for kind in publish.KINDS)
 
 
 async def tail(call: Call, position: int, principal: Principal | None = None) -> AsyncGenerator[Event, None]:
@@ -34,7 +34,7 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
     subscription = await follow(topic, principal=principal)
     try:
         # Subscribed first, then read: what is written in between comes twice, and goes out once.
-        for entry in await run(partial(log.after, position, [topic])):
+        for entry in await run(partial(event_store.after, position, [topic])):
             if entry.data == calls.END:
                 return
             position = entry.id
@@ -68,7 +68,7 @@ async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
         return Answer(200, stream=tail(call, position, inbound.principal))
     if await inbound.runner.sync(partial(calls.is_lost, call)):
         await inbound.runner.sync(partial(calls.give_up, call))
-    entries = await inbound.runner.sync(partial(log.after, position, [calls.topic(call)]))
+    entries = await inbound.runner.sync(partial(event_store.after, position, [calls.topic(call)]))
     inbound.wire.send(Event(retry=RETRY_MS))
     for entry in entries:
         if entry.data != calls.END:
@@ -122,18 +122,18 @@ class SessionStream(ParkedStream):
 
     async def begin(self) -> AsyncGenerator[Event, None]:
         """The id from which the client can come back, and what it missed."""
-        topics = [changes.topic(self._server), self._topic]
+        topics = [publish.topic(self._server), self._topic]
         self.subscription = await follow(*topics, principal=self._principal)
         self.subscription.wants = self.wants
         run = partial(patiently, shared_pool())
-        backlog: list[log.Entry] = []
+        backlog: list[event_store.Entry] = []
         if self._position is None:
-            self._position = await run(log.newest)
+            self._position = await run(event_store.newest)
         else:
-            backlog = await run(partial(log.latest, self._position, topics))
+            backlog = await run(partial(event_store.latest, self._position, topics))
             self._read = frozenset(entry.id for entry in backlog)
         last_words = await self._catch_up(backlog)
-        await run(partial(log.append, [(self._topic, json.dumps({"opened": self._token}))]))
+        await run(partial(event_store.append, [(self._topic, json.dumps({"opened": self._token}))]))
         if self._primes:
             yield Event(id=f"{CHANGES}.{self._position}", retry=RETRY_MS)
         else:
@@ -141,11 +141,11 @@ class SessionStream(ParkedStream):
         for event in last_words:
             yield event
 
-    def wants(self, entry: log.Entry) -> bool:
+    def wants(self, entry: event_store.Entry) -> bool:
         """Whether an entry is worth keeping. What is subscribed to counts from the moment it comes."""
         if entry.topic != self._topic:
             return not self._begun or self._hearing.wants(entry)
-        change = changes.read(entry.data)
+        change = publish.read(entry.data)
         if "subscribed" in change:
             self._hearing.uris |= {change["subscribed"]}
             self._unsubscribed -= {change["subscribed"]}
@@ -154,7 +154,7 @@ class SessionStream(ParkedStream):
             self._unsubscribed |= {change["unsubscribed"]}
         return True
 
-    async def tell(self, entries: Sequence[log.Entry]) -> Sequence[Event]:
+    async def tell(self, entries: Sequence[event_store.Entry]) -> Sequence[Event]:
         """Changes, until the session ends or its client opens another stream."""
         position = self._position or 0
         later = [entry for entry in entries if entry.id > position and entry.id not in self._read]
@@ -162,7 +162,7 @@ class SessionStream(ParkedStream):
         self.is_over = len(current) < len(later)
         return await self._events_for(current)
 
-    async def _catch_up(self, backlog: Sequence[log.Entry]) -> list[Event]:
+    async def _catch_up(self, backlog: Sequence[event_store.Entry]) -> list[Event]:
         """Take over what the session is subscribed to, and tell of what happened to it meanwhile.
 
         What exists no longer for the caller has its last word there, and is no longer subscribed to.
@@ -177,7 +177,7 @@ class SessionStream(ParkedStream):
         self._begun = True
         return events
 
-    async def _events_for(self, entries: Iterable[log.Entry]) -> list[Event]:
+    async def _events_for(self, entries: Iterable[event_store.Entry]) -> list[Event]:
         """Those for entries that came together."""
         told = await self._hearing.told(entry for entry in entries if entry.topic != self._topic)
         lost, self._hearing.lost = self._hearing.lost, NONE
@@ -190,12 +190,12 @@ class SessionStream(ParkedStream):
             await patiently(shared_pool(), partial(sessions.forget_subscriptions, self._session, uris))
 
 
-def _ends(entry: log.Entry, token: str) -> bool:
-    change = changes.read(entry.data)
+def _ends(entry: event_store.Entry, token: str) -> bool:
+    change = publish.read(entry.data)
     return "ended" in change or change.get("opened", token) != token
 
 
-def _event(call: Call, entry: log.Entry) -> Event:
+def _event(call: Call, entry: event_store.Entry) -> Event:
     return Event(entry.data.encode(), id=f"{call.key}.{entry.id}")
 
 

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from django_mcp.core.channel import LEVELS
 from django_mcp.eras.base import Event, Inbound, notification
-from django_mcp.live.channel import StepChannel
 from django_mcp.models import Task
 from django_mcp.primitives.markers import Mirror
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import Envelope
+from django_mcp.pubsub.once import StepChannel
 from django_mcp.tasks.extension import is_declared, not_declared
 
 T = TypeVar("T")

@@ -25,7 +25,6 @@ from django_mcp.eras.base import (
 from django_mcp.eras.modern.channel import ModernChannel
 from django_mcp.eras.modern.listening import listen
 from django_mcp.eras.modern.states import seal, unseal
-from django_mcp.live import steps
 from django_mcp.protocol import headers, meta, versions
 from django_mcp.protocol.errors import (
     HeaderMismatch,
@@ -46,6 +45,7 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.protocol.meta import Envelope, meta_of
+from django_mcp.pubsub import once
 
 
 class ModernEra:
@@ -128,7 +128,7 @@ async def resume(context: Context) -> None:
         context.channel.dialogue = dialogue
         if not is_repeatable(context):
             # Not yet: a call that a limit refuses is made again with the same answers.
-            context.spend = partial(steps.take, dialogue.id, f"round:{dialogue.round}")
+            context.spend = partial(once.take, dialogue.id, f"round:{dialogue.round}")
     if "inputResponses" in params:
         responses = params["inputResponses"]
         if not isinstance(responses, dict):

@@ -9,12 +9,12 @@ from django_mcp.core.resources import known_resources
 from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
 from django_mcp.eras.hearing import Hearing
 from django_mcp.eras.parked import ParkedStream, StreamSlot
-from django_mcp.live import changes
-from django_mcp.live.follower import follow, position
-from django_mcp.live.log import Entry
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
+from django_mcp.pubsub import publish
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.follower import follow, position
 from django_mcp.tasks.extension import NAME
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TASKS = "notifications/tasks"
 MOST_URIS = 1000
 """Resources one subscription may name."""
 
-KINDS = {f"{kind}ListChanged": kind for kind in changes.KINDS}
+KINDS = {f"{kind}ListChanged": kind for kind in publish.KINDS}
 
 
 async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) -> Answer:
@@ -102,7 +102,7 @@ class Listening(ParkedStream):
     async def begin(self) -> AsyncGenerator[Event, None]:
         """The acknowledgement, and how the tasks are."""
         self._began = await position()
-        topics = [changes.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
+        topics = [publish.topic(self._server), *(() if self._tasks is None else self._tasks.topics)]
         self.subscription = await follow(*topics, principal=self._principal)
         self.subscription.wants = self.wants
         acknowledged = {"_meta": self._meta, "notifications": self._honoured}
@@ -143,4 +143,4 @@ class Listening(ParkedStream):
 @cache
 def _methods(names: frozenset[str]) -> frozenset[str]:
     """The notifications of lists, of names in a filter; one set for all streams that asked for the same."""
-    return frozenset(changes.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
+    return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)

@@ -7,8 +7,8 @@ from typing import Any
 
 from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.live.log import Entry
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.pubsub.event_store import Entry
 from django_mcp.tasks import rows
 from django_mcp.tasks.extension import is_declared, not_declared
 from django_mcp.tasks.finding import look_up

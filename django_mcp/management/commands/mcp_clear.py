@@ -8,8 +8,8 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp.approvals.tickets import expire_all
-from django_mcp.live.clearing import clear
 from django_mcp.management.progress import Progress
+from django_mcp.pubsub.event_store import clear
 
 
 class Command(BaseCommand):

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from django_mcp import ToolError
 from django_mcp.core import database
-from django_mcp.live.repeats import StepRepeat
 from django_mcp.models import Step
+from django_mcp.pubsub.once import StepRepeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 CALL, ARGUMENTS = "c" * 64, "a" * 64

@@ -1,4 +1,4 @@
-"""One reader of the log for all open streams of a process.
+"""One reader of stored events for all open streams of a process, and its shutdown.
 
 However many streams there are, the log is read by one query: when the bell rings, or every ``POLL_SECONDS`` where
 no shared channel layer rings it. Without open streams nothing is read.
@@ -7,11 +7,14 @@ no shared channel layer rings it. Without open streams nothing is read.
 import asyncio
 import logging
 import math
+import signal
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import islice, takewhile
+from types import FrameType
 from weakref import WeakKeyDictionary
 
 from django.db import Error as DatabaseError
@@ -20,12 +23,59 @@ from django_mcp.conf import settings
 from django_mcp.core.concurrency import detached, shared_pool
 from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
-from django_mcp.live import log
-from django_mcp.live.bell import Listener
-from django_mcp.live.clearing import clear
-from django_mcp.live.log import Entry
-from django_mcp.live.revocation import topics_of
-from django_mcp.live.stopping import listen_for_stop, server_stops
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import Entry, clear
+from django_mcp.pubsub.notify import Listener
+from django_mcp.pubsub.publish import topics_of
+
+Handler = Callable[[int, FrameType | None], object]
+
+
+class _Ear:
+    """Stands before the server's own handler of SIGTERM, which still has the word.
+
+    Attributes:
+        was_told: the signal came.
+    """
+
+    def __init__(self, server: Handler) -> None:
+        self.was_told = False
+        self._server = server
+
+    def __call__(self, number: int, frame: FrameType | None) -> object:
+        """Note it, and let the server do what it does."""
+        self.was_told = True
+        return self._server(number, frame)
+
+
+def server_stops() -> bool:
+    """Whether this process was told to stop, as far as its server can be asked or ``listen_for_stop`` heard of it.
+
+    uvicorn, alone or under gunicorn, handles signals with a method of the server, which has the answer; gunicorn's own
+    workers do so with one of the worker.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if isinstance(handler, _Ear):
+        return handler.was_told
+    server = getattr(handler, "__self__", None)
+    return bool(getattr(server, "should_exit", False)) or getattr(server, "alive", True) is False
+
+
+def listen_for_stop() -> None:
+    """Hear of SIGTERM from now on, under a server that cannot be asked.
+
+    granian has its event loop handle signals, waits for open connections, and tells nobody. An event loop learns of
+    signals by a file descriptor; the handler in Python stands beside it and can be preceded by another. A process
+    without one is ended by the signal itself, and left alone.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        return
+    if isinstance(handler, _Ear | signal.Handlers) or hasattr(getattr(handler, "__self__", None), "should_exit"):
+        return
+    signal.signal(signal.SIGTERM, _Ear(handler))
+    signal.siginterrupt(signal.SIGTERM, False)  # as event loops have it
+
 
 logger = logging.getLogger("django_mcp")
 
@@ -37,7 +87,7 @@ CLEAR_MOST = 500
 """Rows of each kind that are deleted at a time."""
 SAFETY_SECONDS = 15.0
 """How often the log is read although the bell works, in case it missed a ring."""
-MOST_SEEN = 2 * (log.LOOK_BACK + log.MOST)
+MOST_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
 """Ids remembered, so that what is read twice is handed out once."""
 MOST_WAITING = 1000
 """Entries kept for a stream whose client does not read; after that it is ended, and the client may resume."""
@@ -182,7 +232,7 @@ class Follower:
     async def newest(self) -> int | None:
         """Where to begin; None while the database is away, which is no reason to turn a stream down."""
         try:
-            return await shared_pool().sync(log.newest)
+            return await shared_pool().sync(event_store.newest)
         except DatabaseError as error:
             self._fails(error)
             return None
@@ -234,9 +284,9 @@ class Follower:
         """Hand out what is new. A database that is away is asked again later."""
         run = shared_pool().sync
         try:
-            position = await run(log.newest) if self._position is None else self._position
+            position = await run(event_store.newest) if self._position is None else self._position
             topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
-            entries = await run(partial(log.since, position, topics))
+            entries = await run(partial(event_store.since, position, topics))
         except DatabaseError as error:
             self._fails(error)
             await asyncio.sleep(settings.POLL_SECONDS)
@@ -250,7 +300,7 @@ class Follower:
                 await self._hand_out(entry)
         while len(self._seen) > MOST_SEEN:
             self._seen.pop(next(iter(self._seen)))
-        if sum(entry.id > position for entry in entries) >= log.MOST:  # there may be more
+        if sum(entry.id > position for entry in entries) >= event_store.MOST:  # there may be more
             self._rung.set()
 
     def _fails(self, error: Exception) -> None:

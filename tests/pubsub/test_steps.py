@@ -12,8 +12,8 @@ from django.utils import timezone
 from django_mcp import ToolError
 from django_mcp.core import database
 from django_mcp.core.concurrency import INLINE, Pool
-from django_mcp.live import steps
 from django_mcp.models import Step
+from django_mcp.pubsub import once
 
 pytestmark = pytest.mark.postgresql
 
@@ -25,17 +25,17 @@ def tried() -> list[str]:
 
 @pytest.mark.django_db
 def test_a_step_is_taken_once() -> None:
-    assert steps.take("call", "key") is True
-    assert steps.take("call", "key") is False
-    assert steps.take("call", "other key") is True
-    assert steps.take("other call", "key") is True
+    assert once.take("call", "key") is True
+    assert once.take("call", "key") is False
+    assert once.take("call", "other key") is True
+    assert once.take("other call", "key") is True
 
 
 @pytest.mark.django_db
 def test_a_step_that_was_taken_leaves_the_transaction_usable() -> None:
     with transaction.atomic():
-        steps.take("call", "key")
-        assert steps.take("call", "key") is False
+        once.take("call", "key")
+        assert once.take("call", "key") is False
         assert Step.objects.count() == 1
 
 
@@ -45,7 +45,7 @@ def test_of_many_who_take_a_step_at_once_one_does() -> None:
 
     def run() -> None:
         start.wait()
-        won.append(steps.take("call", "key"))
+        won.append(once.take("call", "key"))
         connection.close()
 
     threads = [threading.Thread(target=run) for _ in range(6)]
@@ -65,7 +65,7 @@ def test_a_result_is_kept(tried: list[str]) -> None:
         return values[len(tried) - 1]
 
     for at, value in enumerate(values):
-        assert [steps.once(["call"], f"pay {at}", act) for _ in range(3)] == [value] * 3
+        assert [once.once(["call"], f"pay {at}", act) for _ in range(3)] == [value] * 3
         assert len(tried) == at + 1
 
 
@@ -73,28 +73,28 @@ def test_a_result_is_kept(tried: list[str]) -> None:
 def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> None:
     def act() -> str:
         tried.append("act")
-        steps.take("written by the act", "key")
+        once.take("written by the act", "key")
         if len(tried) == 1:
             raise LookupError("no")
         return "done"
 
     with pytest.raises(LookupError):
-        steps.once(["call"], "pay", act)
+        once.once(["call"], "pay", act)
     assert Step.objects.count() == 0
-    assert steps.once(["call"], "pay", act) == "done"
+    assert once.once(["call"], "pay", act) == "done"
 
 
 @pytest.mark.django_db
 def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
-    steps.take("call", "once:pay")
+    once.take("call", "once:pay")
     with pytest.raises(ToolError, match="'pay' was begun before and its outcome is not known"):
-        steps.once(["call"], "pay", lambda: pytest.fail("done again"))
+        once.once(["call"], "pay", lambda: pytest.fail("done again"))
 
 
 @pytest.mark.django_db
 def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
     settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 50}
-    steps.take("call", "key")
+    once.take("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 190 < left.total_seconds() <= 200
 
@@ -102,7 +102,7 @@ def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
 @pytest.mark.django_db
 def test_a_step_outlives_the_task_that_could_repeat_it(settings: Any) -> None:
     settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 5000}
-    steps.take("call", "key")
+    once.take("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 4990 < left.total_seconds() <= 5000
 
@@ -118,8 +118,8 @@ def test_a_coroutine_acts_once_wherever_it_runs(tried: list[str], runner: str) -
 
     async def main(runs_in: Any) -> list[str]:
         with pytest.raises(LookupError):
-            await steps.aonce(["call"], "pay", act, runs_in)
-        return [await steps.aonce(["call"], "pay", act, runs_in) for _ in range(2)]
+            await once.aonce(["call"], "pay", act, runs_in)
+        return [await once.aonce(["call"], "pay", act, runs_in) for _ in range(2)]
 
     pool = Pool(1)
     try:
@@ -133,5 +133,5 @@ def test_a_coroutine_acts_once_wherever_it_runs(tried: list[str], runner: str) -
 
 def test_a_site_without_a_database_takes_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "exists", lambda _: False)
-    assert steps.take("call", "key") is True
-    assert steps.take("call", "key") is True
+    assert once.take("call", "key") is True
+    assert once.take("call", "key") is True

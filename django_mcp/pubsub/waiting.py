@@ -12,9 +12,8 @@ from asgiref.sync import async_to_sync
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import patiently
 from django_mcp.core.context import Context
-from django_mcp.live.follower import follow
-from django_mcp.live.log import Entry
-from django_mcp.live.stopping import listen_for_stop, server_stops
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.follower import follow, listen_for_stop, server_stops
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The bell: tells every process that the log grew. It carries nothing, so nothing is lost when it does not ring.
+"""Wake up other processes: NOTIFY of PostgreSQL, or the channel layer.
 
 Followers in this process are told directly. Others hear it through the Channels layer, where that is one that
 processes share; without one they look into the log every ``POLL_SECONDS``.

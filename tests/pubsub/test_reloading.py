@@ -18,8 +18,8 @@ from django.db import OperationalError
 from django.utils.autoreload import BaseReloader, autoreload_started
 
 from django_mcp import MCPServer
-from django_mcp.live import reloading
 from django_mcp.models import Event
+from django_mcp.pubsub import publish
 from tests.docs.test_blocks import Site
 from tests.exchange import eventually
 from tests.ports import free_port
@@ -112,12 +112,12 @@ def test_runserver_serves_a_changed_mcp_py_and_says_so(site: Site, port: int) ->
 def test_every_list_of_every_endpoint_may_have_changed(
     server: MCPServer, open_database: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reloading, "servers", lambda: [server])
-    reloading.connect()
+    monkeypatch.setattr(publish, "servers", lambda: [server])
+    publish.connect_reloading()
     try:
         autoreload_started.send(sender=BaseReloader())
     finally:
-        autoreload_started.disconnect(dispatch_uid="django_mcp.live.reloading")
+        autoreload_started.disconnect(dispatch_uid="django_mcp.pubsub.publish")
     told = [json.loads(each.data)["method"] for each in Event.objects.filter(topic="server:test")]
     assert sorted(told) == [f"notifications/{kind}/list_changed" for kind in ("prompts", "resources", "tools")]
 
@@ -128,8 +128,8 @@ def test_a_database_without_tables_is_no_reason_not_to_serve(
     def fail(kind: str) -> None:
         raise OperationalError("no such table: django_mcp_event")
 
-    monkeypatch.setattr(reloading, "servers", lambda: [server])
+    monkeypatch.setattr(publish, "servers", lambda: [server])
     monkeypatch.setattr(server, "notify_list_changed", fail)
     with caplog.at_level(logging.WARNING, "django_mcp"):
-        reloading._tell()
+        publish._notify_reloaded()
     assert "no such table" in caplog.text

@@ -10,8 +10,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp.core.principal import Principal
-from django_mcp.live import follower, log
-from django_mcp.live.follower import Follower, Subscription
+from django_mcp.pubsub import event_store, follower
+from django_mcp.pubsub.follower import Follower, Subscription
 
 PERIOD = 15.0
 MANY = 1000
@@ -78,7 +78,7 @@ def test_streams_that_were_opened_together_are_kept_alive_in_turns(monkeypatch: 
 def test_others_on_the_event_loop_have_their_turn_while_all_are_told() -> None:
     async def act(reader: Follower) -> None:
         every = await joined(reader, MANY)
-        told = asyncio.create_task(reader._hand_out(log.Entry(1, "topic", "{}")))
+        told = asyncio.create_task(reader._hand_out(event_store.Entry(1, "topic", "{}")))
         await asyncio.sleep(0)
         assert 0 < sum(each.waits for each in every) < MANY
         await told
@@ -115,7 +115,7 @@ def test_an_error_of_one_stream_is_logged_and_no_other_stream_misses_anything(
     async def act(reader: Follower) -> None:
         odd, *others = await joined(reader, 3)
         odd.wants = fail
-        await reader._hand_out(log.Entry(1, "topic", "{}"))
+        await reader._hand_out(event_store.Entry(1, "topic", "{}"))
         assert [[each.id for each in other.take() or () if each] for other in others] == [[1], [1]]
         odd.ready = fail
         clock[0] += 2 * PERIOD
@@ -143,7 +143,7 @@ def test_the_log_is_read_on_after_an_error(open_database: None, monkeypatch: pyt
         reader = Follower(asyncio.get_running_loop())
         with override_settings(DJANGO_MCP={"POLL_SECONDS": 0.01}):
             subscription = await reader.join(["a topic"], None)
-            await asyncio.to_thread(log.append, [("a topic", "{}")])
+            await asyncio.to_thread(event_store.append, [("a topic", "{}")])
             async with asyncio.timeout(10):
                 async for entry in subscription.entries():
                     if entry is not None:
@@ -158,11 +158,11 @@ def test_the_log_is_read_on_after_an_error(open_database: None, monkeypatch: pyt
 def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> None:
     async def act(reader: Follower) -> None:
         one, other = await joined(reader, 2)
-        one.put(log.Entry(1, "topic", "{}"))
+        one.put(event_store.Entry(1, "topic", "{}"))
         one.close()
-        one.put(log.Entry(2, "topic", "{}"))
+        one.put(event_store.Entry(2, "topic", "{}"))
         assert one.take() is None
-        await reader._hand_out(log.Entry(3, "topic", "{}"))
+        await reader._hand_out(event_store.Entry(3, "topic", "{}"))
         assert one.take() is None
         assert [each.id for each in other.take() or ()] == [3]
 
@@ -173,22 +173,22 @@ def test_a_stream_that_was_closed_keeps_nothing_and_is_not_known_any_more() -> N
 @pytest.mark.django_db
 @pytest.mark.parametrize("topics", [["a"], ["a", "b"], None])
 def test_what_is_read_is_of_the_topics_or_all(topics: list[str] | None) -> None:
-    before = log.newest()
-    log.append([("a", "1"), ("b", "2"), ("c", "3")])
+    before = event_store.newest()
+    event_store.append([("a", "1"), ("b", "2"), ("c", "3")])
     wanted = {"a", "b", "c"} if topics is None else set(topics)
-    assert {entry.topic for entry in log.since(before, topics)} >= wanted
-    assert {entry.topic for entry in log.since(before, topics) if entry.id > before} == wanted
+    assert {entry.topic for entry in event_store.since(before, topics)} >= wanted
+    assert {entry.topic for entry in event_store.since(before, topics) if entry.id > before} == wanted
 
 
 def test_with_very_many_topics_each_stream_still_hears_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    def since(position: int, topics: Any) -> list[log.Entry]:
+    def since(position: int, topics: Any) -> list[event_store.Entry]:
         asked.append(topics)
-        return [log.Entry(1, "topic 7", "{}"), log.Entry(2, "somebody else's", "{}")]
+        return [event_store.Entry(1, "topic 7", "{}"), event_store.Entry(2, "somebody else's", "{}")]
 
-    monkeypatch.setattr(follower.log, "since", since)
-    monkeypatch.setattr(follower.log, "newest", lambda: 0)
+    monkeypatch.setattr(follower.event_store, "since", since)
+    monkeypatch.setattr(follower.event_store, "newest", lambda: 0)
 
     async def act(reader: Follower) -> None:
         monkeypatch.setattr(Follower, "_run", lambda _: asyncio.sleep(0))

@@ -1,0 +1,309 @@
+"""``ctx.once`` and idempotent results: acts that are done once, however often a call runs."""
+
+import asyncio
+import datetime
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from django.db import IntegrityError, InterfaceError, OperationalError
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.core import database
+from django_mcp.core.channel import Cancelled, Channel
+from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, shared_pool
+from django_mcp.models import Step
+from django_mcp.primitives.base import sendable
+from django_mcp.primitives.tool import ToolError
+from django_mcp.protocol.jsonrpc import encode
+
+KEY = "repeat"
+TASK = "task"
+OTHER_ARGUMENTS = "This idempotency key was used before, with other arguments. Another call needs a key of its own."
+NOT_YOURS = (
+    "A call with this idempotency key and these arguments was run already, and is not run again. Its result is not "
+    "repeated to callers who are not signed in, who cannot be told apart. Look what became of it, or sign in before "
+    "you make calls that you may have to repeat. Another call needs a key of its own."
+)
+NO_RESULT = (
+    "A call with this idempotency key was begun {seconds} s ago and has no result yet. If it still runs, repeat it in "
+    "a few seconds. If that does not end, look what became of it before you call again with another key."
+)
+
+
+class StepRepeat:
+    """One try of a call, noted in ``Step``.
+
+    Args:
+        call: stands for caller, endpoint, host, tool and key: 64 characters.
+        arguments: their digest.
+        own: names the try, where it may be begun anew after its process died; else it is no other.
+        is_shared: see ``core.channel.Repeat``.
+    """
+
+    def __init__(self, call: str, arguments: str, own: str | None = None, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
+        self._call = call
+        self._arguments = arguments
+        self._claim = {"arguments": arguments, "try": own or secrets.token_hex(8)}
+        self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
+
+    def begin(self) -> dict[str, Any] | None:
+        """See ``core.channel.Repeat``. The note is committed at once, so that every process sees it."""
+        if not database.has_database():
+            return None
+        step = self._step()  # without the write lock, which the call under way may hold
+        if step is not None and step.expires < timezone.now():
+            step.delete()
+            step = None
+        if step is None:
+            try:
+                with database.atomic():
+                    Step.objects.create(call=self._call, key=KEY, value=self._claim, expires=_expiry())
+            except IntegrityError:
+                step = self._step()
+            else:
+                return None
+        if step is not None and not step.done and step.value == self._claim:
+            return None
+        return self._kept(step)
+
+    def kept(self) -> dict[str, Any] | None:
+        """See ``core.channel.Repeat``."""
+        step = None if not database.has_database() else self._step()
+        if step is None or not step.done or step.expires < timezone.now():
+            return None
+        return self._kept(step)
+
+    def keep(self, fields: dict[str, Any]) -> None:
+        """See ``core.channel.Repeat``. In the transaction of what the tool wrote, where it has one."""
+        if database.has_database():
+            result = {**self._claim, "fields": json.loads(encode(fields))}
+            self._own().update(done=True, value=result)
+
+    def forget(self) -> None:
+        """See ``core.channel.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
+        if database.has_database():
+            self._forget(time.monotonic() + PATIENCE_SECONDS)
+
+    def _forget(self, until: float) -> None:
+        try:
+            self._own().delete()
+        except (OperationalError, InterfaceError) as error:
+            if time.monotonic() < until and database.is_temporary(error):
+                # Nobody waits for it, and no thread is held meanwhile. The pool sees to its connections.
+                again = threading.Timer(settings.POLL_SECONDS, shared_pool().begin, [lambda: self._forget(until)])
+                again.daemon = True
+                again.start()
+
+    def task(self) -> str | None:
+        """See ``core.channel.Repeat``."""
+        step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
+        if step is None:
+            return None
+        if step.value["arguments"] != self._arguments:
+            raise ToolError(OTHER_ARGUMENTS)
+        task_id: str = step.value["task"]
+        return task_id
+
+    def note_task(self, task_id: str, before: str | None) -> bool:
+        """See ``core.channel.Repeat``. In the transaction in which the task is made."""
+        noted = Step.objects.filter(call=self._call, key=TASK)
+        value = {"arguments": self._arguments, "task": task_id}
+        if before is not None:
+            of_before = noted.filter(value={"arguments": self._arguments, "task": before})
+            return bool(of_before.update(value=value, expires=_expiry()))
+        noted.filter(expires__lte=timezone.now()).delete()
+        fields = {"value": value, "done": True, "expires": _expiry()}
+        return Step.objects.get_or_create(call=self._call, key=TASK, defaults=fields)[1]
+
+    def _kept(self, step: Step | None) -> dict[str, Any]:
+        if step is not None and step.value["arguments"] != self._arguments:
+            raise ToolError(OTHER_ARGUMENTS)
+        if step is None or not step.done:
+            age = 0 if step is None else (timezone.now() - step.created).total_seconds()
+            raise ToolError(NO_RESULT.format(seconds=round(age)))
+        if self.is_shared and step.value.get("try") != self._claim["try"]:
+            raise ToolError(NOT_YOURS)
+        fields: dict[str, Any] = step.value["fields"]
+        return fields
+
+    def _step(self) -> Step | None:
+        return Step.objects.filter(call=self._call, key=KEY).first()
+
+    def _own(self) -> Any:
+        """The note of this try, unless it has become a result."""
+        return Step.objects.filter(call=self._call, key=KEY, done=False, value=self._claim)
+
+
+def _expiry() -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_SECONDS)
+
+
+T = TypeVar("T")
+
+UNKEPT = "django_mcp.unkept"
+NOT_KEPT = (
+    "ctx.once({name!r}) was done, but its result, of type {kind}, cannot be kept for later rounds: "
+    "return what JSON has, such as a str, a number, a list or a dict."
+)
+
+
+def take(call: str, key: str) -> bool:
+    """Whether this is the first time; of several who ask at once, one is."""
+    if not database.has_database():
+        return True
+    try:
+        with database.atomic():  # a savepoint, should the site have a transaction open
+            Step.objects.create(call=call, key=key, expires=expiry())
+    except IntegrityError:
+        return False
+    return True
+
+
+def once(calls: Sequence[str], name: str, function: Callable[[], T], readable: Sequence[str] | None = None) -> T:
+    """The function's result, now or as it was kept.
+
+    Args:
+        calls: what the act belongs to: the call and, where it has one, its idempotency key. Noted in one of them, it
+            is done.
+        name: of the act.
+        function: does it.
+        readable: those of *calls* whose kept result may be given; by default all of them.
+
+    Raises:
+        ToolError: it was begun before and its outcome is not known, or could not be kept, or may not be given.
+        TypeError: it was done, and what it returned is no JSON.
+    """
+    if not database.has_database():
+        return function()
+    key = f"once:{name}"
+    if not _take_all(calls, key):
+        return cast("T", _kept(calls, name, key, readable))
+    is_done = False
+    try:
+        with database.atomic():
+            value = function()
+            is_done = True
+            kept, wrong = _storable(value)
+            _keep(calls, key, kept)
+    except Cancelled:
+        raise  # in the middle of the act: what became of it is not known
+    except BaseException:
+        if not is_done:  # it failed, and was rolled back: it may be tried again
+            _forget(calls, key)
+        raise
+    if wrong is not None:
+        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+    return value
+
+
+async def aonce(
+    calls: Sequence[str],
+    name: str,
+    function: Callable[[], Awaitable[T]],
+    runner: Runner,
+    readable: Sequence[str] | None = None,
+) -> T:
+    """``once`` for a coroutine function. What it writes is committed by itself."""
+    if not database.has_database():
+        return await function()
+    key = f"once:{name}"
+    if not await aside(runner, partial(_take_all, calls, key)):
+        return cast("T", await aside(runner, partial(_kept, calls, name, key, readable)))
+    try:
+        value = await function()
+    except (Cancelled, asyncio.CancelledError):
+        raise
+    except BaseException:
+        await aside(runner, partial(_forget, calls, key))
+        raise
+    kept, wrong = _storable(value)
+    await aside(runner, partial(_keep, calls, key, kept))
+    if wrong is not None:
+        raise TypeError(NOT_KEPT.format(name=name, kind=type(value).__name__)) from wrong
+    return value
+
+
+def _storable(value: Any) -> tuple[Any, Exception | None]:
+    """Return the value, or what stands for one that is no JSON, and why it is none."""
+    try:
+        json.dumps(sendable(value), allow_nan=False)
+    except (TypeError, ValueError) as error:  # pydantic's error is a ValueError
+        return {UNKEPT: type(value).__name__}, error
+    return sendable(value), None
+
+
+def expiry() -> datetime.datetime:
+    """When a step may be forgotten: when no answer can continue its call any more."""
+    return timezone.now() + datetime.timedelta(seconds=max(2 * settings.INPUT_SECONDS, settings.TASK_SECONDS))
+
+
+def _take_all(calls: Sequence[str], key: str) -> bool:
+    """Note the act in all of *calls*; False, and no new note, where one of them has it already."""
+    taken: list[str] = []
+    for call in calls:
+        if not take(call, key):
+            _forget(taken, key)
+            return False
+        taken.append(call)
+    return True
+
+
+def _keep(calls: Sequence[str], key: str, value: Any) -> None:
+    Step.objects.filter(call__in=calls, key=key).update(done=True, value=value)
+
+
+def _forget(calls: Sequence[str], key: str) -> None:
+    if calls:
+        Step.objects.filter(call__in=calls, key=key, done=False).delete()
+
+
+def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | None) -> Any:
+    """The result that one of *calls* has; from now on all of them have it."""
+    steps = list(Step.objects.filter(call__in=calls, key=key))
+    step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
+    if step is None and any(each.done for each in steps):
+        msg = f"{name!r} was done before, and its result is not given to callers who are not signed in."
+        raise ToolError(msg)
+    if step is None:
+        msg = f"{name!r} was begun before and its outcome is not known. Look what became of it before you call again."
+        raise ToolError(msg)
+    for call in set(calls).difference(each.call for each in steps):
+        fields = {"done": True, "value": step.value, "expires": step.expires}
+        with database.atomic():
+            Step.objects.get_or_create(call=call, key=key, defaults=fields)
+    if isinstance(step.value, dict) and UNKEPT in step.value:
+        msg = f"{name!r} was done before, and its result could not be kept. Look what became of it."
+        raise ToolError(msg)
+    return step.value
+
+
+class StepChannel(Channel):
+    """Keeps what is done once in the database."""
+
+    def once(self, key: str, function: Callable[[], T]) -> T:
+        """See ``live.steps``."""
+        return once(self._acts_of(), key, function, self._readable())
+
+    async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
+        """See ``live.steps``."""
+        return await aonce(self._acts_of(), key, function, runner, self._readable())
+
+    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
+        """See ``live.repeats``."""
+        return StepRepeat(call, arguments, is_shared=is_shared)
+
+    def _acts_of(self) -> list[str]:
+        """To the call, whose rounds may come with different idempotency keys, and to the key of this round."""
+        return [self.dialogue.id] if self.acts is None else [self.acts, self.dialogue.id]
+
+    def _readable(self) -> list[str]:
+        """Return those of them whose results this caller may have."""
+        return [self.dialogue.id] if self.shares_acts else self._acts_of()

@@ -1,0 +1,359 @@
+"""Signals into stored events: changed lists and rows, permissions, revocation, reloading.
+
+Django's autoreloader watches every module that was imported, and starts a new process for a change. Clients keep their
+sessions, which are in the database; this tells them that there may be something new.
+
+Each listener hears of it in the name of its own user. Who is told is found out when something changes, and written into
+the log with one statement, once it is committed.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.apps import apps
+from django.contrib.auth import get_user_model
+from django.db import DatabaseError, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.dispatch import receiver
+from django.utils.autoreload import autoreload_started
+
+from django_mcp.core import database
+from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
+from django_mcp.core.database import tools_alias
+from django_mcp.core.principal import Principal
+from django_mcp.core.server import MCPServer, every_server, servers
+from django_mcp.core.signals import Change, access_ended, list_changed, resource_updated, rights_changed, rows_changed
+from django_mcp.pubsub import event_store
+
+REVOKED = "revoked"
+ACCOUNT = "account"
+"""In place of ``Principal.kind``: all callers who are one user."""
+
+
+def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`` has it
+    """Under which is logged what concerns a caller."""
+    return f"caller:{kind}:{id}"
+
+
+def user_topic(pk: object) -> str:
+    """What stands for all callers who are one user. Nothing is logged under it; changes name it (``live.changes``)."""
+    return f"user:{pk}"
+
+
+def topics_of(principal: Principal) -> tuple[str, ...]:
+    """Return the topics of which any entry ends a caller's streams: the caller's own, and that of the user."""
+    pk = getattr(principal.user, "pk", None)
+    return (topic_of(principal),) if pk is None else (topic_of(principal), revocation_topic(ACCOUNT, str(pk)))
+
+
+def end_streams_of_user(pk: object) -> None:
+    """End the open streams of a user, whatever credential they were opened with, as ``end_streams`` does."""
+    end_streams(ACCOUNT, str(pk))
+
+
+def end_streams(kind: str, id: str) -> None:  # noqa: A002
+    """End a caller's open streams, in every process, once the transaction is committed.
+
+    It is logged in the transaction, so that nothing is seen of the one without the other, and once more behind it: the
+    log is read only a little back, and while a long transaction is open others write much behind what it wrote.
+
+    Args:
+        kind: ``Principal.kind``.
+        id: ``Principal.id``.
+    """
+    tell = partial(event_store.append, [(revocation_topic(kind, id), REVOKED)])
+    if database.own_connection().in_atomic_block:
+        tell()
+    database.on_commit(tell)
+
+
+def end_access(kind: str, id: str) -> None:  # noqa: A002
+    """A credential was taken back: its streams end, and what still runs for its caller.
+
+    Args:
+        kind: ``Principal.kind``.
+        id: ``Principal.id``.
+    """
+    end_streams(kind, id)
+    access_ended.send(sender=None, kind=kind, id=id)
+
+
+def topic_of(principal: Principal) -> str:
+    """The topic of a caller."""
+    return revocation_topic(principal.kind, principal.id)
+
+
+KINDS = ("tools", "prompts", "resources")
+UPDATED = "notifications/resources/updated"
+UNKNOWN: Mapping[str, Any] = {"method": "", "params": {}}
+_background: set[asyncio.Future[Any]] = set()
+
+
+def topic(server: MCPServer) -> str:
+    """Under which an endpoint's changes are logged."""
+    return f"server:{server.name}"
+
+
+def list_changed_method(kind: str) -> str:
+    """The notification that says that a list changed."""
+    return f"notifications/{kind}/list_changed"
+
+
+@lru_cache(maxsize=128)
+def read(data: str) -> Mapping[str, Any]:
+    """An entry's data, read once for all streams; nobody may change it.
+
+    It has ``method`` and ``params`` of the notification, and perhaps what is never sent: ``about``, URIs, of which one
+    must exist for whoever is told; ``for``, those who alone are told (``names_of``); ``after``, seconds until every
+    process knows what changed, so that nobody who looks upon hearing of it is shown what was true before.
+
+    What a process of another version wrote and this one does not know is ``UNKNOWN``, which nobody asked for.
+    """
+    try:
+        change = json.loads(data)
+    except ValueError:
+        return UNKNOWN
+    if isinstance(change, dict):
+        change = {**UNKNOWN, **change}
+        if isinstance(change["method"], str) and isinstance(change["params"], dict):
+            return change
+    return UNKNOWN
+
+
+def names_of(principal: Principal) -> frozenset[str]:
+    """How a change may name a caller that it is for."""
+    pk = getattr(principal.user, "pk", None)
+    return frozenset({topic_of(principal)} if pk is None else {topic_of(principal), user_topic(pk)})
+
+
+@receiver(list_changed, dispatch_uid="django_mcp.live.changes")
+def _on_list_changed(sender: MCPServer, kind: str, **_: Any) -> None:
+    publish([(topic(sender), {"method": list_changed_method(kind), "params": {}})])
+
+
+@receiver(resource_updated, dispatch_uid="django_mcp.live.changes")
+def _on_resource_updated(sender: MCPServer, uri: str, **_: Any) -> None:
+    publish([(topic(sender), {"method": UPDATED, "params": {"uri": uri}})])
+
+
+@receiver(rows_changed, dispatch_uid="django_mcp.live.changes")
+def _on_rows_changed(changes: Iterable[Change], **_: Any) -> None:
+    """Log all of them with one statement."""
+    write = partial(event_store.append, [(topic(each.server), json.dumps(_message(each))) for each in changes])
+    if on_event_loop():
+        _in_background(write)
+    else:
+        write()
+
+
+def _message(change: Change) -> dict[str, Any]:
+    if change.uri is None:
+        message: dict[str, Any] = {"method": list_changed_method("resources"), "params": {}}
+    else:
+        message = {"method": UPDATED, "params": {"uri": change.uri}}
+    return {**message, "about": list(change.about)} if change.about else message
+
+
+def publish(messages: Sequence[tuple[str, Any]]) -> None:
+    """Log messages under topics once what was changed is committed; on an event loop, in a worker thread."""
+    if not database.has_database() or not messages:
+        return
+    write = partial(event_store.append, [(under, json.dumps(message)) for under, message in messages])
+    if on_event_loop():
+        _in_background(lambda: transaction.on_commit(write, using=database.tools_alias()))
+    else:
+        transaction.on_commit(write, using=database.tools_alias())
+
+
+def _in_background(write: Callable[[], Any]) -> None:
+    future = asyncio.ensure_future(patiently(shared_pool(), write))
+    _background.add(future)
+    future.add_done_callback(_background.discard)
+
+
+logger = logging.getLogger("django_mcp")
+
+
+def connect_reloading() -> None:
+    """Tell clients once this process serves, which the autoreloader has started."""
+    autoreload_started.connect(_notify_reloaded, dispatch_uid="django_mcp.live.reloading")
+
+
+def _notify_reloaded(**_: Any) -> None:
+    try:
+        for server in servers():
+            for kind in KINDS:
+                server.notify_list_changed(kind)
+    except DatabaseError as error:  # as before the first "migrate"; what serves must not end for it
+        logger.warning("nobody who listens is told that the site was read anew: %s", error)
+    finally:
+        connections.close_all()  # the reloader's thread has no other use for one
+
+
+OF_USERS = ("is_active", "is_staff", "is_superuser")
+"""Fields of a user that rights depend on."""
+MOST_USERS = 1000
+"""Users told of one change one by one. Of what concerns more, everybody is told."""
+
+UID = "django_mcp.live.rights"
+
+_waiting: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, set[str] | None]] = WeakKeyDictionary()
+"""For each connection the users of its transaction, and whose list of what is to be done on commit they are in: another
+list is another transaction."""
+
+
+# Telling
+
+
+@receiver(rights_changed, dispatch_uid=UID)
+def _on_rights_changed(users: Collection[str], **_: Any) -> None:
+    """Tell of all that a transaction changes at once, when it is committed."""
+    connection = transaction.get_connection(tools_alias())
+    if on_event_loop() or not connection.in_atomic_block:
+        _tell(set(users))
+        return
+    hooks, known = _waiting.get(connection, (None, None))
+    if known is None or hooks is not connection.run_on_commit:
+        known = set()
+        _waiting[connection] = connection.run_on_commit, known
+        transaction.on_commit(lambda: _tell(known), using=connection.alias)
+    known.update(users)
+
+
+def _tell(users: set[str]) -> None:
+    told = sorted(map(user_topic, users)) if len(users) <= MOST_USERS else None
+    publish([entry for server in every_server() for entry in _entries(server, told, _asks_user)])
+
+
+def renew_streams(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
+    """Tell a caller's listeners that lists may be others, and end their streams.
+
+    For what a credential allows: a stream knows that as it was when it was opened. The client opens another one.
+
+    Args:
+        kind: ``Principal.kind``.
+        id: ``Principal.id``.
+    """
+    caller = revocation_topic(kind, id)
+    entries = [entry for server in every_server() for entry in _entries(server, [caller], bool)]
+    publish([*entries, (caller, REVOKED)])
+
+
+def _entries(
+    server: MCPServer, told: Collection[str] | None, depends: Callable[[Collection[Any]], bool]
+) -> Iterable[tuple[str, Any]]:
+    """For the log: of each list that depends on what changed."""
+    for kind, primitives in server.lists().items():
+        if depends(primitives):
+            message = {"method": list_changed_method(kind), "params": {}}
+            yield topic(server), message if told is None else {**message, "for": list(told)}
+
+
+def _asks_user(primitives: Iterable[Any]) -> bool:
+    return any(each.asks_user for each in primitives)
+
+
+def _is_of_interest() -> bool:
+    """Whether any list depends on users, so that there is reason to ask the database about them."""
+    return any(_asks_user(primitives) for server in every_server() for primitives in server.lists().values())
+
+
+# Hearing
+
+
+def connect_permissions() -> None:
+    """Hear of users, and of groups and permissions where the user model has them."""
+    user = get_user_model()
+    pre_save.connect(_user_is_saved, sender=user, dispatch_uid=UID)
+    post_save.connect(_user_was_saved, sender=user, dispatch_uid=UID)
+    for name in ("groups", "user_permissions"):
+        if through := getattr(getattr(user, name, None), "through", None):
+            m2m_changed.connect(_users_changed, sender=through, dispatch_uid=UID)
+    if apps.is_installed("django.contrib.auth"):
+        from django.contrib.auth.models import Group, Permission  # noqa: PLC0415 - only where they are installed
+
+        m2m_changed.connect(_groups_changed, sender=Group.permissions.through, dispatch_uid=UID)
+        post_save.connect(_group_was_saved, sender=Group, dispatch_uid=UID)
+        for model in (Group, Permission):
+            pre_delete.connect(_is_deleted, sender=model, dispatch_uid=UID)
+
+
+def differs(instance: models.Model, names: Iterable[str], update_fields: Collection[str] | None) -> bool:
+    """Whether fields of a row that is about to be saved are other ones than in the database. At most one query."""
+    own = {field.name for field in instance._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    names = [name for name in names if name in own and (update_fields is None or name in update_fields)]
+    if instance._state.adding or not names:  # noqa: SLF001 - likewise
+        return False
+    rows = type(instance)._base_manager.using(instance._state.db)  # noqa: SLF001 - likewise
+    before = rows.filter(pk=instance.pk).values(*names).first()
+    return before is not None and any(getattr(instance, name) != value for name, value in before.items())
+
+
+def _user_is_saved(instance: Any, update_fields: Any, raw: bool, **_: Any) -> None:
+    instance._django_mcp_differs = (  # noqa: SLF001 - ours
+        not raw and _is_of_interest() and differs(instance, OF_USERS, update_fields)
+    )
+
+
+def _user_was_saved(instance: Any, **_: Any) -> None:
+    if vars(instance).pop("_django_mcp_differs", False):
+        _changed_of([instance.pk])
+
+
+def _users_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
+    """Groups or permissions of users, from either side; what is cleared is asked for while it is there."""
+    if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
+        return
+    if not reverse:
+        _changed_of([instance.pk])
+    elif pk_set is not None:
+        _changed_of(pk_set)
+    else:
+        _changed_having(instance)
+
+
+def _groups_changed(instance: Any, action: str, reverse: bool, pk_set: Collection[Any] | None, **_: Any) -> None:
+    """Permissions of groups, from either side."""
+    if action not in {"post_add", "post_remove", "pre_clear"} or pk_set == set():
+        return
+    if not reverse:
+        _changed_having(instance)
+    elif _is_of_interest():
+        groups = instance.group_set.values("pk") if pk_set is None else pk_set
+        _changed_of(_users(groups__in=groups))
+
+
+def _group_was_saved(instance: Any, created: bool, **_: Any) -> None:
+    if not created:
+        _changed_having(instance)
+
+
+def _is_deleted(instance: Any, **_: Any) -> None:
+    _changed_having(instance)
+
+
+def _changed_having(instance: Any) -> None:
+    """The users of a group or permission, by whichever way they have it."""
+    if not _is_of_interest():
+        return
+    if instance._meta.model_name == "group":  # noqa: SLF001 - Django's documented API
+        _changed_of(_users(groups=instance))
+    else:
+        _changed_of(_users(models.Q(user_permissions=instance) | models.Q(groups__permissions=instance)))
+
+
+def _users(*wanted: models.Q, **more: Any) -> list[Any]:
+    """One more than is told one by one, at most."""
+    rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
+    return list(rows.values_list("pk", flat=True).distinct()[: MOST_USERS + 1])
+
+
+def _changed_of(pks: Iterable[Any]) -> None:
+    if users := [str(pk) for pk in pks]:
+        rights_changed.send(sender=None, users=users)
