@@ -94,22 +94,22 @@ class Table:
 
     def _find_depth(self, case: Case) -> None:
         """Have the endpoint make a cursor for a place that nobody wants to page to."""
-        from django_mcp.exposure import cursors  # noqa: PLC0415 - Django is set up
+        from django_mcp.model_resources import pagination  # noqa: PLC0415 - Django is set up
 
-        make = cursors.encode
+        make = pagination.encode
 
         def elsewhere(ctx: Any, question: Any, _: Any) -> str:
             place, self.expected[case] = self._place(ctx, case)
             return make(ctx, question, place if case.method == CALL else [self.model._meta.label, place, 0])  # noqa: SLF001
 
-        with mock.patch.object(cursors, "encode", elsewhere):
+        with mock.patch.object(pagination, "encode", elsewhere):
             _, result = self.ask(Case(case.name, case.method, case.ask, endpoint=case.endpoint))
         self.cursors[case] = result.get("nextCursor") or result["structuredContent"]["next_cursor"]
 
     def _place(self, ctx: Any, case: Case) -> tuple[Any, str]:
         """Where the last row before a page stands, and the slug of the first one on it."""
-        from django_mcp.exposure.ordering import Sorting  # noqa: PLC0415 - Django is set up
-        from django_mcp.exposure.viewing import Viewer  # noqa: PLC0415
+        from django_mcp.model_resources.access import Viewer  # noqa: PLC0415
+        from django_mcp.model_resources.pagination import Sorting  # noqa: PLC0415 - Django is set up
 
         exposed = ctx.server.exposed[self.model]
         sorting = Sorting(exposed.sortings[case.order], Viewer(ctx), exposed)

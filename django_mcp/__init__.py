@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from django_mcp.core.principal import Principal
     from django_mcp.core.server import MCPServer, server
     from django_mcp.core.signals import call_logged
-    from django_mcp.exposure.admin_sites import from_admin
-    from django_mcp.exposure.declaration import ModelResource
-    from django_mcp.exposure.instances import Rows
-    from django_mcp.exposure.publishing import publish
-    from django_mcp.exposure.registration import register
+    from django_mcp.model_resources.arguments import Rows
+    from django_mcp.model_resources.model_admin import from_admin
+    from django_mcp.model_resources.notifications import publish
+    from django_mcp.model_resources.options import ModelResource
+    from django_mcp.model_resources.registry import register
     from django_mcp.primitives.generators import Progress
     from django_mcp.primitives.markers import Header, Secret, Upload
     from django_mcp.primitives.output import ToolResult
@@ -82,11 +82,11 @@ else:
             "django_mcp.core.principal": "Principal",
             "django_mcp.core.server": "MCPServer server",
             "django_mcp.core.signals": "call_logged",
-            "django_mcp.exposure.admin_sites": "from_admin",
-            "django_mcp.exposure.declaration": "ModelResource",
-            "django_mcp.exposure.instances": "Rows",
-            "django_mcp.exposure.publishing": "publish",
-            "django_mcp.exposure.registration": "register",
+            "django_mcp.model_resources.arguments": "Rows",
+            "django_mcp.model_resources.model_admin": "from_admin",
+            "django_mcp.model_resources.notifications": "publish",
+            "django_mcp.model_resources.options": "ModelResource",
+            "django_mcp.model_resources.registry": "register",
             "django_mcp.primitives.generators": "Progress",
             "django_mcp.primitives.markers": "Header Secret Upload",
             "django_mcp.primitives.output": "ToolResult",

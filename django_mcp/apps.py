@@ -43,7 +43,7 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models
         from django_mcp.audit import recorder  # noqa: PLC0415
         from django_mcp.auth import api_keys, leaving, oauth, redaction  # noqa: F401, PLC0415 - one hears of users who leave
-        from django_mcp.exposure import starting as exposure  # noqa: PLC0415
+        from django_mcp.model_resources import receivers  # noqa: PLC0415
         from django_mcp.policies import deciding, reading  # noqa: F401, PLC0415 - the first hears of decisions
         from django_mcp.pubsub import publish  # noqa: PLC0415
         from django_mcp.skills import starting as skills  # noqa: PLC0415
@@ -54,7 +54,7 @@ class DjangoMCPConfig(AppConfig):
 
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
         publish.connect_permissions()
-        for each in (approvals, exposure, tasks):
+        for each in (approvals, receivers, tasks):
             each.connect()
         if RELOADED in os.environ:
             from django_mcp.pubsub import publish  # noqa: PLC0415 - for development alone
@@ -63,7 +63,7 @@ class DjangoMCPConfig(AppConfig):
         recorder.install()
         redaction.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
-        exposure.start()
+        receivers.start()
         skills.start()
         tasks.prepare()
         approvals.start()

@@ -39,7 +39,7 @@ TESTS = (
     "tests/behaviour",
     "tests/core",
     "tests/endpoint",
-    "tests/exposure",
+    "tests/model_resources",
     "tests/ninja",
     "tests/oauth",
     "tests/policies",

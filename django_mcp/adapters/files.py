@@ -9,7 +9,7 @@ from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from pydantic_core import PydanticCustomError
 
-from django_mcp.exposure.field_types import without_nul
+from django_mcp.model_resources.schema import without_nul
 from django_mcp.primitives.markers import MOST_BYTES, Upload
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, kind_name, size

@@ -14,8 +14,8 @@ from django.utils.html import strip_tags
 
 from django_mcp.adapters.form_schema import asked, foreign_column
 from django_mcp.adapters.form_values import kind_of, read
-from django_mcp.exposure.write_forms import Given, as_shown
-from django_mcp.exposure.write_types import form_value, storable
+from django_mcp.model_resources.schema import form_value, storable
+from django_mcp.model_resources.writes import Given, as_shown
 from django_mcp.primitives.validation_errors import about_argument, missing_argument, sentence, unknown_argument
 
 Data = MultiValueDict[str, Any]

@@ -12,10 +12,10 @@ from pydantic_core import to_json
 
 from django_mcp.adapters.form_schema import asked, foreign_column
 from django_mcp.core.context import Context
-from django_mcp.exposure.field_types import column_value, to_json_value
-from django_mcp.exposure.pages import show_row
-from django_mcp.exposure.viewing import Viewer
-from django_mcp.exposure.write_changes import unless_secret
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.pagination import show_row
+from django_mcp.model_resources.previews import unless_secret
+from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.primitives.output import ToolResult
 
 

@@ -9,9 +9,9 @@ from django.db.models import Model
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.exposure.exposed import rules_at
-from django_mcp.exposure.permitted import ACTIONS
-from django_mcp.exposure.write_saving import require_change
+from django_mcp.model_resources.bound_resource import rules_at
+from django_mcp.model_resources.options import ACTIONS
+from django_mcp.model_resources.writes import require_change
 from django_mcp.primitives.tool import ToolError
 
 

@@ -12,14 +12,11 @@ from django.db.models import QuerySet
 from django_mcp.adapters.form_filling import refuse
 from django_mcp.adapters.form_schema import key_column
 from django_mcp.core.context import Context
-from django_mcp.exposure.exposed import Exposed, address_in, rules_at
-from django_mcp.exposure.field_types import json_type
-from django_mcp.exposure.instances import finding_hint
-from django_mcp.exposure.paths import is_composite
-from django_mcp.exposure.viewing import Viewer
-from django_mcp.exposure.write_forms import written_by
-from django_mcp.exposure.write_rows import linked, locked, on_writer
-from django_mcp.exposure.write_types import MOST_VALUES
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.arguments import finding_hint
+from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
+from django_mcp.model_resources.schema import MOST_VALUES, json_type
+from django_mcp.model_resources.writes import linked, locked, on_writer, written_by
 from django_mcp.primitives.tool import ToolError
 
 

@@ -20,8 +20,16 @@ from django.utils.html import strip_tags
 
 from django_mcp.adapters.files import FILE_SCHEMA, file_note
 from django_mcp.adapters.form_values import TYPED, kind_of
-from django_mcp.exposure.field_types import MOST_TOLD, is_json, json_type, to_json_value
-from django_mcp.exposure.write_types import MOST_VALUES, foreign_words, form_choices, is_foreign
+from django_mcp.model_resources.schema import (
+    MOST_TOLD,
+    MOST_VALUES,
+    foreign_words,
+    form_choices,
+    is_foreign,
+    is_json,
+    json_type,
+    to_json_value,
+)
 from django_mcp.primitives.schema import LOCAL_TIME, portable
 
 MOST_LABELS = 50

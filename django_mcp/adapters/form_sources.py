@@ -16,8 +16,8 @@ from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.adapters.late_tools import queries
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.exposure.viewing import Viewer
-from django_mcp.exposure.write_forms import keep, written_by
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.writes import keep, written_by
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged
 

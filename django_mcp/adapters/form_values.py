@@ -16,8 +16,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
 
 from django_mcp.adapters.files import read_file
-from django_mcp.exposure.field_types import MOST_DIGITS, moment, without_nul
-from django_mcp.exposure.write_types import MOST_TEXT, MOST_VALUES, storable
+from django_mcp.model_resources.schema import MOST_DIGITS, MOST_TEXT, MOST_VALUES, moment, storable, without_nul
 from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.validation_errors import kind_name
 

@@ -27,9 +27,8 @@ from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
 from django_mcp.core.signatures import function
-from django_mcp.exposure.declaration import DEFAULT
-from django_mcp.exposure.write_saving import check_at_once, in_database
-from django_mcp.exposure.write_words import stored
+from django_mcp.model_resources.options import DEFAULT
+from django_mcp.model_resources.writes import check_at_once, in_database, stored
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.function import EMPTY, Parameter, underlying
 from django_mcp.primitives.markers import MOST_BYTES

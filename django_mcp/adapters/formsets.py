@@ -13,8 +13,8 @@ from django_mcp.adapters.form_schema import asked, form_schema
 from django_mcp.adapters.form_sources import Filled, unbound, words_of
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.exposure.viewing import Viewer
-from django_mcp.exposure.write_types import MOST_VALUES
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.schema import MOST_VALUES
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, kind_name, missing_argument
 

@@ -18,7 +18,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.streams import BufferedWire
 from django_mcp.eras.base import Inbound
 from django_mcp.eras.hearing import Hearing
-from django_mcp.exposure.publishing import begin_anew
+from django_mcp.model_resources.notifications import begin_anew
 from django_mcp.pubsub import event_store, publish
 from django_mcp.test.exchange import head_of
 

@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from django_mcp import MCPServer, form_tool, tool, view_tool
 from django_mcp.core import server as registry
 from django_mcp.core.redaction import HIDDEN
-from django_mcp.exposure import registration
+from django_mcp.model_resources import registry as registration
 from django_mcp.primitives.schema import ArgumentError
-from tests.exposure.looking import look
+from tests.model_resources.looking import look
 
 NOBODY: Any = AnonymousUser()
 

@@ -17,8 +17,8 @@ from django_mcp import MCPServer
 from django_mcp.approvals.deciding import approve
 from django_mcp.contrib.rest_framework import api_tools
 from tests.approvals.asking import People, kind_of, newest, serve
-from tests.exposure.conftest import registering
-from tests.exposure.library.models import Author, Book, Tag
+from tests.model_resources.conftest import registering
+from tests.model_resources.library.models import Author, Book, Tag
 from tests.rest_framework.beside import api_beside
 
 pytestmark = pytest.mark.postgresql

@@ -17,7 +17,7 @@ from django_mcp.pubsub.once import StepChannel
 from tests.approvals.asking import People, kind, kind_of, newest, serve
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client
-from tests.exposure.library.models import Author, Tag
+from tests.model_resources.library.models import Author, Tag
 
 
 class Name(forms.ModelForm):

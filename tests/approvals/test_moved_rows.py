@@ -11,7 +11,7 @@ from django_mcp import Context, MCPServer, ModelResource, form_tool, register, t
 from django_mcp.approvals.deciding import approve
 from django_mcp.models import ApprovalEvent
 from tests.approvals.asking import People, kind_of, newest, serve
-from tests.exposure.library.models import Author, Book, Tag
+from tests.model_resources.library.models import Author, Book, Tag
 
 pytestmark = pytest.mark.postgresql
 

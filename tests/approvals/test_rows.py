@@ -8,7 +8,7 @@ import pytest
 from django_mcp import MCPServer, ModelResource, Rows, register, tool
 from django_mcp.approvals.deciding import approve
 from tests.approvals.asking import People, kind_of, newest, serve
-from tests.exposure.library.models import Author, Book, Tag
+from tests.model_resources.library.models import Author, Book, Tag
 
 pytestmark = pytest.mark.postgresql
 

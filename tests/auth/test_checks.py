@@ -34,7 +34,7 @@ from django_mcp import (
 )
 from django_mcp.auth.base import authenticators
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
-from tests.exposure.library.models import Tag
+from tests.model_resources.library.models import Tag
 
 ROOT = Path(django_mcp.__file__).resolve().parent
 

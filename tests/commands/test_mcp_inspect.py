@@ -14,7 +14,7 @@ from django_mcp.management.callers import find_principal, looking
 from django_mcp.management.inspecting.callers import with_client
 from django_mcp.models import ClientPolicy, ToolPolicy
 from tests.behaviour import users
-from tests.exposure.library.models import Tag
+from tests.model_resources.library.models import Tag
 
 Run = Callable[..., Any]
 SCOPES = {

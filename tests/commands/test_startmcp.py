@@ -152,7 +152,7 @@ def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> 
 
 
 def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_every_other_column() -> None:
-    with isolate_apps("tests.exposure.library"):
+    with isolate_apps("tests.model_resources.library"):
 
         class Draft(models.Model):
             """What packages add to any model."""

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import MCPServer, ModelResource, prompt, register, resource, tool
 from tests.clients import LEGACY, Client
-from tests.exposure.library.models import Author, Book
+from tests.model_resources.library.models import Author, Book
 
 Make = Callable[..., Any]
 

@@ -13,7 +13,7 @@ from demo_project.travel.models import CalendarEvent
 from demo_project.urls import urlpatterns
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import ByName, Reader, reader, version  # noqa: F401 - fixtures
+from tests.model_resources.conftest import ByName, Reader, reader, version  # noqa: F401 - fixtures
 from tests.rest_framework.beside import api_beside
 
 pytestmark = pytest.mark.django_db

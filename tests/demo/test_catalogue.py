@@ -9,7 +9,7 @@ from django.contrib.auth import get_user_model
 
 from demo_project.travel import catalogue, models
 from django_mcp import server as agency
-from django_mcp.exposure.problems import found_problems
+from django_mcp.model_resources.checks import found_problems
 from tests.clients import Client
 
 TEN = {

@@ -57,7 +57,7 @@ UNUSED = (
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
     "approvals": {"starting"},
-    "exposure": {"starting"},
+    "model_resources": {"receivers"},
     "skills": {"declaration", "finding", "folder", "starting"},
     "tasks": {"extension", "starting"},
 }

@@ -9,7 +9,7 @@ from ninja import NinjaAPI
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import ninja_tools
-from tests.exposure.conftest import Reader
+from tests.model_resources.conftest import Reader
 from tests.ninja.conftest import Mount
 
 pytestmark = pytest.mark.usefixtures("published")

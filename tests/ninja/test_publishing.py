@@ -14,7 +14,7 @@ from pydantic import Field
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import ninja_tools
-from tests.exposure.conftest import Reader
+from tests.model_resources.conftest import Reader
 from tests.ninja.conftest import Mount
 from tests.ninja.shelf import make_api
 

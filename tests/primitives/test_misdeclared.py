@@ -19,7 +19,7 @@ from django_mcp import (
     tool,
     view_tool,
 )
-from tests.exposure.library.models import Book
+from tests.model_resources.library.models import Book
 
 HERE = __name__
 

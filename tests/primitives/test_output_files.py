@@ -20,7 +20,7 @@ from PIL import Image
 
 from django_mcp import ImageContent, TextContent, ToolError, ToolResult
 from django_mcp.primitives import output
-from tests.exposure.library.models import Book
+from tests.model_resources.library.models import Book
 from tests.primitives.makers import giving
 from tests.primitives.test_output import shown
 

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
-from tests.exposure.conftest import (  # noqa: F401 - fixtures
+from tests.model_resources.conftest import (  # noqa: F401 - fixtures
     ByName,
     Reader,
     books,

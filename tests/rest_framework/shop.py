@@ -23,7 +23,7 @@ from rest_framework.decorators import action, api_view, parser_classes, throttle
 from rest_framework.response import Response
 from rest_framework.views import APIView, exception_handler
 
-from tests.exposure.library.models import Author, Book, Tag
+from tests.model_resources.library.models import Author, Book, Tag
 
 
 class BookSerializer(serializers.ModelSerializer):

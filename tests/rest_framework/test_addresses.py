@@ -20,7 +20,7 @@ from rest_framework.viewsets import ModelViewSet, ViewSet
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader, registering
+from tests.model_resources.conftest import Reader, registering
 from tests.rest_framework.beside import api_beside
 
 

@@ -18,8 +18,8 @@ from rest_framework.response import Response
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools, incoming, outgoing
-from tests.exposure.conftest import Reader
-from tests.exposure.library.models import Book
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Book
 
 
 class Wish(serializers.Serializer):

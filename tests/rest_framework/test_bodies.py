@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader
-from tests.exposure.library.models import Author, Book, Publisher
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Author, Book, Publisher
 from tests.rest_framework import shop
 
 Schemas = dict[str, dict[str, Any]]

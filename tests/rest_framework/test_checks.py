@@ -9,7 +9,7 @@ from rest_framework import generics, routers, viewsets
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import registering
+from tests.model_resources.conftest import registering
 from tests.rest_framework import shop
 
 

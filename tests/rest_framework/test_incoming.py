@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from rest_framework import serializers
 
 from django_mcp.contrib.rest_framework import incoming
-from tests.exposure.library.models import Author, Book, Tag
+from tests.model_resources.library.models import Author, Book, Tag
 
 STRING = {"type": "string", "minLength": 1}
 HAS_BIG_INTEGERS = hasattr(serializers, "BigIntegerField")  # since 3.17

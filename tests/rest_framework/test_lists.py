@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.conftest import Reader, registering
-from tests.exposure.library.models import Book
+from tests.model_resources.conftest import Reader, registering
+from tests.model_resources.library.models import Book
 from tests.rest_framework import shop
 
 Books = list[Book]

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from django_mcp.contrib.rest_framework import outgoing
 from django_mcp.contrib.rest_framework.answers import UNFIT, fitted
-from tests.exposure.library.models import Author, Book
+from tests.model_resources.library.models import Author, Book
 
 STRING = {"type": "string"}
 HAS_BIG_INTEGERS = hasattr(serializers, "BigIntegerField")  # since 3.17

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
 from tests.clients import Client
-from tests.exposure.conftest import Reader
+from tests.model_resources.conftest import Reader
 from tests.rest_framework.snippets.models import Snippet
 from tests.rest_framework.snippets.urls import router
 from tests.rest_framework.snippets.views import SnippetViewSet, UserViewSet

@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.core import server as registry
-from django_mcp.exposure import registration
+from django_mcp.model_resources import registry as registration
 from django_mcp.models import Task
 from tests.conversation import DECLINE, Conversation, accept
 from tests.tasks.clients import TaskClient

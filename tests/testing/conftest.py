@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission
 from django_mcp import Context, MCPServer, ModelResource, ToolError, prompt, register, resource, tool
 from django_mcp.core.policies import book
 from django_mcp.policies import reading
-from tests.exposure.library.models import Tag
+from tests.model_resources.library.models import Tag
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from django_mcp import APIKeys, Context, Elicitation, Header, MCPServer, URLElic
 from django_mcp.auth.keys import create_key
 from django_mcp.models import ToolCall, ToolPolicy
 from django_mcp.test import CANCEL, DECLINE, MCPClient
-from tests.exposure.library.models import Tag
+from tests.model_resources.library.models import Tag
 
 pytestmark = pytest.mark.postgresql  # transactions of tests, and what goes back in them
 

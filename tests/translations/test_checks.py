@@ -16,8 +16,8 @@ from django.utils.translation import override
 from django_mcp import ExternalTokens, MCPServer, ModelResource, OAuth, Public, conf, register, tool, view_tool
 from django_mcp.contrib.rest_framework import api_tools
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, make_checked_site
-from tests.exposure.conftest import registering
-from tests.exposure.library.models import Author, Book
+from tests.model_resources.conftest import registering
+from tests.model_resources.library.models import Author, Book
 from tests.rest_framework import shop
 from tests.translations.catalogs import PACKAGE
 
@@ -172,7 +172,7 @@ def test_a_wrong_setting_is_told_before_there_are_translations() -> None:
 
 IDS = re.compile(r'"django_mcp\.[EW]\d{3}"')
 WORDS = re.compile(r"[A-Za-z]{2,}.*\s|\s.*[A-Za-z]{2,}")
-GETTEXT = {"_", "gettext_noop"}
+GETTEXT = {"_", "gettext_lazy", "gettext_noop"}
 SHOWN = {"Error", "Warning", "Info", "CheckMessage", "Problem", "PathError", "UnwritableError"}
 """What takes texts of checks; the last two are raised, and a check tells what they say."""
 
@@ -200,7 +200,7 @@ def test_every_text_in_a_module_of_checks_is_marked_for_translation(subtests: py
 
 
 def test_texts_of_checks_that_are_made_elsewhere_are_marked_too() -> None:
-    trees = [ast.parse(each.read_text()) for each in sorted(PACKAGE.glob("exposure/*.py"))]
+    trees = [ast.parse(each.read_text()) for each in sorted(PACKAGE.glob("model_resources/*.py"))]
     calls = [each for tree in trees for each in ast.walk(tree) if isinstance(each, ast.Call) and name_of(each) in SHOWN]
     assert len(calls) > 40
     assert [text for each in calls for text in untranslated(each)] == []

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field, HttpUrl, SecretStr
 from typing_extensions import TypedDict
 
 from django_mcp import MCPServer, Rows, Upload, tool
-from tests.exposure.library.models import Book, Tag
+from tests.model_resources.library.models import Book, Tag
 from tests.types_table.cases import Case
 
 

@@ -7,7 +7,7 @@ from rest_framework.generics import CreateAPIView
 
 from django_mcp import MCPServer
 from django_mcp.contrib.rest_framework import api_tools
-from tests.exposure.library.models import Tag
+from tests.model_resources.library.models import Tag
 from tests.types_table.cases import Case
 
 CABINS = [("economy", "Economy"), ("first", "First class")]

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.contrib.rest_framework.dialect import Schema
-from django_mcp.exposure.field_types import json_type
+from django_mcp.model_resources.schema import json_type
 
 
 def column_schema(column: Any) -> Schema:

@@ -13,8 +13,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
 from django_mcp.core.policies import Decision
 from django_mcp.policies.defaults import default_decision
-from tests.exposure.conftest import ByName, Reader
-from tests.exposure.library.models import Author, Book, Copy, Draft, Leaf, Publisher, Review, Tag
+from tests.model_resources.conftest import ByName, Reader
+from tests.model_resources.library.models import Author, Book, Copy, Draft, Leaf, Publisher, Review, Tag
 
 pytestmark = [pytest.mark.usefixtures("books"), pytest.mark.postgresql]
 Made = Callable[..., Reader]

@@ -9,8 +9,8 @@ from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
-from tests.exposure.conftest import Reader
-from tests.exposure.library.models import Author, Book, Review, Tag
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Author, Book, Review, Tag
 
 pytestmark = pytest.mark.usefixtures("people")
 Made = Callable[..., Reader]

@@ -1,0 +1,134 @@
+"""The rows that a caller may see, also through relations.
+
+Whatever is compared, sorted, grouped or added up goes through here, so that a row of another model that the caller may
+not see counts as no row at all.
+"""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.functions import Cast
+
+from django_mcp.core.context import Context
+from django_mcp.model_resources.bound_resource import Exposed, Path
+from django_mcp.model_resources.options import is_plain
+
+
+class Viewer:
+    """The caller of one call, and what was found out about their rights.
+
+    Args:
+        ctx: the call.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self._views: dict[Exposed, bool] = {}
+        self._seen: dict[tuple[Exposed, Any], bool] = {}
+
+    def may_view(self, exposed: Exposed) -> bool:
+        """Whether the caller may view the model at all."""
+        if exposed not in self._views:
+            # One whose declaration has a problem offers nothing, and nothing leads to its rows.
+            self._views[exposed] = exposed.is_sound and exposed.is_for(self.ctx.principal)
+        return self._views[exposed]
+
+    def behind(self, relation: Any, exposed: Exposed) -> models.QuerySet[Any] | None:
+        """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
+
+        What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
+        has, for that is where deleted ones are left out.
+        """
+        target = exposed.rules_of(relation.related_model)
+        if target is not None:
+            return None if target.resource.has_plain_rows and self.may_view(target) else self.door(target)
+        manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
+        return None if is_plain(manager) else manager.all()
+
+    def door(self, exposed: Exposed) -> models.QuerySet[Any]:
+        """The rows that exist for the caller, as far as the database can tell."""
+        if not self.may_view(exposed):
+            nothing: models.QuerySet[Any] = exposed.model._base_manager.none()  # noqa: SLF001 - documented API
+            return nothing
+        return each_once(exposed.resource.get_queryset(self.ctx))
+
+    def sees(self, exposed: Exposed, obj: Any) -> bool:
+        """Whether a row that came through the door exists for the caller."""
+        if not exposed.resource.checks_each_row:
+            return True
+        key = exposed, obj.pk
+        if key not in self._seen:
+            self._seen[key] = exposed.resource.has_view_permission(self.ctx.user, obj)
+        return self._seen[key]
+
+    def sees_behind(self, relation: Any, obj: Any, exposed: Exposed) -> bool:
+        """The same of a row at the end of a relation."""
+        target = exposed.rules_of(relation.related_model)
+        return target is None or self.sees(target, obj)
+
+
+def find_row(exposed: Exposed, viewer: Viewer, value: str) -> models.QuerySet[Any]:
+    """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
+    rows, found = viewer.door(exposed), exposed.address(value)
+    return rows.none() if found is None else rows.filter(**{exposed.lookup.attname: found})
+
+
+def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """*rows* as something that can be filtered and sorted further, and has no row twice.
+
+    A site may write ``filter(members__in=…)``, which gives a row once for each member, or cut or unite its rows.
+    """
+    query = rows.query
+    if query.is_sliced or query.combinator or query.distinct_fields:
+        every: models.QuerySet[Any] = rows.model._base_manager.using(rows.db)  # noqa: SLF001 - documented API
+        return every.filter(pk__in=rows.values("pk"))
+    return rows if query.distinct or query.group_by is not None or not _joins_sets(query) else rows.distinct()
+
+
+def _joins_sets(query: Any) -> bool:
+    """Whether a query joins rows of which there may be several for one."""
+    fields = [
+        getattr(join, "join_field", None) for alias, join in query.alias_map.items() if query.alias_refcount[alias]
+    ]
+    return any(field is not None and (field.one_to_many or field.many_to_many) for field in fields)
+
+
+def seen_through(path: Path, viewer: Viewer, exposed: Exposed) -> Q | None:
+    """That every row on the way of *path* exists for the caller; None where that is so for all rows."""
+    condition: Q | None = None
+    for prefix, relation in path.prefixes:
+        rows = viewer.behind(relation, exposed)
+        if rows is None:
+            continue
+        here = Q(**{f"{prefix}__in": rows.order_by()})
+        condition = here if condition is None else condition & here
+    return condition
+
+
+def guarded(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
+    """An expression for the value of *path* that is null behind rows the caller may not see; None: the path will do."""
+    seen = seen_through(path, viewer, exposed)
+    if seen is None:
+        return None
+    # A null of the value's own type, for where nothing at all is seen there is nothing else to tell PostgreSQL which.
+    nothing = Cast(Value(None), path.end)
+    return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
+
+
+def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: Exposed) -> Q:
+    """The condition that a value of *path* compares to *value*, as far as the caller can see."""
+    condition = Q(**{f"{path.column}__{lookup}": value})
+    seen = seen_through(path, viewer, exposed)
+    if seen is not None:
+        # Of a set with rows of both kinds, too, only those that exist for the caller are compared.
+        condition = ~seen | (seen & condition) if lookup == "isnull" and value else seen & condition
+    if not path.is_many:
+        return condition
+    # In a query of its own, so that a row is not found once for each row of the set.
+    return Q(pk__in=rows_with(exposed, condition))
+
+
+def rows_with(exposed: Exposed, condition: Q) -> QuerySet[Any]:
+    """Primary keys of the rows of a model that meet *condition*."""
+    return exposed.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API

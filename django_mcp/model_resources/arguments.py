@@ -1,0 +1,580 @@
+"""Model instances as arguments and results of functions."""
+
+import functools
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any
+
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
+from django.db import models
+from django.db.models import Model, QuerySet
+from django.utils.text import capfirst
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic_core import to_json
+
+from django_mcp.core.concurrency import aside
+from django_mcp.core.context import Context
+from django_mcp.core.request import require_same
+from django_mcp.core.server import MCPServer
+from django_mcp.model_resources.access import Viewer, each_once
+from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite
+from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
+from django_mcp.model_resources.queryset import load_sets
+from django_mcp.model_resources.schema import input_type
+from django_mcp.model_resources.serializers import Showing, row_schema, serialize_row
+from django_mcp.model_resources.writes import on_writer
+from django_mcp.primitives.function import (
+    COLLECTIONS,
+    EMPTY,
+    HIDDEN_CONTEXT,
+    MAPPINGS,
+    Function,
+    Parameter,
+    is_rows,
+    is_union,
+    leaves,
+    parts,
+    replaced,
+)
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.schema import Unfit
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.validation_errors import about_argument, shown, with_article
+from django_mcp.protocol.content import TextContent
+
+MOST = 200
+"""The most rows that one argument addresses."""
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows of a model an argument may mean: ``Annotated[Order, Rows(lambda ctx: ctx.user.orders.all())]``.
+
+    Without it they are those that the model's ``ModelResource`` shows the caller.
+
+    Args:
+        rows: takes the ``Context``, gives the rows; others do not exist for the caller.
+        lookup: the field by which the caller addresses a row.
+    """
+
+    rows: Callable[[Context], QuerySet[Any]]
+    lookup: str = "pk"
+
+    def __post_init__(self) -> None:
+        """Refuse rows themselves: which there are shows in each call."""
+        if isinstance(self.rows, type) or not callable(self.rows):
+            kind = "class" if isinstance(self.rows, type) else type(self.rows).__name__
+            msg = f"Rows takes a function of the context, like Rows(lambda ctx: Order.objects.all()), not a {kind}."
+            raise ImproperlyConfigured(msg)
+
+
+class Argument:
+    """An argument that means rows.
+
+    Args:
+        parameter: of the function.
+        server: the endpoint.
+        tool: for errors, and where its rows are read.
+
+    Attributes:
+        parameter: the one that callers see, of what addresses a row.
+
+    Raises:
+        ImproperlyConfigured: nothing says which rows there are for a caller.
+    """
+
+    def __init__(self, parameter: Parameter, server: MCPServer, tool: Tool) -> None:
+        self._tool = tool
+        self._label = f"{tool.label}: parameter {parameter.name!r}"
+        self._model = self._one_model(parameter.annotation)
+        self._options = self._model._meta  # noqa: SLF001 - Django's documented API
+        self._rows: Rows | None = next(
+            (each for each in _metadata(parameter.annotation) if isinstance(each, Rows)), None
+        )
+        self._exposed: Exposed | None = None if self._rows else registered(self._model, server, self._label)
+        self._field = self._lookup()
+        is_many = typing.get_origin(_unwrapped(parameter.annotation)) is not None
+        annotation = replaced(parameter.annotation, self._addressed)
+        if is_many:
+            annotation = Annotated[annotation, Field(max_length=MOST)]
+        words = f"The {self._of} of the {self.one}."
+        if is_many:
+            words = f"The {self._of} of each {self.one}."
+        if parameter.description:
+            words = f"{parameter.description.rstrip('.')}. {words}"
+        has_words = any(field.description for field in parameter.fields)
+        self.parameter = Parameter(parameter.name, annotation, parameter.default, None if has_words else words)
+
+    @property
+    def one(self) -> str:
+        """What a row is called."""
+        return str(self._options.verbose_name)
+
+    @property
+    def _of(self) -> str:
+        return "primary key" if self._field.primary_key else str(self._field.verbose_name)
+
+    def _one_model(self, annotation: Any) -> Any:
+        kinds = {leaf for leaf in leaves(annotation) if leaf not in (None, type(None), Ellipsis)}
+        model, shape = next(iter(kinds)), _unwrapped(annotation)
+        entries = [_unwrapped(each) for each in typing.get_args(shape) if each is not Ellipsis] or [shape]
+        is_model = issubclass(model, models.Model) and model is not models.Model
+        if len(kinds) != 1 or kinds != set(entries) or not is_model:
+            msg = f"{self._label}: {annotation} is not understood; use a model, list[Model], or one of them or None."
+            raise ImproperlyConfigured(msg)
+        return model
+
+    def _lookup(self) -> Any:
+        if self._exposed is not None:
+            return self._exposed.lookup
+        assert self._rows is not None  # noqa: S101 - one of the two says which rows
+        if is_composite(self._options.pk):
+            msg = (
+                f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
+            )
+            raise ImproperlyConfigured(msg)
+        if self._rows.lookup == "pk":
+            return self._options.pk
+        try:
+            return self._options.get_field(self._rows.lookup)
+        except FieldDoesNotExist as error:
+            msg = f"{self._label}: Rows(lookup={self._rows.lookup!r}): {error}"
+            raise ImproperlyConfigured(msg) from None
+
+    def _addressed(self, annotation: Any) -> Any:
+        if annotation is not self._model:
+            return None
+        return input_type(self._field) if self._exposed is None else _address_type(self._field)
+
+    # In a call
+
+    def resolve(self, value: Any, viewer: Viewer) -> Any:
+        """The row or rows that *value* addresses, all in one query; what is no address is left, such as a default.
+
+        Raises:
+            ToolError: one does not exist for the caller.
+        """
+        if value is None or isinstance(value, models.Model):
+            return value
+        if not isinstance(value, list | tuple | set | frozenset):
+            return self._found([value], viewer)[0]
+        return type(value)(self._found(list(value), viewer))
+
+    def named(self, rows: Any) -> str:
+        """A line that says which rows they are, by the titles that their declaration gives them; "" without one."""
+        if self._exposed is None or rows is None:
+            return ""
+        each_row = [rows] if isinstance(rows, models.Model) else rows
+        # One line, whatever a title has in it: the next one is about another argument.
+        titles = [" ".join(self._exposed.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
+        return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
+
+    def _found(self, values: list[Any], viewer: Viewer) -> list[Any]:
+        for each in values:
+            if isinstance(each, _Misfit):
+                words = f"must be the {self._of} of {with_article(self.one)}, not {shown(each.value)}."
+                raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._exposed, viewer)}"))
+        name = self._field.attname
+        keys = {value: address_in(self._field, value) for value in values}
+        wanted = {key for key in keys.values() if key is not None}
+        rows = self._visible(viewer).filter(**{f"{name}__in": wanted}) if wanted else ()
+        found: dict[Any, Any] = {}
+        for row in rows:
+            if self._exposed is None or viewer.sees(self._exposed, row):
+                if getattr(row, name) in found:
+                    msg = f"{self._label}: there are several rows with {name} {getattr(row, name)!r}"
+                    raise self._model.MultipleObjectsReturned(msg)
+                found[getattr(row, name)] = row
+        if lacking := [value for value in values if keys[value] not in found]:
+            raise self._missing(lacking, viewer)
+        return [found[keys[value]] for value in values]
+
+    def _visible(self, viewer: Viewer) -> QuerySet[Any]:
+        if self._exposed is not None:
+            rows = viewer.door(self._exposed)
+        else:
+            assert self._rows is not None  # noqa: S101 - one of the two says which rows
+            rows = each_once(self._rows.rows(viewer.ctx).all())
+        return (on_writer(rows) if self._tool.atomic else rows).order_by()
+
+    def _missing(self, values: Iterable[Any], viewer: Viewer) -> ToolError:
+        """The same words for what does not exist and for what the caller may not see."""
+        named = [f"no {self.one} {str(value)[:80]}" for value in list(dict.fromkeys(values))[:_NAMED]]
+        return ToolError(f"There is {' and '.join(named)}.{finding_hint(self._exposed, viewer)}")
+
+
+def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
+    """*keywords* with rows in place of what addressed them.
+
+    Raises:
+        ToolError: one does not exist for the caller, or the call was approved for another one.
+    """
+    rows = {name: each.resolve(keywords[name], viewer) for name, each in arguments.items() if name in keywords}
+    for name, found in rows.items():
+        require_same(viewer.ctx, name, found)
+    return {**keywords, **rows}
+
+
+def registered(model: Any, server: MCPServer, label: str) -> Exposed:
+    """A model as it is exposed at an endpoint.
+
+    Raises:
+        ImproperlyConfigured: it is not, or its declaration has a problem.
+    """
+    exposed: Exposed | None = server.exposed.get(model)
+    source = server.source
+    if exposed is None and source is not None and model in source.exposed:
+        msg = (
+            f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not take it over. "  # noqa: SLF001
+            f"{server.selection.how_to_take_a_model}"
+        )
+        raise ImproperlyConfigured(msg)
+    if exposed is None:
+        msg = (
+            f"{label}: {model._meta.label} is not registered at {server!r}, so nothing says which rows a caller may "  # noqa: SLF001
+            "see. Register it with a ModelResource; for an argument, Annotated[…, Rows(…)] says it too."
+        )
+        raise ImproperlyConfigured(msg)
+    if not exposed.is_sound:
+        problems = " ".join(each.text for each in exposed.problems or ())
+        msg = f"{label}: what is registered for {model._meta.label} has a problem. {problems}"  # noqa: SLF001
+        raise ImproperlyConfigured(msg)
+    return exposed
+
+
+def search_tool(exposed: Exposed, viewer: Viewer) -> str | None:
+    """The name of the tool that finds rows of a model, if the caller may use it."""
+    name = f"search_{exposed.plural}"
+    tool, allowed = exposed.server.tools.get(name), viewer.ctx.principal.tools
+    if tool is None or not viewer.may_view(exposed) or (allowed is not None and name not in allowed):
+        return None
+    return name if tool.is_generated or not tool.is_guarded else None
+
+
+def finding_hint(exposed: Exposed | None, viewer: Viewer) -> str:
+    """How the caller finds a row that there is, to be said behind words on one that there is not."""
+    name = None if exposed is None else search_tool(exposed, viewer)
+    return f" Use {name} to find one." if name else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Misfit(Unfit):
+    """A value of the wrong kind, kept until it is known what the caller may be told besides."""
+
+    value: Any
+
+
+def _address_type(field: Any) -> Any:
+    """The annotation of what addresses a row; also of what has the wrong kind, as a ``_Misfit``."""
+
+    def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            is_no_key = isinstance(value, str) and "\0" not in value and address_in(field, value) is None
+            if is_no_key or type(value) in {int, float}:
+                return _Misfit(value)
+            raise
+
+    return Annotated[input_type(field), WrapValidator(read)]
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The annotation itself, without ``Annotated`` and None around it."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated or type(None) in arguments:
+        return _unwrapped(next(each for each in arguments if each is not type(None)))
+    return annotation
+
+
+def _metadata(annotation: Any) -> Iterable[Any]:
+    """What ``Annotated`` says anywhere in an annotation."""
+    if typing.get_origin(annotation) is Annotated:
+        yield from annotation.__metadata__
+    for each in typing.get_args(annotation):
+        if not isinstance(each, Rows):
+            yield from _metadata(each)
+
+
+LOOKED_AT = 500
+"""How many of the objects of a result are looked at, to find those that exist for the caller."""
+
+
+def is_shown(value: Any) -> bool:
+    """Whether a returned value is of rows."""
+    if isinstance(value, list | tuple):
+        return any(map(is_shown, value))
+    if isinstance(value, Mapping):
+        return any(is_shown(each) for each in value.values())
+    if isinstance(value, ToolResult):
+        return is_shown(value.structured)
+    return isinstance(value, Model) or gives_rows(value)
+
+
+def gives_rows(value: Any) -> bool:
+    """Whether it is a queryset of objects, and not of what ``values()`` chose."""
+    return isinstance(value, QuerySet) and value._fields is None  # type: ignore[attr-defined]
+
+
+class Results:
+    """Shows the rows of one result.
+
+    Args:
+        server: the endpoint.
+        ctx: the call.
+        label: of the tool, for errors.
+    """
+
+    def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
+        self._server = server
+        self._viewer = Viewer(ctx)
+        self._label = label
+        self._notes: list[TextContent] = []
+
+    def shown(self, value: Any) -> Any:
+        """*value* with JSON in the place of rows; a ``ToolResult`` where there is a word to be said on what is missing.
+
+        Raises:
+            ToolError: the one row that was returned does not exist for the caller.
+            TypeError: nothing says what may be shown of the rows.
+        """
+        if isinstance(value, ToolResult):
+            result: ToolResult[Any] = ToolResult(
+                self._value(value.structured), text=value.text, content=value.content, meta=value.meta
+            )
+        else:
+            result = ToolResult(self._value(value))
+            if not self._notes:
+                return result.structured
+        result.content = [*result.content, *self._notes]
+        return result
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, Model):
+            return self._one(value)
+        if gives_rows(value):
+            return self._many(value.model, value)
+        if isinstance(value, list | tuple) and is_shown(value):
+            return self._many(type(value[0]), value) if isinstance(value[0], Model) else [*map(self._value, value)]
+        if isinstance(value, Mapping):
+            return {key: self._value(each) for key, each in value.items()}
+        return value
+
+    def _exposed(self, model: Any) -> Exposed:
+        options, known = model._meta, self._server.exposed  # noqa: SLF001 - Django's documented API
+        exposed: Exposed | None = known.get(model) or known.get(options.concrete_model)
+        if exposed is None or not exposed.is_sound:
+            msg = (
+                f"{self._label} returned rows of {options.label}, which is not registered at {self._server!r}, so "
+                "nothing says what may be shown of them. Register it, or return what is to be shown."
+            )
+            raise TypeError(msg)
+        return exposed
+
+    def _one(self, obj: Model) -> dict[str, Any]:
+        exposed = self._exposed(type(obj))
+        rows = self._viewer.door(exposed).filter(pk=obj.pk)
+        row = show_row(exposed, self._viewer, on_writer(rows))
+        if row is None:
+            raise exposed.missing(getattr(obj, exposed.lookup.attname))
+        return row
+
+    def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
+        """Rows in their order: those that exist for the caller, as many as one answer has room for."""
+        exposed = self._exposed(model)
+        most = exposed.resource.max_rows
+        keys = _keys(model, objects, max(most + 1, LOOKED_AT))
+        rows = self._viewer.door(exposed).filter(pk__in=keys)
+        found = on_writer(with_columns(exposed, self._viewer, rows, exposed.list_columns)).order_by()
+        seen = {row.pk: row for row in found if self._viewer.sees(exposed, row)}
+        load_sets([*seen.values()], exposed.list_columns, exposed, self._viewer)
+        shown = list(islice(self._rows(exposed, [seen[key] for key in keys if key in seen]), most))
+        if len(shown) < len(seen):
+            search = search_tool(exposed, self._viewer)
+            hint = f" Use {search} for others." if search else ""
+            self._notes.append(TextContent(f"These are the first {len(shown)}; there are more.{hint}"))
+        return shown
+
+    def _rows(self, exposed: Exposed, objects: list[Any]) -> Iterator[dict[str, Any]]:
+        showing = Showing(self._viewer, exposed, TEXT_IN_LISTS)
+        room = exposed.resource.max_characters
+        for at, obj in enumerate(objects):
+            make = serialize_row if at else whole_row
+            row = make(exposed, obj, exposed.list_columns, showing)
+            room -= len(to_json(row)) + 2
+            if room < 0 and at:
+                return
+            yield row
+
+
+def _keys(model: Any, objects: Any, most: int) -> list[Any]:
+    """Primary keys of the first objects, each once, in their order; what was not saved has none."""
+    kind = model._meta.concrete_model  # noqa: SLF001 - Django's documented API
+    is_read = not isinstance(objects, QuerySet) or objects._result_cache is not None  # noqa: SLF001
+    if not is_read and not objects.query.combinator:
+        return list(dict.fromkeys(objects[:most].values_list("pk", flat=True)))
+    if any(obj._meta.concrete_model is not kind for obj in objects[:most]):  # noqa: SLF001
+        msg = "rows of several models were returned in one list; return a dict with a list of each"
+        raise TypeError(msg)
+    return list(dict.fromkeys(obj.pk for obj in objects[:most] if obj.pk is not None))
+
+
+UNSAID = (EMPTY, Any, object, Model, ToolResult, *MAPPINGS, *COLLECTIONS)
+"""Return annotations that leave open what is returned: perhaps rows."""
+ANY_ROWS = {"type": "array", "items": {"type": "object"}}
+
+
+def settle(server: MCPServer, tool: Tool) -> None:
+    """Let *tool* take and give rows of the models of *server*, if it does.
+
+    Raises:
+        ImproperlyConfigured: nothing says what a caller may see of a model, or a class cannot be found.
+    """
+    tool.bind()
+    taken = {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()} if tool.is_open else {}
+    if tool.is_open:
+        tool.settle(_with_rows(server, tool, taken))
+    elif server.exposed and _is_unsaid(tool.read.returns):
+        tool.function = _around(tool.read, {}, server, tool)
+    if taken:
+        tool.rows_of = partial(_addressed, taken)
+    if tool.read_preview is not None:
+        tool.preview = _preview(tool.read_preview, server, tool)
+    elif taken:
+        tool.preview = _naming(tool, taken)
+
+
+def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows that the arguments of a call address."""
+    given = {name: value for name, value in keywords.items() if name in arguments}
+    return resolved(arguments, given, Viewer(context))
+
+
+def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
+    """The preview of a tool that takes rows and has none of its own: which rows a call means.
+
+    Where one does not exist for the caller it fails as the call would, so that nobody is asked about it.
+    """
+
+    def name_rows(**keywords: Any) -> str | None:
+        found = resolved(arguments, keywords, Viewer(keywords[HIDDEN_CONTEXT]))
+        return "\n".join(filter(None, (each.named(found.get(name)) for name, each in arguments.items()))) or None
+
+    parameters = tuple(each.parameter for each in arguments.values())
+    return Function(
+        name_rows,
+        tool.name,
+        is_async=False,
+        parameters=parameters,
+        context=HIDDEN_CONTEXT,
+        returns=EMPTY,
+        description=None,
+    )
+
+
+def _preview(function: Function, server: MCPServer, tool: Tool) -> Function:
+    """*function*, a preview, that gets the rows which the tool gets."""
+    taken, own = _rows_in(function), _rows_in(tool.read)
+    # Which rows there are says the tool, where it takes them itself.
+    arguments = {name: Argument(own.get(name, each), server, tool) for name, each in taken.items()}
+    return _around(function, arguments, server, tool, gives_rows=False) if arguments else function
+
+
+def _rows_in(function: Function) -> dict[str, Parameter]:
+    """The parameters that mean rows."""
+    return {each.name: each for each in function.parameters if any(map(is_rows, leaves(each.annotation)))}
+
+
+def _is_unsaid(returns: Any) -> bool:
+    """Whether an annotation leaves open, in some place, what is returned."""
+    origin, arguments = typing.get_origin(returns), typing.get_args(returns)
+    if origin in (ToolResult, *MAPPINGS, *COLLECTIONS) or is_union(returns):
+        return any(map(_is_unsaid, arguments))
+    return returns in UNSAID
+
+
+def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) -> Function:
+    function = tool.read
+    parameters = [arguments[each.name].parameter if each.name in arguments else each for each in function.parameters]
+    returns = _returns(function.returns, server, tool)
+    gives_rows = returns is not function.returns or _is_unsaid(function.returns)
+    made = _around(function, arguments, server, tool, gives_rows=gives_rows)
+    return replace(made, parameters=tuple(parameters), returns=returns)
+
+
+def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
+    """The annotation of what rows become; others as they are."""
+    if typing.get_origin(returns) and not any(map(is_rows, leaves(returns))):
+        return _inside(returns, server, tool)
+    kinds = [leaf for leaf in leaves(returns) if is_rows(leaf)]
+    if not kinds:
+        return returns
+    if returns is Model:
+        return EMPTY
+    if len(kinds) > 1:
+        msg = f"{tool.label}: its result, {returns}, is of several models; return one, or a dict."
+        raise ImproperlyConfigured(msg)
+    if issubclass(kinds[0], QuerySet):  # which model's is not known at run time
+        return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
+    exposed = registered(kinds[0], server, f"{tool.label}: its result")
+    if kinds[0] in _alone(returns):
+        schema: dict[str, Any] = row_schema(exposed, exposed.columns)
+    else:
+        schema = {"type": "array", "items": row_schema(exposed, exposed.list_columns)}
+    row: Any = Annotated[dict[str, Any] if schema["type"] == "object" else list[Any], WithJsonSchema(schema)]
+    return row | None if _may_be_none(returns) else row
+
+
+def _inside(returns: Any, server: MCPServer, tool: Tool) -> Any:
+    """The same of what holds rows inside of it: in a dict, a ``ToolResult``, a list of dicts; or None."""
+    if not any(map(is_rows, parts(returns))):
+        return returns
+    origin, inner = typing.get_origin(returns), typing.get_args(returns)
+    if _may_be_none(returns) and len(inner) == 2:  # noqa: PLR2004 - something, or None
+        (one,) = (each for each in inner if each is not type(None))
+        return _returns(one, server, tool) | None
+    if origin not in (ToolResult, *MAPPINGS, *COLLECTIONS) or any(map(is_rows, inner[:-1])) or inner[-1] is Ellipsis:
+        msg = f"{tool.label}: its result, {returns}, is not understood; return rows alone, in a list or in a dict."
+        raise ImproperlyConfigured(msg)
+    shown = _returns(inner[-1], server, tool)
+    return origin[(*inner[:-1], Any if shown is EMPTY else shown)]
+
+
+def _alone(returns: Any) -> Iterable[Any]:
+    """What is returned itself, not in a list."""
+    return typing.get_args(returns) if is_union(returns) else (returns,)
+
+
+def _may_be_none(returns: Any) -> bool:
+    return is_union(returns) and type(None) in typing.get_args(returns)
+
+
+def _around(
+    function: Function, arguments: dict[str, Argument], server: MCPServer, tool: Tool, *, gives_rows: bool = True
+) -> Function:
+    """*function* that gets rows for what addresses them, and whose rows are shown."""
+    name, call = function.context or HIDDEN_CONTEXT, function.call
+
+    def take(keywords: dict[str, Any]) -> dict[str, Any]:
+        return function.own(resolved(arguments, keywords, Viewer(keywords[name])) if arguments else keywords)
+
+    def show(context: Context, value: Any) -> Any:
+        return Results(server, context, tool.label).shown(value)
+
+    def run(**keywords: Any) -> Any:
+        value = call(**take(keywords))
+        return show(keywords[name], value) if gives_rows and is_shown(value) else value
+
+    async def arun(**keywords: Any) -> Any:
+        context = keywords[name]
+        runner = context.site_runner
+        own = await aside(runner, partial(take, keywords)) if arguments else take(keywords)
+        value = await call(**own)
+        return await aside(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
+
+    made = functools.wraps(call)(arun if function.is_async else run)
+    return replace(function, call=made, context=name)

@@ -1,0 +1,530 @@
+"""A ``ModelResource`` bound to an endpoint: paths, output fields, filters, orderings, aggregates."""
+
+import datetime
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.db import models
+from django.db.models import Avg, Max, Min, Sum
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.functions import ExtractDay, ExtractMonth, ExtractYear
+from django.utils.functional import Promise
+from django.utils.text import capfirst, slugify
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import ValidationError as PydanticError
+
+from django_mcp.core.permissions import covers
+from django_mcp.core.principal import Principal
+from django_mcp.core.server import MCPServer
+from django_mcp.core.signatures import list_of, optional
+from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
+from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.function import Parameter
+from django_mcp.primitives.schema import json_schema
+from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.validation_errors import with_article
+
+
+class PathError(ValueError):
+    """A path that leads nowhere, or where none may lead. The message says what would be right.
+
+    Args:
+        text: the message. It is translated when it is shown, which that of an attribute in place of a field never is.
+        values: of the placeholders in it.
+    """
+
+    def __init__(self, text: str | Promise, **values: Any) -> None:
+        super().__init__(text, values)
+        self.text, self.values = text, values
+
+    def __str__(self) -> str:
+        return str(self.text) % self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path from a model to a value.
+
+    Attributes:
+        source: as it was written.
+        hops: the relations it goes through, in order.
+        field: where it ends: a column, a relation, or a set of related rows.
+        is_many: it has a set of values for one row.
+    """
+
+    source: str
+    hops: tuple[Any, ...]
+    field: Any
+    is_many: bool
+
+    @property
+    def value_field(self) -> Any:
+        """``value_field`` of where it ends."""
+        return value_field(self.field)
+
+    @property
+    def column(self) -> str:
+        """The path to what the database compares: of a relation its key."""
+        return f"{self.source}{LOOKUP_SEP}pk" if self.field.is_relation else self.source
+
+    @property
+    def end(self) -> Any:
+        """The column that is compared: of a relation the primary key it leads to."""
+        field = self.field.related_model._meta.pk if self.field.is_relation else self.field  # noqa: SLF001
+        while field.is_relation:
+            field = field.target_field
+        return field
+
+    @property
+    def prefixes(self) -> list[tuple[str, Any]]:
+        """Every relation on the way with the path that leads over it; its own end too where that is one."""
+        relations = (*self.hops, self.field) if self.field.is_relation else self.hops
+        names = self.source.split(LOOKUP_SEP)
+        return [(LOOKUP_SEP.join(names[: at + 1]), relation) for at, relation in enumerate(relations)]
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether there may be no value."""
+        return any(getattr(each, "null", True) for each in (*self.hops, self.field))
+
+
+def is_composite(field: Any) -> bool:
+    """Return True for a composite primary key, which has no column and no value of its own."""
+    return isinstance(field, models.CompositePrimaryKey)
+
+
+def read_path(model: type[models.Model], source: str) -> Path:
+    """Read *source* from *model* on.
+
+    Raises:
+        PathError: a name on the way is no field; goes on behind what is no relation, or through a generic one; or
+            there is a second set of rows on the way.
+    """
+    hops: list[Any] = []
+    here, field = model, None
+    for name in source.split(LOOKUP_SEP):
+        if field is not None:
+            if field.related_model is None:
+                raise PathError(
+                    _("%(source)r: %(field)r is no relation, so nothing can follow it"), source=source, field=field.name
+                )
+            hops.append(field)
+            here = field.related_model
+        field = _field(here, name, source)
+    many = [each for each in (*hops, field) if each.is_relation and (each.one_to_many or each.many_to_many)]
+    if len(many) > 1 or (many and many[0] is not (*hops, field)[0]):
+        raise PathError(
+            _("%(source)r: a set of rows can only be the first step of a path, and there can only be one"),
+            source=source,
+        )
+    return Path(source, tuple(hops), field, bool(many))
+
+
+def _field(model: type[models.Model], name: str, source: str) -> Any:
+    options = model._meta  # noqa: SLF001 - Django's documented API
+    if name == "pk":
+        name = options.pk.name
+    try:
+        field = options.get_field(name)
+    except FieldDoesNotExist:
+        names = ", ".join(sorted(each.name for each in options.get_fields()))
+        raise PathError(
+            _("%(source)r: %(model)s has no field %(name)r; it has %(names)s"),
+            source=source,
+            model=options.label,
+            name=name,
+            names=names,
+        ) from None
+    if is_composite(field):
+        raise PathError(
+            _("%(source)r: %(model)s has a composite primary key, which is no single value; name one of its columns"),
+            source=source,
+            model=options.label,
+        )
+    if field.is_relation and field.related_model is None:
+        raise PathError(
+            _("%(source)r: %(name)r is a generic relation, which has no model; name a function instead"),
+            source=source,
+            name=name,
+        )
+    if getattr(field, "column", None) is not None and field.name != name:
+        raise PathError(_("%(source)r: write %(field)r, not %(name)r"), source=source, field=field.name, name=name)
+    return field
+
+
+TITLE_CHARACTERS = 120
+LARGEST_INTEGER = 2**63 - 1
+"""That a column can hold."""
+
+FUNCTIONS = {"min": Min, "max": Max, "sum": Sum, "avg": Avg}
+PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
+SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
+"""What the first character of a search field means, as in the admin."""
+
+MOST_VALUES = 100
+"""The most values of one ``in``."""
+EQUALITY_LOOKUPS = ("exact", "in", "isnull")
+RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
+TEXT_LOOKUPS = ("iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith")
+DATE_LOOKUPS = ("year", "month", "day", "date")
+FILTER_LOOKUPS = frozenset({*EQUALITY_LOOKUPS, *RANGE_LOOKUPS, *TEXT_LOOKUPS, *DATE_LOOKUPS})
+"""What may be declared. Regular expressions are not among them: a caller could keep the database busy with one."""
+
+_ANNOTATIONS: Mapping[str, Any] = {
+    "isnull": bool,
+    "date": datetime.date,
+    "year": Annotated[int, Field(ge=1, le=9999)],
+    "month": Annotated[int, Field(ge=1, le=12)],
+    "day": Annotated[int, Field(ge=1, le=31)],
+}
+
+WORDS = {
+    "exact": "",
+    "in": "is one of these",
+    "isnull": "has none",
+    "gt": "is greater than this",
+    "gte": "is at least this",
+    "lt": "is less than this",
+    "lte": "is at most this",
+    "iexact": "is this, in any case of letters",
+    "contains": "has this in it",
+    "icontains": "has this in it, in any case of letters",
+    "startswith": "begins with this",
+    "istartswith": "begins with this, in any case of letters",
+    "endswith": "ends with this",
+    "iendswith": "ends with this, in any case of letters",
+}
+
+LINK_SCHEMA = {
+    "type": "object",
+    "properties": {"uri": {"type": "string"}, "title": {"type": "string"}},
+    "required": ["uri", "title"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One declared name.
+
+    Attributes:
+        name: as it is shown.
+        schema: JSON Schema of its values.
+        path: the ``Path`` to its value; None where a function gives it.
+    """
+
+    name: str
+    schema: dict[str, Any]
+    path: Any = None
+
+    def value(self, obj: Any, context: Any) -> Any:
+        """Return what JSON shows of *obj*; *context* is a ``Showing``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One declared filter.
+
+    Attributes:
+        argument: its name for callers: the path, with the lookup behind it unless that is ``exact``.
+        declared: the path that was written.
+        path: to what is compared: of a relation what addresses the row it leads to.
+        lookup: one of ``FILTER_LOOKUPS``.
+    """
+
+    argument: str
+    declared: str
+    path: Path
+    lookup: str
+
+    @property
+    def parameter(self) -> Parameter:
+        """As an argument of a tool: may be left out."""
+        return Parameter(self.argument, optional(self._annotation), None, self._words)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values."""
+        return json_schema(TypeAdapter(self._annotation), "validation")
+
+    @property
+    def _annotation(self) -> Any:
+        one = self._one
+        if self.lookup == "in":
+            return list_of(one, most=MOST_VALUES)
+        if self.lookup in TEXT_LOOKUPS:
+            return input_type(models.CharField())
+        return _ANNOTATIONS.get(self.lookup, one)
+
+    @property
+    def _leads_to_row(self) -> bool:
+        """Whether it is a relation, compared by what addresses the row it leads to."""
+        return self.path.source != self.declared
+
+    @property
+    def _one(self) -> Any:
+        field = self.path.field
+        if not self._leads_to_row:
+            return input_type(field)
+        wanted = f"must be the {_called(field)} of {with_article(str(field.model._meta.verbose_name))}"  # noqa: SLF001
+
+        def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+            try:
+                return handler(value)
+            except PydanticError:
+                raise ValueError(wanted) from None
+
+        return Annotated[input_type(field), WrapValidator(read)]
+
+    @property
+    def _words(self) -> str:
+        what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
+        how = WORDS.get(self.lookup, f"is of this {self.lookup}")
+        by = f", by {_called(self.path.field)}" if self._leads_to_row else ""
+        # Not the help text of the column, which is for who fills in a form: "Required." of an optional filter.
+        return f"Only rows whose {what} {how or 'is this'}{by}."
+
+
+def _called(field: Any) -> str:
+    return "primary key" if field.primary_key else str(field.verbose_name)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchField:
+    """A path that is searched.
+
+    Attributes:
+        path: to a text, a number, or a ``SearchVectorField``.
+        lookup: how; ``search`` is PostgreSQL's full-text search, and ``icontains`` on other databases.
+        is_vector: it holds a search vector already.
+    """
+
+    path: Path
+    lookup: str
+    is_vector: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing rows are sorted by.
+
+    Attributes:
+        path: to a single value.
+        is_descending: the largest first.
+    """
+
+    path: Path
+    is_descending: bool = False
+
+    @property
+    def end(self) -> Any:
+        """The column that is compared: of a relation the primary key it leads to."""
+        return self.path.end
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is worked out of the rows of a group.
+
+    Attributes:
+        function: one of ``FUNCTIONS``.
+        path: to what.
+    """
+
+    function: str
+    path: Path
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there is none for a group in which no row has one."""
+        end = self.path.field
+        if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
+            return {"type": ["number", "null"]}
+        kind = json_type(end)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What rows are grouped by.
+
+    Attributes:
+        path: to it.
+        part: of a date: one of ``PARTS``.
+        target: the declaration of the rows that a relation leads to, which are shown as links.
+    """
+
+    path: Path
+    part: str | None = None
+    target: "Exposed | None" = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of its values; there may be none."""
+        if self.target is not None:
+            return {**LINK_SCHEMA, "type": ["object", "null"]}
+        kind = {"type": "integer"} if self.part else json_type(self.path.field)
+        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A field that is a resource of its own.
+
+    Attributes:
+        field: a text, file or binary field of the model.
+        mime_type: of what it holds; of a file its name tells more.
+    """
+
+    field: Any
+    mime_type: str
+
+
+def _identifier(words: Any) -> str:
+    """Return a name's own words as an identifier; nothing where they are not of letters that every client takes.
+
+    Translations would give a tool another name in each language, and policies, approvals and logs go by it.
+    """
+    words = untranslated(words)
+    return slugify(words).replace("-", "_") if words.isascii() else ""
+
+
+class Exposed:
+    """A model at an endpoint.
+
+    ``reading.compile`` fills it in once all models that are exposed there are known.
+
+    Attributes:
+        resource: the declaration.
+        model: the model.
+        server: the endpoint.
+        name, plural: what tools are called after.
+        titles: its rows, for display; may be a lazy translation.
+        base: URI of the resource that lists rows.
+        columns: what is shown of a row.
+        list_columns: what is shown of each of many.
+        contents: fields that are resources of their own.
+        search_fields, filters: what may be compared.
+        sortings: what callers may sort by, each with its keys; ``""`` is the order where they do not say.
+        problems: what is wrong with the declaration; None as long as nobody looked.
+        measures, dimensions: what may be added up, by what.
+    """
+
+    def __init__(self, resource: ModelResource) -> None:
+        self.resource = resource
+        self.model = resource.model
+        self.server = resource.server
+        self.options = resource.options
+        self.name = resource.name or _identifier(self.options.verbose_name) or str(self.options.model_name)
+        self.plural = resource.plural or _identifier(self.options.verbose_name_plural) or f"{self.name}s"
+        self.titles: Any = resource.title or capfirst(self.options.verbose_name_plural)
+        scheme = self.options.app_label.replace("_", "-")
+        self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
+        self.problems: list[Any] | None = None
+        self.columns: tuple[Column, ...] = ()
+        self.list_columns: tuple[Column, ...] = ()
+        self.contents: Mapping[str, Content] = {}
+        self.search_fields: Sequence[SearchField] = ()
+        self.filters: Sequence[Filter] = ()
+        self.sortings: Mapping[str, Sequence[Key]] = {}
+        self.measures: Mapping[str, Measure] = {}
+        self.dimensions: Mapping[str, Dimension] = {}
+
+    def __repr__(self) -> str:
+        return f"<Exposed {self.options.label} on {self.server.name!r}>"
+
+    @property
+    def title(self) -> str:
+        """Its rows, for display, in the current language."""
+        return str(self.titles)
+
+    @property
+    def one(self) -> str:
+        """What one row is called, in the current language."""
+        return str(self.options.verbose_name)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with it, so that it is served."""
+        return self.problems == []
+
+    def on_server(self, model: Any) -> "Exposed | None":
+        """Another model as it is exposed at the same endpoint, or None."""
+        return self.server.exposed.get(model)
+
+    def rules_of(self, model: Any) -> "Exposed | None":
+        """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
+        endpoint selects from another one and left it out, at that one.
+        """
+        return rules_at(self.server, model)
+
+    @property
+    def lookup(self) -> Any:
+        """The field that addresses a row."""
+        if self.resource.lookup_field == "pk":
+            return self.options.pk
+        return self.options.get_field(self.resource.lookup_field)
+
+    @property
+    def lookup_name(self) -> str:
+        """How it is called in URIs and arguments."""
+        return self.resource.lookup_field
+
+    @property
+    def description(self) -> str:
+        """What the model is, for whoever reads it."""
+        written = self.resource.description or type(self.resource).__doc__
+        return inspect.cleandoc(written) if written else f"{self.title}."
+
+    def is_for(self, principal: Principal) -> bool:
+        """Whether the caller may view rows of the model at all: by scopes and by permission."""
+        return covers(principal.scopes, frozenset(self.resource.scopes)) and self.resource.has_view_permission(
+            principal.user
+        )
+
+    # Rows
+
+    def missing(self, value: object) -> ToolError:
+        """The error for a row that does not exist for the caller: the same whether it exists for others or not."""
+        return ToolError(f"There is no {self.one} with {self.lookup_name} {str(value)[:80]!r}.")
+
+    def uri_of(self, obj: Any) -> str:
+        """The URI of a row."""
+        return f"{self.base}/{quote(str(getattr(obj, self.lookup.attname)), safe='')}"
+
+    def title_of(self, obj: Any) -> str:
+        """What a row is called, by the field that was declared for it; never ``str(obj)``, which may say anything."""
+        named = getattr(obj, self.resource.title_field) if self.resource.title_field else None
+        return str(to_json_value(named) or getattr(obj, self.lookup.attname))[:TITLE_CHARACTERS]
+
+    def address(self, value: str) -> Any:
+        """What the lookup field of the row that *value* addresses holds; None where it can address none."""
+        return address_in(self.lookup, value)
+
+
+def rules_at(server: MCPServer | None, model: Any) -> Exposed | None:
+    """Return what says which rows of a model exist for whom, and who may write them: its declaration at *server* or,
+    where *server* selects from another endpoint and left it out, at that one. None where there is none.
+    """
+    while server is not None:
+        if (found := server.exposed.get(model)) is not None:
+            return cast("Exposed", found)
+        server = server.source
+    return None
+
+
+def address_in(field: Any, value: object) -> Any:
+    """*value* as the column *field* holds it; None where it can hold no such thing."""
+    try:
+        found = value_field(field).to_python(value)
+    except (ValidationError, ValueError, TypeError, OverflowError):
+        return None
+    is_none = isinstance(found, int) and abs(found) > LARGEST_INTEGER  # which SQLite does not even compare
+    return None if is_none or "\0" in str(found) else found

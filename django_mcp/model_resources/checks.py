@@ -1,0 +1,387 @@
+"""System checks of ``ModelResource`` declarations."""
+
+import difflib
+import dis
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
+from django.db import models
+from django.db.models.constants import LOOKUP_SEP
+from django.utils.translation import gettext as _
+
+from django_mcp.core.server import every_server
+from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
+from django_mcp.model_resources.compile import compile_declaration, declared_names, has_default
+from django_mcp.model_resources.options import READ_TOOLS, VERBS, ModelResource
+from django_mcp.model_resources.tools import RESERVED, writing_problems
+
+_CUTOFF = 0.85
+_OWN_PACKAGE = __name__.partition(".")[0]
+
+
+def misspelt(resource: ModelResource) -> Iterator[tuple[str, str]]:
+    """Names that nobody reads, each with the one that may have been meant."""
+    kinds: list[Any] = [each for each in type(resource).__mro__ if each is not object]
+    ours = [each for each in kinds if each.__module__.partition(".")[0] == _OWN_PACKAGE]
+    known = {name for each in ours for name in vars(each) if not name.startswith("_")} | vars(resource).keys()
+    shown = {each for each in (*resource.fields, *(resource.list_fields or ())) if isinstance(each, str)}
+    declared = dict.fromkeys(name for each in kinds if each not in ours for name in vars(each))
+    for name in declared:
+        if name.startswith("_") or name in known or name in shown:
+            continue
+        if close := difflib.get_close_matches(name, sorted(known), n=1, cutoff=_CUTOFF):
+            yield name, close[0]
+
+
+_WORDS = "password|passwd|passphrase|pwd|secret|token|key|hash|salt|digest|credential|otp|pin|cvv|cvc"
+_SECRET = re.compile(
+    rf"(?:^|_)(?:{_WORDS})(?:s|es)?(?:_|$)|password|passwd|secret|apikey|token|credential", re.IGNORECASE
+)
+_FILES: Any = (models.FileField, models.BinaryField)
+_LISTS = (
+    *("list_fields", "search_fields", "filters", "ordering", "sortable_by", "dimensions", "findable", "secret_fields"),
+    *("write_fields", "scopes", "write_scopes", "select_related", "prefetch_related"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        id: of the system check.
+        text: what is wrong.
+        hint: what would be right.
+    """
+
+    id: str
+    text: str
+    hint: str
+
+
+def problems(exposed: Exposed) -> list[Problem]:
+    """What is wrong with a declaration; it is compiled on the way."""
+    resource = exposed.resource
+    if exposed.options.abstract:
+        return [_abstract(exposed)]
+    if is_composite(exposed.options.pk):
+        return [_composite(exposed)]
+    if unread := list(_unread(exposed)):
+        return unread
+    try:
+        compile_declaration(exposed)
+    except PathError as error:
+        return [
+            Problem(
+                "django_mcp.E022",
+                _("%(resource)r: %(text)s.") % {"resource": resource, "text": error},
+                _("Correct the name."),
+            )
+        ]
+    found = [*_shape(exposed), *_secrets(exposed), *_undeclared(exposed), *_per_row(exposed)]
+    return [
+        *found,
+        *(
+            Problem("django_mcp.E027", _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}, hint)
+            for text, hint in writing_problems(exposed)
+        ),
+    ]
+
+
+def found_problems() -> list[Problem]:
+    """What is wrong with declarations, of all endpoints."""
+    return [
+        problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
+    ]
+
+
+def _abstract(exposed: Exposed) -> Problem:
+    text = _("%(resource)r: %(model)s is abstract, so it has no rows.") % {
+        "resource": exposed.resource,
+        "model": exposed.options.label,
+    }
+    return Problem(
+        "django_mcp.E052", text, _("Register the models that inherit from it; they may share a declaration.")
+    )
+
+
+def name_taken(exposed: Exposed, key: str, other: str) -> Problem:
+    """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
+    text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
+        "resource": exposed.resource,
+        "key": key,
+        "other": other,
+    }
+    hint = _("Call it something else by name = … and plural = …; for the URI of a resource, by uri = ….")
+    return Problem("django_mcp.E051", text, hint)
+
+
+def _composite(exposed: Exposed) -> Problem:
+    text = _(
+        "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
+    ) % {
+        "resource": exposed.resource,
+        "model": exposed.options.label,
+        "columns": ", ".join(exposed.options.pk.field_names),  # type: ignore[attr-defined]
+    }
+    hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
+    return Problem("django_mcp.E050", text, hint)
+
+
+def _unread(exposed: Exposed) -> Iterator[Problem]:
+    """What keeps a declaration from being compiled, or nobody would read."""
+    resource = exposed.resource
+    if isinstance(resource.fields, str) or not resource.fields:
+        text = _("%(resource)r does not say what is shown.") % {"resource": resource}
+        if resource.fields:
+            text = _("%(resource)r does not say what is shown: fields is %(fields)r, a string.") % {
+                "resource": resource,
+                "fields": resource.fields,
+            }
+        hint = _(
+            "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
+        )
+        yield Problem("django_mcp.E022", text, hint)
+    for name in _LISTS:
+        if isinstance(value := getattr(resource, name), str):
+            text = _("%(resource)r: %(name)s is %(value)r, a string, which is read letter by letter.") % {
+                "resource": resource,
+                "name": name,
+                "value": value,
+            }
+            yield Problem(
+                "django_mcp.E022", text, _("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value}
+            )
+    if resource.lookup_field not in {"pk", *(each.name for each in exposed.options.concrete_fields)}:
+        text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
+            "resource": resource,
+            "name": resource.lookup_field,
+        }
+        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
+    for name, meant in misspelt(resource):
+        text = _("%(resource)r: there is no attribute %(name)r. Did you mean %(meant)r?") % {
+            "resource": resource,
+            "name": name,
+            "meant": meant,
+        }
+        yield Problem(
+            "django_mcp.E022", text, _("Correct it, or call it something else; other names of your own are fine.")
+        )
+    # Those that come from an admin are there in case that something is added up.
+    own = next(each for each in type(resource).__mro__ if "dimensions" in vars(each))
+    if resource.dimensions and resource.aggregates is None and "admin" not in vars(own):
+        text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
+            "resource": resource
+        }
+        yield Problem("django_mcp.E022", text, _("Write aggregates = {} for counts alone."))
+
+
+def _shape(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    lookup = exposed.lookup
+    if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
+        text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not address one row.") % {
+            "resource": resource,
+            "name": exposed.lookup_name,
+        }
+        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
+    elif lookup.null:
+        text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
+            "resource": resource,
+            "name": exposed.lookup_name,
+        }
+        yield Problem(
+            "django_mcp.E025", text, _("Name a field that is never null, or leave it out for the primary key.")
+        )
+    names = {column.name for column in exposed.columns}
+    # A method may show less than the column that is called like it.
+    own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}
+    own[exposed.lookup_name] = lookup
+    for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
+        name = getattr(resource, attribute)
+        field = own.get(name)
+        if name is not None and (not isinstance(field, kind) or field.is_relation or isinstance(field, _FILES)):
+            what = _("date or moment") if kind is models.DateField else _("plain value")
+            text = _(
+                "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
+            ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
+            yield Problem("django_mcp.E022", text, _("Name a column of the model that is shown anyway."))
+    for each in exposed.filters:
+        if each.argument in RESERVED:
+            text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
+                "resource": resource,
+                "argument": each.argument,
+            }
+            yield Problem(
+                "django_mcp.E022", text, _("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument}
+            )
+    if "uri" in names:
+        yield Problem(
+            "django_mcp.E022",
+            _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
+            _("Show the field by a method."),
+        )
+    for attribute, known in (("tools", READ_TOOLS), ("verbs", VERBS)):
+        value = getattr(resource, attribute)
+        if isinstance(value, str) or set(value) - set(known):
+            text = _("%(resource)r: %(attribute)s is %(value)r.") % {
+                "resource": resource,
+                "attribute": attribute,
+                "value": value,
+            }
+            yield Problem(
+                "django_mcp.E022",
+                text,
+                _("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+            )
+
+
+def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
+    """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
+    for field in exposed.search_fields:
+        yield "search_fields", field.path.source, field.path
+    for each in exposed.filters:
+        yield "filters", each.declared, each.path
+    for keys in exposed.sortings.values():
+        for key in keys:
+            yield "ordering", key.path.source, key.path
+    for measure in exposed.measures.values():
+        yield "aggregates", measure.path.source, measure.path
+    for dimension in exposed.dimensions.values():
+        yield "dimensions", dimension.path.source, dimension.path
+
+
+def _secrets(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    shown = [("fields", column.name) for column in exposed.columns]
+    written = [("write_fields", name) for name in resource.write_fields]
+    written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
+    paths = [(attribute, source) for attribute, source, _path in _compared(exposed)]
+    lookup = [("lookup_field", exposed.lookup_name)]
+    for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
+        if source not in resource.secret_fields and any(map(_SECRET.search, source.split(LOOKUP_SEP))):
+            text = _("%(resource)r: %(source)r in %(attribute)s looks like a secret.") % {
+                "resource": resource,
+                "source": source,
+                "attribute": attribute,
+            }
+            hint = _("Take it out. If it is none, name it a second time: secret_fields = [%(source)r].") % {
+                "source": source
+            }
+            yield Problem("django_mcp.E023", text, hint)
+
+
+def _undeclared(exposed: Exposed) -> Iterator[Problem]:
+    resource = exposed.resource
+    # A method may show less than the column that is called like it.
+    shown = {column.name for column in exposed.columns if column.path is not None}
+    shown |= {"pk", exposed.lookup_name, exposed.options.pk.name}
+    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(exposed)):
+        if source not in shown and source not in resource.findable:
+            text = _(
+                "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
+            ) % {"resource": resource, "source": source, "attribute": attribute}
+            hint = _("Put it into fields, or say that this is meant: findable = [%(source)r].") % {"source": source}
+            yield Problem("django_mcp.E024", text, hint)
+
+
+def _per_row(exposed: Exposed) -> Iterator[Problem]:
+    """What cannot be, where each row has to be asked about."""
+    resource = exposed.resource
+    if resource.checks_each_row and resource.aggregates is not None:
+        text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
+        yield Problem(
+            "django_mcp.E026", text, _("Take aggregates out, or have get_queryset give the caller's rows only.")
+        )
+    for attribute, source, path in _compared(exposed):
+        for _prefix, relation in path.prefixes:
+            target = exposed.rules_of(relation.related_model)
+            if target is not None and target.resource.checks_each_row:
+                text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
+                    "resource": resource,
+                    "source": source,
+                    "attribute": attribute,
+                    "target": target.resource,
+                }
+                hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
+                yield Problem("django_mcp.E026", text, hint)
+                break
+
+
+_SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")
+"""Methods of models and forms that a new row goes through."""
+_LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+"""Instructions by which one method finds another one."""
+
+
+def check_declarations() -> list[CheckMessage]:
+    """What keeps a ``ModelResource`` from being served."""
+    return [Error(problem.text, hint=problem.hint, id=problem.id) for problem in found_problems()]
+
+
+def check_required_columns() -> Iterator[CheckMessage]:
+    """Models whose rows no caller can create, since nothing sets a column that they need."""
+    for exposed in (each for server in every_server() for each in server.exposed.values() if each.is_sound):
+        if names := _unset(exposed):
+            yield Warning(
+                _("%(resource)r: create_%(name)s sets no value of %(columns)s, which every row of %(model)s must have.")
+                % {
+                    "resource": exposed.resource,
+                    "name": exposed.name,
+                    "columns": ", ".join(names),
+                    "model": exposed.options.label,
+                },
+                hint=_(
+                    "Set them in save_model, where a row of a tree is also put below its parent. If a signal or the "
+                    "model itself sets them, override save_model with a call of super() to say so."
+                ),
+                id="django_mcp.W043",
+            )
+
+
+def _unset(exposed: Exposed) -> list[str]:
+    """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
+    resource = exposed.resource
+    if "create" not in resource.verbs or type(resource).save_model is not ModelResource.save_model:
+        return []
+    given = declared_names(exposed)
+    needed = [each for each in exposed.options.concrete_fields if each.name not in given and _must_be_set(each)]
+    assigned = _assigned(exposed.model, resource.form) if needed else frozenset()
+    return [each.name for each in needed if not {each.name, each.attname} & assigned]
+
+
+def _must_be_set(field: Any) -> bool:
+    """Return True for a column that gets a value neither from its field nor from the database."""
+    sets_itself = not type(field).pre_save.__module__.startswith("django.")
+    is_link = field.remote_field is not None and field.remote_field.parent_link
+    is_made = getattr(field, "generated", False) or isinstance(field, models.AutoField) or is_link
+    return not (field.null or field.blank or has_default(field) or is_made or sets_itself)
+
+
+def _assigned(*classes: Any) -> frozenset[str]:
+    """Return the names of attributes that *classes* and their parents assign to in the methods that a new row goes
+    through, and in those of their own that these call, as far as code shows.
+    """
+    parents = [
+        cls for each in classes for cls in getattr(each, "__mro__", ()) if not cls.__module__.startswith("django.")
+    ]
+    assigned: set[str] = set()
+    seen: set[str] = set()
+    waiting = {*_SETTING}
+    while waiting:
+        seen.add(name := waiting.pop())
+        for method in (vars(cls).get(name) for cls in parents):
+            code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+            for step in () if code is None else dis.get_instructions(code):
+                if step.opname == "STORE_ATTR":
+                    assigned.add(step.argval)
+                elif step.opname in _LOADING and step.argval not in seen:
+                    waiting.add(step.argval)
+    return frozenset(assigned)
+
+
+ALWAYS = (check_declarations, check_required_columns)

@@ -1,0 +1,599 @@
+"""Compile a ``ModelResource`` into a bound resource and its writable fields."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.fields import related_descriptors
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from pydantic import PydanticUserError
+
+from django_mcp.core.signatures import CONTEXT, list_of
+from django_mcp.model_resources.bound_resource import (
+    DATE_LOOKUPS,
+    EQUALITY_LOOKUPS,
+    FILTER_LOOKUPS,
+    FUNCTIONS,
+    PARTS,
+    RANGE_LOOKUPS,
+    SEARCH_LOOKUPS,
+    TEXT_LOOKUPS,
+    Column,
+    Content,
+    Dimension,
+    Exposed,
+    Filter,
+    Key,
+    Measure,
+    Path,
+    PathError,
+    SearchField,
+    is_composite,
+    read_path,
+)
+from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.schema import (
+    MOST_VALUES,
+    foreign_words,
+    form_type,
+    is_array,
+    is_foreign,
+    is_json,
+    is_range,
+    value_field,
+    write_type,
+)
+from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, column_of, function_column
+from django_mcp.primitives.function import EMPTY, Parameter
+
+
+def compile_declaration(exposed: Exposed) -> None:
+    """Fill *exposed* in from its declaration.
+
+    Raises:
+        PathError: something in it leads nowhere. The message says what, and what would be right.
+    """
+    resource = exposed.resource
+    exposed.contents = _contents(exposed)
+    columns = [_column(exposed, each) for each in resource.fields]
+    by_name = {column.name: column for column in columns if column.name != exposed.lookup_name}
+    exposed.columns = tuple(by_name.values())
+    listed = resource.list_fields
+    if listed is None:
+        exposed.list_columns = tuple(column for column in exposed.columns if not isinstance(column, SetColumn))
+    else:
+        exposed.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, exposed.lookup_name))
+    exposed.search_fields = [_search_field(exposed, each) for each in resource.search_fields]
+    exposed.filters = list(read_filters(exposed))
+    exposed.sortings = _sortings(exposed)
+    exposed.measures = dict(_measures(exposed))
+    exposed.dimensions = {each: _dimension(exposed, each) for each in resource.dimensions}
+
+
+def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> Iterator[str]:
+    for name in names:
+        if name in known:
+            yield name
+        elif name != lookup:
+            raise PathError(gettext_lazy("list_fields: %(name)r is not in fields"), name=name)
+
+
+def _contents(exposed: Exposed) -> dict[str, Content]:
+    """Texts, files and bytes among the declared fields."""
+    written = exposed.resource.content_fields
+    found: dict[str, Content] = {}
+    for name in exposed.resource.fields:
+        # What a method shows in place of the field is all there is of it.
+        field = None if _method(exposed, name) else _own_field(exposed.model, name)
+        if isinstance(value_field(field), models.FileField | models.BinaryField):
+            found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
+        elif isinstance(value_field(field), models.TextField):
+            found[str(name)] = Content(field, written.get(str(name), "text/plain"))
+    if unknown := [name for name in written if name not in found]:
+        raise PathError(
+            gettext_lazy("content_fields: %(name)r is no text, file or binary field among fields"), name=unknown[0]
+        )
+    return found
+
+
+def _own_field(model: type[models.Model], name: Any) -> Any:
+    fields = {each.name: each for each in model._meta.concrete_fields}  # noqa: SLF001 - Django's documented API
+    return fields.get(name) if isinstance(name, str) else None
+
+
+def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
+    if callable(declared):
+        return _function(declared.__name__, declared, declared)
+    if (own := _method(exposed, declared)) is not None:
+        return _function(declared, getattr(exposed.resource, declared), own)
+    try:
+        path = read_path(exposed.model, declared)
+    except PathError:
+        attribute = inspect.getattr_static(exposed.model, declared, None)
+        if attribute is None or LOOKUP_SEP in declared or _is_of_database(exposed.model, declared, attribute):
+            raise
+        return _attribute(declared, attribute)
+    _require_showable(path)
+    relation = path.hops[0] if path.is_many and path.hops else path.field
+    target = exposed.on_server(relation.related_model) if relation.is_relation else None
+    if path.is_many and path.field.is_relation and target is None:
+        raise PathError(
+            gettext_lazy(
+                "%(declared)r is a set of %(model)s, which is not registered at this endpoint: register "
+                "it, or name a path into it, like '%(declared)s__name'"
+            ),
+            declared=declared,
+            model=path.field.related_model._meta.label,  # noqa: SLF001
+        )
+    return column_of(declared, path, target)
+
+
+def _method(exposed: Exposed, name: Any) -> Any:
+    """What a declaration itself has to show under that name."""
+    own = inspect.getattr_static(exposed.resource, name, None) if isinstance(name, str) else None
+    return own if callable(own) and not hasattr(ModelResource, name) else None
+
+
+def _is_of_database(model: type[models.Model], name: str, attribute: Any) -> bool:
+    """Whether an attribute is that of a column or relation, which is shown by a path or not at all.
+
+    The key of a relation would tell of rows that the caller may not see; what alters rows is no value.
+    """
+    fields = {each.name for each in model._meta.get_fields()} | {  # noqa: SLF001 - Django's documented API
+        each.attname
+        for each in model._meta.concrete_fields  # noqa: SLF001 - likewise
+    }
+    is_relation = type(attribute).__module__ == related_descriptors.__name__
+    return name in fields or is_relation or bool(getattr(attribute, "alters_data", False))
+
+
+def _require_showable(path: Path) -> None:
+    if path.hops and isinstance(path.value_field, models.FileField | models.BinaryField):
+        raise PathError(
+            gettext_lazy("%(source)r: a file is shown of its own row only; show the relation that leads there"),
+            source=path.source,
+        )
+    if path.is_many and path.hops and path.field.is_relation:
+        raise PathError(
+            gettext_lazy("%(source)r ends with a relation behind a set of rows: name a value, like '%(source)s__pk'"),
+            source=path.source,
+        )
+
+
+def _attribute(name: str, attribute: Any) -> Column:
+    """The column of a property or method of the model."""
+    written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
+
+    def call(obj: Any) -> Any:
+        value = getattr(obj, name)
+        return value() if callable(value) else value
+
+    return _function(name, call, written)
+
+
+def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
+    written = inspect.unwrap(getattr(written, "__func__", written))
+    try:
+        returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
+        return function_column(name, call, returns, inspect.getdoc(written) if callable(written) else None)
+    except (NameError, TypeError, PydanticUserError) as error:
+        raise PathError(
+            gettext_lazy("the return annotation of %(name)r cannot be shown: %(error)s"), name=name, error=str(error)
+        ) from None
+
+
+def _search_field(exposed: Exposed, declared: str) -> SearchField:
+    lookup = SEARCH_LOOKUPS.get(declared[:1], "icontains")
+    path = read_path(exposed.model, declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
+    if path.field.is_relation:
+        raise PathError(
+            gettext_lazy("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
+            declared=declared,
+        )
+    if isinstance(path.value_field, models.FileField | models.BinaryField):
+        raise PathError(
+            gettext_lazy("search_fields: %(declared)r is a file, and where it is stored is not shown"),
+            declared=declared,
+        )
+    is_vector = type(path.value_field).__name__ == "SearchVectorField"
+    return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
+
+
+def read_filters(exposed: Exposed) -> Iterator[Filter]:
+    """The filters that a declaration names.
+
+    Raises:
+        PathError: a path leads nowhere, or cannot be compared like that.
+    """
+    for source, lookup in _pairs(exposed.resource.filters):
+        yield _filter(exposed, source, lookup)
+
+
+def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    if isinstance(declared, Mapping):
+        for source, lookups in declared.items():
+            if isinstance(lookups, str):
+                raise PathError(
+                    gettext_lazy("%(source)r: lookups must be a list, like [%(lookups)r]"),
+                    source=source,
+                    lookups=lookups,
+                )
+            yield from ((source, lookup) for lookup in lookups)
+        return
+    for each in declared:
+        source, _sep, lookup = each.rpartition(LOOKUP_SEP)
+        yield (source, lookup) if source and lookup in FILTER_LOOKUPS else (each, "exact")
+
+
+def _filter(exposed: Exposed, source: str, lookup: str) -> Filter:
+    if lookup not in FILTER_LOOKUPS:
+        raise PathError(
+            gettext_lazy("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
+            source=source,
+            lookup=lookup,
+            lookups=", ".join(sorted(FILTER_LOOKUPS)),
+        )
+    path = read_path(exposed.model, source)
+    argument = source if lookup == "exact" else f"{source}{LOOKUP_SEP}{lookup}"
+    if path.field.is_relation and (target := exposed.on_server(path.field.related_model)) and lookup != "isnull":
+        path = read_path(exposed.model, f"{source}{LOOKUP_SEP}{target.resource.lookup_field}")
+    _require_comparable(path, lookup)
+    return Filter(argument, source, path, lookup)
+
+
+def _require_comparable(path: Path, lookup: str) -> None:
+    field = path.value_field
+    if lookup != "isnull" and is_composite(path.end):
+        raise PathError(
+            gettext_lazy(
+                "%(source)r leads to %(model)s, which has a composite primary key: filter by one of its columns"
+            ),
+            source=path.source,
+            model=path.end.model._meta.label,  # noqa: SLF001 - Django's documented API
+        )
+    fits = {
+        TEXT_LOOKUPS: not (
+            isinstance(field, models.IntegerField | models.BooleanField | models.DateField) or is_json(field)
+        ),
+        DATE_LOOKUPS: isinstance(field, models.DateField)
+        and (lookup != "date" or isinstance(field, models.DateTimeField)),
+        RANGE_LOOKUPS: not (isinstance(field, models.BooleanField) or is_json(field)),
+        ("exact", "in"): not (isinstance(field, models.BinaryField) or is_json(field)),
+        # Where a file is stored is not shown, so it is not compared either; arguments are no arrays and ranges.
+        (*EQUALITY_LOOKUPS[:2], *RANGE_LOOKUPS, *TEXT_LOOKUPS): not (
+            isinstance(field, models.FileField) or is_array(field) or is_range(field)
+        ),
+    }
+    for lookups, fitting in fits.items():
+        if lookup in lookups and not fitting:
+            raise PathError(
+                gettext_lazy("%(source)r is a %(kind)s, which cannot be filtered with %(lookup)r"),
+                source=path.source,
+                kind=type(field).__name__,
+                lookup=lookup,
+            )
+
+
+def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
+    pk = read_path(exposed.model, "pk")
+    own = [_key(exposed, each) for each in exposed.resource.ordering]
+    # What is the same to the last key follows in the same direction, so that one index serves both.
+    sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
+    for name in (*exposed.resource.ordering, *exposed.resource.sortable_by):
+        name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
+        for way in (name, f"-{name}"):
+            key = _key(exposed, way)
+            sortings[way] = [key, Key(pk, key.is_descending)]
+    return sortings
+
+
+def _key(exposed: Exposed, declared: str) -> Key:
+    path = read_path(exposed.model, declared.removeprefix("-"))
+    if path.is_many or _is_no_plain_value(path.value_field):
+        raise PathError(
+            gettext_lazy("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared
+        )
+    return Key(path, declared.startswith("-"))
+
+
+def _measures(exposed: Exposed) -> Iterator[tuple[str, Measure]]:
+    for source, names in (exposed.resource.aggregates or {}).items():
+        path = read_path(exposed.model, source)
+        for name in names:
+            if name not in FUNCTIONS:
+                raise PathError(
+                    gettext_lazy("aggregates: %(source)r has %(name)r; there are %(functions)s, and count by itself"),
+                    source=source,
+                    name=name,
+                    functions=", ".join(FUNCTIONS),
+                )
+            _require_adding_up(path, name)
+            yield f"{name}_{source}", Measure(name, path)
+
+
+def _is_no_plain_value(field: Any) -> bool:
+    return isinstance(field, models.BinaryField | models.FileField) or is_json(field)
+
+
+_NUMBERS = (models.IntegerField, models.FloatField, models.DecimalField, models.DurationField)
+
+
+def _require_adding_up(path: Path, function: str) -> None:
+    field = path.value_field
+    is_none = field.is_relation or _is_no_plain_value(field)
+    if path.is_many or is_none or (function in {"sum", "avg"} and not isinstance(field, _NUMBERS)):
+        raise PathError(
+            gettext_lazy("aggregates: %(source)r is a %(kind)s, of which there is no %(function)s"),
+            source=path.source,
+            kind=type(field).__name__,
+            function=function,
+        )
+
+
+def _dimension(exposed: Exposed, declared: str) -> Dimension:
+    source, _sep, part = declared.rpartition(LOOKUP_SEP)
+    if not source or part not in PARTS:
+        source, part = declared, ""
+    path = read_path(exposed.model, source)
+    if path.is_many or _is_no_plain_value(path.value_field):
+        raise PathError(
+            gettext_lazy("dimensions: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
+            declared=declared,
+        )
+    if part and not isinstance(path.value_field, models.DateField):
+        raise PathError(
+            gettext_lazy("dimensions: %(source)r is no date, so it has no %(part)r"), source=source, part=part
+        )
+    target = exposed.on_server(path.field.related_model) if path.field.is_relation else None
+    return Dimension(path, part or None, target)
+
+
+class _NotGiven:
+    """The default of arguments that may be left out, so that null is something one gives."""
+
+    def __repr__(self) -> str:
+        return "not given"
+
+
+NOT_GIVEN = _NotGiven()
+
+
+class UnwritableError(ValueError):
+    """A field that callers cannot write.
+
+    Attributes:
+        text: what is wrong.
+        hint: what would be right.
+    """
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.text, self.hint = text, hint
+
+
+@dataclass(frozen=True, slots=True)
+class WriteField:
+    """One value that callers may give.
+
+    Attributes:
+        name: of the field, in the model or the form.
+        annotation: the type of its values.
+        is_required: a row cannot be created without it.
+        words: what it means.
+        field: the model's; None where only the form has it.
+        target: of a relation: the model it leads to, as it is exposed at the same endpoint. None: it is none, or a
+            form's own business.
+    """
+
+    name: str
+    annotation: Any
+    is_required: bool
+    words: str | None
+    field: Any = None
+    target: Any = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is a column whose values its class reads, and nothing of Django's."""
+        return self.field is not None and is_foreign(self.field)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is a set of rows."""
+        return self.field is not None and bool(self.field.many_to_many)
+
+    def argument(self, exposed: Exposed, *, change: bool) -> str:
+        """What it is called for callers: that which says which row to change is called after the field itself."""
+        return f"new_{self.name}" if change and self.name == exposed.lookup_name else self.name
+
+    def parameter(self, exposed: Exposed, *, change: bool) -> Parameter:
+        """As an argument of a tool that creates rows, or changes one."""
+        # What a form asks for besides the row's fields, it asks for each time.
+        is_required = self.is_required and (not change or self.field is None)
+        default = EMPTY if is_required else NOT_GIVEN
+        return Parameter(self.argument(exposed, change=change), self.annotation, default, self.words)
+
+
+def declared_names(exposed: Exposed) -> list[str]:
+    """The fields that callers may write, as far as the declaration says."""
+    form = exposed.resource.form
+    if form is None:
+        return list(exposed.resource.write_fields)
+    return [name for name, field in form.base_fields.items() if not field.disabled]
+
+
+def read_field(exposed: Exposed, name: str) -> WriteField:
+    """One of ``declared_names``.
+
+    Raises:
+        UnwritableError: it cannot be written.
+    """
+    return _of_model(exposed, name) if exposed.resource.form is None else _of_form(exposed, name)
+
+
+def own_fields(exposed: Exposed) -> Mapping[str, Any]:
+    """The model's columns and sets of rows, by name; not what other models say of it."""
+    return {each.name: each for each in (*exposed.options.concrete_fields, *exposed.options.many_to_many)}
+
+
+def _of_model(exposed: Exposed, name: str) -> WriteField:
+    own = own_fields(exposed)
+    if name not in own:
+        names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
+        text = _("write_fields: %(model)s has no field %(name)r of its own") % {
+            "model": exposed.options.label,
+            "name": name,
+        }
+        raise UnwritableError(text, _("Name some of %(names)s.") % {"names": names})
+    field = own[name]
+    _require_writable("write_fields", field)
+    is_required = not (field.blank or has_default(field))
+    if not field.is_relation:
+        return _write_column(field, is_required=is_required)
+    target = exposed.on_server(field.related_model)
+    if target is None:
+        text = _("write_fields: %(name)r leads to %(model)s, which is not registered here") % {
+            "name": name,
+            "model": field.related_model._meta.label,  # noqa: SLF001
+        }
+        hint = _(
+            "Register that model at the same endpoint, so that it is known which rows there are for whom; or write "
+            "through a form."
+        )
+        raise UnwritableError(text, hint)
+    return _relation(field, target, is_required=is_required)
+
+
+def _write_column(field: Any, *, is_required: bool) -> WriteField:
+    """Return a column that is no relation, with the values that its class takes."""
+    words = _words(field, foreign_words(field) if is_foreign(field) else "")
+    return WriteField(field.name, _nullable(write_type(field), field), is_required, words, field)
+
+
+def has_default(field: Any) -> bool:
+    """Whether a column has a value where none is given."""
+    return bool(field.has_default()) or getattr(field, "db_default", models.NOT_PROVIDED) is not models.NOT_PROVIDED
+
+
+def _require_writable(attribute: str, field: Any) -> None:
+    if (why := _why_not(field)) is not None:
+        text = _("%(attribute)s: %(field)r %(why)s, so it cannot be written") % {
+            "attribute": attribute,
+            "field": field.name,
+            "why": why,
+        }
+        raise UnwritableError(text, _("Take it out; what callers do not give may be set in save_model."))
+
+
+def _why_not(field: Any) -> str | None:
+    if field.primary_key:
+        return _("is the primary key, which says which row it is")
+    if isinstance(field, models.FileField | models.BinaryField):
+        return _("holds a file or bytes")
+    if is_range(field):
+        return _("is a range")
+    if not field.editable:
+        return _("is not editable")
+    if field.many_to_many and not field.remote_field.through._meta.auto_created:  # noqa: SLF001 - as the admin does
+        return _("is a set whose links are a model of their own")
+    return None
+
+
+def _relation(field: Any, target: Exposed, *, is_required: bool) -> WriteField:
+    """A relation, given as what addresses the row it leads to."""
+    try:
+        one = write_type(target.lookup)
+    except FieldDoesNotExist:
+        text = _("%(field)r leads to %(model)s, whose lookup_field is none") % {
+            "field": field.name,
+            "model": target.options.label,
+        }
+        raise UnwritableError(text, _("Correct lookup_field of %(target)r.") % {"target": target.resource}) from None
+    how = f"by {'primary key' if target.lookup_name == 'pk' else target.lookup_name}"
+    if field.many_to_many:
+        # Those the caller cannot see stay: for the caller they do not exist.
+        words = _words(field, f"Which {target.title.lower()}, {how}, in place of those there are.")
+        many = list_of(one, least=0 if field.blank else 1, most=MOST_VALUES)
+        return WriteField(field.name, many, is_required, words, field, target)
+    one = _nullable(one, field)
+    return WriteField(field.name, one, is_required, _words(field, f"Which {target.one}, {how}."), field, target)
+
+
+def _nullable(annotation: Any, field: Any) -> Any:
+    # What must not be blank must not be null either, for full_clean.
+    return annotation | None if field.null and field.blank and not is_json(field) else annotation
+
+
+def _words(field: Any, more: str = "") -> str | None:
+    name, plain = str(field.verbose_name), field.name.replace("_", " ")
+    label = "" if name.lower() == plain.lower() else f"{name[:1].upper()}{name[1:]}."
+    return " ".join(filter(None, [label, more, str(field.help_text or "")])) or None
+
+
+# Forms
+
+
+def _of_form(exposed: Exposed, name: str) -> WriteField:
+    form = exposed.resource.form
+    asked = form.base_fields[name]
+    field = own_fields(exposed).get(name) if name in (form._meta.fields or ()) else None  # noqa: SLF001 - of ModelForm
+    if field is not None:
+        _require_writable("form", field)
+    is_required = asked.required and asked.initial is None and (field is None or not has_default(field))
+    words = " ".join(filter(None, [str(asked.label or ""), str(asked.help_text or "")])) or None
+    if field is not None and field.is_relation:
+        return _relation_of_form(exposed, asked, field, is_required=is_required)
+    if field is not None and name not in form.declared_fields:
+        return _write_column(field, is_required=is_required)
+    annotation = form_type(asked)
+    if annotation is None:
+        text = _("form: %(name)r is a %(kind)s, for which JSON has no value") % {
+            "name": name,
+            "kind": type(asked).__name__,
+        }
+        raise UnwritableError(text, _("Use a form of its own for this endpoint, without it."))
+    return WriteField(name, annotation if field is None else _nullable(annotation, field), is_required, words, field)
+
+
+def _relation_of_form(exposed: Exposed, asked: Any, field: Any, *, is_required: bool) -> WriteField:
+    if not isinstance(asked, forms.ModelChoiceField):
+        text = _("form: %(field)r is a relation, and %(kind)s chooses no row") % {
+            "field": field.name,
+            "kind": type(asked).__name__,
+        }
+        raise UnwritableError(text, _("Let the form have a ModelChoiceField there, or no field."))
+    target = exposed.on_server(field.related_model)
+    if target is not None:
+        return _relation(field, target, is_required=is_required)
+    options = field.related_model._meta  # noqa: SLF001 - Django's documented API
+    one = write_type(options.get_field(asked.to_field_name) if asked.to_field_name else options.pk)
+    if field.many_to_many:
+        return WriteField(field.name, list_of(one, most=MOST_VALUES), is_required, _words(field), field)
+    return WriteField(field.name, _nullable(one, field), is_required, _words(field), field)
+
+
+# Problems
+
+
+def field_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
+    """What is wrong with the fields that callers are to write, and what would be right."""
+    found: list[WriteField] = []
+    for name in declared_names(exposed):
+        try:
+            found.append(read_field(exposed, name))
+        except UnwritableError as error:
+            yield error.text, error.hint
+    yield from _clashes(exposed, found)
+
+
+def _clashes(exposed: Exposed, found: Iterable[WriteField]) -> Iterator[tuple[str, str]]:
+    names = [CONTEXT, exposed.lookup_name, *(each.argument(exposed, change=True) for each in found)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")

@@ -1,0 +1,204 @@
+"""``from_admin``: what a ``ModelAdmin`` says already, as the beginning of a ``ModelResource``."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.db.models import F
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.expressions import OrderBy
+from django.http import HttpRequest
+
+from django_mcp.core.context import Context
+from django_mcp.core.server import MCPServer
+from django_mcp.model_resources.options import DEFAULT, ModelResource
+
+SEARCHED = {
+    "icontains": "",
+    "contains": "",
+    "istartswith": "^",
+    "startswith": "^",
+    "iexact": "=",
+    "exact": "=",
+    "search": "@",
+}
+"""Lookups that an admin's search fields may end in, and the prefixes that mean the same in any case of letters."""
+
+
+def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
+    """A ``ModelResource`` with what *admin* declares: ``class Books(from_admin(BookAdmin)): fields = ["title"]``.
+
+    Taken over are ``search_fields``, ``list_filter`` (but filters that are classes of their own), ``ordering``,
+    ``date_hierarchy``, ``list_select_related`` where it is a list, its permissions, and its ``get_queryset`` where it
+    has one of its own. What is shown is not taken over: ``fields`` have to be written. What the admin compares may be
+    compared, although it is not in ``fields``.
+
+    Who may do what, the admin is asked, unless ``view_permission`` and its kin say otherwise. Methods that an admin
+    overrides expect somebody whom the admin site lets in, so for others their answer is no.
+
+    Args:
+        admin: a subclass of ``ModelAdmin``, or an instance.
+        attributes: of the ``ModelResource``.
+
+    Raises:
+        ImproperlyConfigured: *admin* is no ``ModelAdmin``, or a ``ModelResource`` has no such attribute.
+    """
+    from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
+
+    kind = admin if isinstance(admin, type) else admin.__class__  # which sees through objects that stand for another
+    if not issubclass(kind, ModelAdmin):
+        msg = f"from_admin takes a ModelAdmin, not {admin!r}."
+        raise ImproperlyConfigured(msg)
+    if unknown := [name for name in attributes if not hasattr(ModelResource, name)]:
+        msg = f"from_admin({kind.__name__}): a ModelResource has no {unknown[0]!r}."
+        raise ImproperlyConfigured(msg)
+    base = AdminRows if _overrides(admin, "get_queryset") else AdminResource
+    declared = {
+        "admin": admin,
+        "__module__": kind.__module__,
+        # An admin may decide row by row; what it hides there must not be shown because nobody asks.
+        "object_permissions": _overrides(admin, "has_view_permission"),
+        **_declared(admin),
+    }
+    findable = [*declared["findable"], *attributes.get("findable", ())]
+    made = type(f"{kind.__name__}Resource", (base,), {**declared, **attributes, "findable": findable})
+    return cast("type[ModelResource]", made)
+
+
+def _overrides(admin: Any, name: str) -> bool:
+    """Whether an admin, or its class, has a method of its own in place of Django's."""
+    from django.contrib.admin import ModelAdmin  # noqa: PLC0415 - sites may be without
+
+    method = getattr(admin, name)
+    return getattr(method, "__func__", method) is not getattr(ModelAdmin, name)
+
+
+class AdminResource(ModelResource):
+    """A ``ModelResource`` that asks a ``ModelAdmin`` who may do what."""
+
+    admin: ClassVar[Any] = None
+
+    def __init__(self, model: type[models.Model], server: MCPServer) -> None:
+        super().__init__(model, server)
+        if not isinstance(self.admin, type) and self.admin.model is not model:
+            msg = f"{self!r} is from {self.admin!r}, which is for another model."
+            raise ImproperlyConfigured(msg)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What the admin compares stays findable where a subclass has more that is."""
+        super().__init_subclass__(**options)
+        cls.findable = tuple(dict.fromkeys([*super(cls, cls).findable, *cls.findable]))
+
+    @cached_property
+    def model_admin(self) -> Any:
+        """The instance that is asked: the one that is registered, or one made for it."""
+        if not isinstance(self.admin, type):
+            return self.admin
+        from django.contrib import admin  # noqa: PLC0415 - sites may be without
+
+        site = admin.site if apps.is_installed("django.contrib.admin") else admin.AdminSite()
+        if site.is_registered(self.model) and site.get_model_admin(self.model).__class__ is self.admin:
+            return site.get_model_admin(self.model)
+        return self.admin(self.model, site)
+
+    @property
+    def checks_each_row(self) -> bool:
+        """Whether the admin's own ``has_view_permission`` is asked about each row: where it was overridden."""
+        return self.object_permissions
+
+    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may see rows at all, or the row *obj*, as the admin says."""
+        if self.view_permission != DEFAULT:
+            return super().has_view_permission(user, obj)
+        return self._asks("has_view_permission", user, obj)
+
+    def has_add_permission(self, user: Any) -> bool:
+        """Whether *user* may add rows, as the admin says."""
+        if self.add_permission != DEFAULT:
+            return super().has_add_permission(user)
+        return self._asks("has_add_permission", user)
+
+    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may change rows, or the row *obj*, as the admin says."""
+        if self.change_permission != DEFAULT:
+            return super().has_change_permission(user, obj)
+        return self._asks("has_change_permission", user, obj)
+
+    def has_delete_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may delete rows, or the row *obj*, as the admin says."""
+        if self.delete_permission != DEFAULT:
+            return super().has_delete_permission(user, obj)
+        return self._asks("has_delete_permission", user, obj)
+
+    def _asks(self, name: str, user: Any, *row: Any) -> bool:
+        if user is None:
+            return False
+        request = HttpRequest()
+        request.user = user
+        if _overrides(self.model_admin, name) and not self.model_admin.admin_site.has_permission(request):
+            return False
+        return bool(getattr(self.model_admin, name)(request, *row))
+
+
+class AdminRows(AdminResource):
+    """The same for a ``ModelAdmin`` that decides which rows there are."""
+
+    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
+        """The rows that the admin has for the caller; none for who is not signed in, as the admin knows nobody else."""
+        rows = super().get_queryset(ctx)
+        if ctx.user is None or not ctx.user.is_authenticated or not self.has_view_permission(ctx.user):
+            return rows.none()
+        # By key, so that what the admin joins, adds and sorts by for its own pages stays there.
+        return rows.filter(pk__in=self.model_admin.get_queryset(ctx.request).values("pk"))
+
+
+def _declared(admin: Any) -> dict[str, Any]:
+    """Attributes of a ``ModelResource``, as far as an admin has them."""
+    search_fields = [_search_field(each) for each in admin.search_fields]
+    ordering = list(_ordering(admin.ordering or ()))
+    filters, dimensions = list(_filters(admin.list_filter)), []
+    if date := admin.date_hierarchy:
+        filters += [(date, part) for part in ("year", "month", "day")]
+        dimensions = [f"{date}{LOOKUP_SEP}year"]
+    compared = [each.lstrip("^=@") for each in search_fields]
+    compared += [each.removeprefix("-") for each in ordering]
+    compared += [path for path, _ in filters]
+    related = admin.list_select_related
+    return {
+        "search_fields": search_fields,
+        "filters": [LOOKUP_SEP.join(filter(None, each)) for each in dict.fromkeys(filters)],
+        "ordering": ordering,
+        "dimensions": dimensions,
+        "select_related": [] if isinstance(related, bool) else list(related),
+        "findable": list(dict.fromkeys(compared)),
+    }
+
+
+def _search_field(declared: str) -> str:
+    path, _, lookup = declared.rpartition(LOOKUP_SEP)
+    return f"{SEARCHED[lookup]}{path}" if path and lookup in SEARCHED else declared
+
+
+def _filters(declared: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Paths and lookups; a filter that is a class of its own has no path."""
+    from django.contrib.admin import EmptyFieldListFilter  # noqa: PLC0415 - sites may be without
+
+    for each in declared:
+        path, kind = each if isinstance(each, list | tuple) else (each, None)
+        if isinstance(path, str):
+            is_empty = isinstance(kind, type) and issubclass(kind, EmptyFieldListFilter)
+            yield path, "isnull" if is_empty else ""
+
+
+def _ordering(declared: Sequence[Any]) -> Iterator[str]:
+    """Paths, with a minus where the largest come first; chance and what is computed are no order to page through."""
+    for each in declared:
+        order = each.asc() if isinstance(each, F) else each
+        if isinstance(order, str) and order != "?":
+            yield order
+        elif isinstance(order, OrderBy) and isinstance(order.expression, F):
+            path: Any = order.expression
+            yield f"{'-' if order.descending else ''}{path.name}"

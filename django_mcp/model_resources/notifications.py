@@ -1,0 +1,288 @@
+"""Notify subscribers of changed rows.
+
+What one transaction changes is told together, when it is committed, with one statement. Who hears it is decided where
+it is delivered: rows are told of to those for whom they exist.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.apps import apps
+from django.db import models, router, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from django_mcp.core.concurrency import on_event_loop
+from django_mcp.core.server import MCPServer, every_server
+from django_mcp.core.signals import Change, rows_changed
+from django_mcp.model_resources.bound_resource import Exposed
+
+MOST_ROWS = 1000
+"""Rows of one model told of one by one in a transaction. Of more only that the list of them changed."""
+
+UID = "django_mcp.exposure.publishing"
+
+
+def publish(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:
+    """Tell subscribers of rows that changed without a signal, once the transaction is committed.
+
+    After ``bulk_create()``, ``bulk_update()``, ``update()`` and SQL of your own; ``save()`` and ``delete()`` need none.
+    Of more than 1000 rows only that the list of them changed. A queryset is read here: after ``update()`` it may not
+    have the rows any more that it changed.
+
+    Args:
+        what: a row, or any iterable of rows such as a queryset. Or the model: then whoever may view it hears that the
+            list of its rows changed, whichever rows exist for them.
+        deleted: the rows are gone.
+        server: tell the clients of this endpoint only.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    model = what if isinstance(what, type) else None
+    if model is not None and not issubclass(model, models.Model):
+        msg = f"publish takes a model, a row or rows, not {what!r}"
+        raise TypeError(msg)
+    rows = [] if model is not None else _rows(what)
+    using = rows[0]._state.db if rows else None  # noqa: SLF001 - Django's documented API
+    if using is None and (model or rows):
+        using = router.db_for_write(model or type(rows[0]))
+    with _batch(using) as batch:
+        if model is not None:
+            batch.add_model(model, server)
+        for row in rows:
+            batch.add(row, is_listed=True, is_deleted=deleted, server=server)
+
+
+def _rows(what: Any) -> list[models.Model]:
+    """One more than is told of, at most."""
+    if isinstance(what, models.QuerySet) and not what.query.is_sliced:
+        what = what[: MOST_ROWS + 1]
+    rows = [what] if isinstance(what, models.Model) else list(islice(what, MOST_ROWS + 1))
+    for row in rows:
+        if not isinstance(row, models.Model):
+            msg = f"publish takes a model, a row or rows, not {row!r}"
+            raise TypeError(msg)
+    return rows
+
+
+def exposures(model: type[models.Model]) -> list[Exposed]:
+    """As what a row of *model* is served: it is a row of the models that it inherits from as well."""
+    return [
+        exposed
+        for server in every_server()
+        for exposed in server.exposed.values()
+        if exposed.is_sound and _is_kind_of(model, exposed)
+    ]
+
+
+def _is_kind_of(model: Any, exposed: Exposed) -> bool:
+    """Whether rows of *model* are rows of an exposed model: the same under a proxy, or of one that inherits from it."""
+    kinds: Any = exposed.options.concrete_model
+    return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
+
+
+# What a transaction changed
+
+
+class _Changed:
+    """What happened to the rows of one exposed model.
+
+    Attributes:
+        updated: URIs that have new contents, each with what it is about; nothing where it is told to all subscribers.
+        touched: rows because of which the listing has new contents, by URI, and whether they exist still.
+        listed: those of them that came or went.
+        is_whole: the model changed, whichever rows exist for whom.
+    """
+
+    def __init__(self, exposed: Exposed) -> None:
+        self.exposed = exposed
+        self.updated: dict[str, dict[str, None]] = {}
+        self.touched: dict[str, bool] = {}
+        self.listed: dict[str, bool] = {}
+        self.is_whole = False
+
+    def add(self, uri: str, fields: Collection[str] | None, *, is_listed: bool, is_deleted: bool) -> None:
+        if is_listed and len(self.listed) < MOST_ROWS:
+            self.listed[uri] = not is_deleted
+        if len(self.touched) <= MOST_ROWS:
+            self.touched[uri] = not is_deleted
+            names = [name for name in self.exposed.contents if fields is None or name in fields]
+            self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
+
+    def add_related(self, uri: str, about: Collection[str]) -> None:
+        """The row of *uri* is linked with others than before: news for those for whom one of *about* exists."""
+        known = self.updated.get(uri)
+        if not about:
+            self.updated[uri] = {}
+        elif known is None or known:
+            self.updated[uri] = {**(known or {}), **dict.fromkeys(about)}
+
+    def changes(self) -> Iterator[Change]:
+        exposed = self.exposed
+        if len(self.touched) <= MOST_ROWS:
+            for uri, about in self.updated.items():
+                yield Change(exposed.server, uri, tuple(about))
+        if rows := self._about(self.touched):
+            yield Change(exposed.server, exposed.base, rows)
+        if exposed.resource.max_listed != 0 and (rows := self._about(self.listed)):
+            yield Change(exposed.server, None, rows)
+
+    def _about(self, rows: Mapping[str, bool]) -> Sequence[str]:
+        """What must exist for whoever hears that a list of *rows* changed, one of it; nothing: nobody may hear.
+
+        Where not all rows exist for everybody, it cannot be found out for whom those did that were deleted.
+        """
+        if self.is_whole or (rows and self.exposed.resource.has_plain_rows):
+            return [self.exposed.base]
+        return [] if self.exposed.resource.has_plain_rows else [uri for uri, exists in rows.items() if exists]
+
+
+class _Batch:
+    """What one transaction changed, or the part of it up to a savepoint."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self._changed: dict[Exposed, _Changed] = {}
+
+    def of(self, exposed: Exposed) -> _Changed:
+        return self._changed.setdefault(exposed, _Changed(exposed))
+
+    def add(
+        self,
+        row: models.Model,
+        fields: Collection[str] | None = None,
+        *,
+        is_listed: bool = False,
+        is_deleted: bool = False,
+        server: MCPServer | None = None,
+    ) -> None:
+        """Note a row that was saved or deleted; of its fields those that were written, None for all."""
+        for exposed in exposures(type(row)):
+            if exposed.resource.live and server in {None, exposed.server}:
+                uri = exposed.uri_of(row)
+                self.of(exposed).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
+
+    def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
+        """Note that any rows of a model may have changed."""
+        for exposed in exposures(model):
+            if exposed.resource.live and server in {None, exposed.server}:
+                self.of(exposed).is_whole = True
+
+    def add_related(self, row: models.Model, others: Iterable[models.Model]) -> None:
+        """Note that *others* came to link to *row*, or do so no longer: no news for whom none of them exists."""
+        for exposed in exposures(type(row)):
+            if exposed.resource.live:
+                about = [
+                    each.uri_of(other)
+                    for other in others
+                    for each in exposures(type(other))
+                    if each.server is exposed.server
+                ]
+                self.of(exposed).add_related(exposed.uri_of(row), about)
+
+    def tell(self) -> None:
+        """Pass it on."""
+        self.is_told = True
+        changes = [change for changed in self._changed.values() for change in changed.changes()]
+        self._changed.clear()
+        if changes:
+            rows_changed.send(sender=None, changes=changes)
+
+
+_open: WeakKeyDictionary[BaseDatabaseWrapper, tuple[Any, dict[frozenset[Any], _Batch]]] = WeakKeyDictionary()
+"""For each connection the batches of its transaction by the savepoints they are in, and whose list of what is to be
+done on commit they are in: another list is another transaction."""
+
+
+@contextmanager
+def _batch(using: str | None) -> Iterator[_Batch]:
+    """What is to be told when the transaction is committed; at once where there is none."""
+    if on_event_loop():  # where no transaction can be
+        batch = _Batch()
+        yield batch
+        batch.tell()
+        return
+    connection = transaction.get_connection(using)
+    batches: dict[frozenset[Any], _Batch] = {}
+    if connection.in_atomic_block:
+        hooks, batches = _open.get(connection, (None, batches))
+        if hooks is not connection.run_on_commit:
+            batches = {}
+            _open[connection] = connection.run_on_commit, batches
+    savepoints = frozenset(connection.savepoint_ids)
+    known = batches.get(savepoints)
+    batch = _Batch() if known is None or known.is_told else known
+    yield batch
+    if batch is not known and (connection.in_atomic_block or connection.get_autocommit()):
+        batches[savepoints] = batch
+        # Robust: what is saved is saved, whether or not it can be told.
+        transaction.on_commit(batch.tell, using=using, robust=True)
+
+
+def begin_anew(connection: BaseDatabaseWrapper) -> None:
+    """Take what changes from now on for a transaction of its own, as a test does that commits nothing."""
+    _open.pop(connection, None)
+
+
+# Signals
+
+
+def connect(exposed: Exposed) -> None:
+    """Hear of the rows of a model from now on, as whatever model they are saved.
+
+    Not of all models: Django has to read rows before it deletes them where somebody wants to hear of it.
+    """
+    if not exposed.resource.live:
+        return
+    for model in apps.get_models(include_auto_created=True):
+        if _is_kind_of(model, exposed):
+            post_save.connect(_saved, sender=model, weak=False, dispatch_uid=UID)
+            post_delete.connect(_deleted, sender=model, weak=False, dispatch_uid=UID)
+    for field in exposed.options.get_fields(include_hidden=True):
+        if field.many_to_many and (through := getattr(field, "through", None) or _through(field)) is not None:
+            m2m_changed.connect(_linked, sender=through, weak=False, dispatch_uid=UID)
+
+
+def _through(field: Any) -> Any:
+    return getattr(getattr(field, "remote_field", None), "through", None)
+
+
+def _saved(
+    instance: models.Model, created: bool, raw: bool, using: str, update_fields: Collection[str] | None, **_: Any
+) -> None:
+    if not raw:  # a fixture
+        with _batch(using) as batch:
+            batch.add(instance, update_fields, is_listed=created)
+
+
+def _deleted(instance: models.Model, using: str, **_: Any) -> None:
+    with _batch(using) as batch:
+        batch.add(instance, is_listed=True, is_deleted=True)
+
+
+def _linked(
+    instance: models.Model,
+    action: str,
+    reverse: bool,
+    model: Any,
+    pk_set: Collection[Any] | None,
+    using: str,
+    **_: Any,
+) -> None:
+    """Rows link to others by a field of theirs; it is news of these others too, but only where the row exists."""
+    if action not in {"post_add", "post_remove", "post_clear"}:
+        return
+    others: list[Any] = []
+    if pk_set and any(each.resource.live for each in (*exposures(model), *exposures(type(instance)))):
+        others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MOST_ROWS]))  # noqa: SLF001
+    with _batch(using) as batch:
+        linking, linked = (others, [instance]) if reverse else ([instance], others)
+        if linking and pk_set != set():
+            for row in linking:
+                batch.add(row, ())
+            for row in linked:
+                batch.add_related(row, linking)

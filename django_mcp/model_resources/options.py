@@ -1,0 +1,240 @@
+"""``ModelResource``: its options, hooks and permissions."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from django.db import models
+from django.db.models.manager import BaseManager
+
+from django_mcp.core.context import Context
+from django_mcp.core.server import MCPServer
+from django_mcp.protocol.content import Icon
+
+DEFAULT: Final = "default"
+"""Of a permission: Django's own for the model, like ``"library.view_book"``."""
+
+READ_TOOLS = ("search", "get", "aggregate")
+VERBS = ("create", "update", "delete")
+
+
+class ModelResource:
+    """What clients may see of a model, who may, which rows, and what they may do.
+
+    Only what is named here is ever shown, compared, searched or sorted by; nothing is exposed by default but what
+    ``fields`` names, and nothing can be written. A path like ``"author__name"`` leads through relations.
+
+    Attributes:
+        fields: what is shown of a row: fields, paths, sets of related rows, and names of methods of this class or
+            attributes of the model. Required.
+        list_fields: what is shown of each row where there are many; by default all of ``fields`` but sets of rows.
+        lookup_field: a unique field by which a row is addressed: ``{pk}`` in its URI, or ``{slug}``.
+        title_field: the one of ``fields`` that names a row where it is linked or listed.
+        modified_field: a date or moment: when the row last changed.
+        search_fields: paths that words are looked for in, as the admin's: ``"^path"`` from the beginning,
+            ``"=path"`` the whole, ``"@path"`` with PostgreSQL's full-text search where that is the database. On
+            PostgreSQL a ``SearchVectorField`` too.
+        search_config: the text search configuration of ``"@path"``, like ``"english"``.
+        filters: paths that may be filtered by, like ``"stars"``, or with a lookup like ``"price__lte"``; or a dict
+            from path to lookups.
+        ordering: how rows are sorted, like ``["-starts"]``; by default by primary key.
+        sortable_by: further paths that callers may sort by.
+        aggregates: paths and what may be worked out of them: ``{"price": ["min", "max", "avg", "sum"]}``; may be
+            empty, for counts alone. None: nothing is added up.
+        dimensions: paths that rows may be grouped by; of a date also ``"starts__year"``.
+        findable: paths that may be searched, filtered, sorted or grouped by although they are not in ``fields``.
+        secret_fields: those of the declared paths that look like secrets and are meant all the same.
+        content_fields: media types of long fields: ``{"text": "text/markdown"}``. Every text, file and binary field is
+            a resource of its own below the row's, so that the row may show just the beginning of a text.
+        verbs: what callers may do besides reading: ``"create"``, ``"update"``, ``"delete"``.
+        write_fields: the fields that may be written.
+        form: a ``ModelForm`` that rows are written through, instead of ``write_fields``.
+        view_permission, add_permission, change_permission, delete_permission: by default Django's own for the model;
+            None lets everybody who may call the endpoint.
+        object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
+            ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
+        scopes: OAuth scopes for reading, and ``write_scopes`` for the verbs.
+        tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``.
+        tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find its tools.
+        uri: of the resource that lists rows, like ``"travel://cities"``; a row is below it.
+        name, plural: of what generated tools are called after: ``search_cities``, ``get_city``.
+        title: for display; by default the model's verbose name.
+        description: for the model that reads it; by default the docstring of the class.
+        icons: images for display.
+        max_rows: the most rows of one answer.
+        max_characters: the most characters of one answer.
+        max_related: the most links of a set of related rows.
+        max_listed: the most rows that ``resources/list`` shows; None for all of them.
+        live: tell subscribers of changes.
+        select_related, prefetch_related: for methods among ``fields``; what paths need is added by itself.
+
+    Args:
+        model: the model.
+        server: the endpoint.
+    """
+
+    fields: ClassVar[Sequence[str | Callable[..., Any]]] = ()
+    list_fields: ClassVar[Sequence[str] | None] = None
+    lookup_field: ClassVar[str] = "pk"
+    title_field: ClassVar[str | None] = None
+    modified_field: ClassVar[str | None] = None
+    search_fields: ClassVar[Sequence[str]] = ()
+    search_config: ClassVar[str | None] = None
+    filters: ClassVar[Sequence[str] | Mapping[str, Sequence[str]]] = ()
+    ordering: ClassVar[Sequence[str]] = ()
+    sortable_by: ClassVar[Sequence[str]] = ()
+    aggregates: ClassVar[Mapping[str, Sequence[str]] | None] = None
+    dimensions: ClassVar[Sequence[str]] = ()
+    findable: ClassVar[Sequence[str]] = ()
+    secret_fields: ClassVar[Sequence[str]] = ()
+    content_fields: ClassVar[Mapping[str, str]] = {}
+    verbs: ClassVar[Sequence[str]] = ()
+    write_fields: ClassVar[Sequence[str]] = ()
+    form: ClassVar[Any] = None
+    view_permission: ClassVar[str | None] = DEFAULT
+    add_permission: ClassVar[str | None] = DEFAULT
+    change_permission: ClassVar[str | None] = DEFAULT
+    delete_permission: ClassVar[str | None] = DEFAULT
+    object_permissions: ClassVar[bool] = False
+    scopes: ClassVar[Sequence[str]] = ()
+    write_scopes: ClassVar[Sequence[str]] = ()
+    tools: ClassVar[Sequence[str]] = READ_TOOLS
+    tags: ClassVar[Collection[str]] = ()
+    uri: ClassVar[str | None] = None
+    name: ClassVar[str | None] = None
+    plural: ClassVar[str | None] = None
+    title: ClassVar[str | None] = None
+    description: ClassVar[str | None] = None
+    icons: ClassVar[Sequence[Icon]] = ()
+    max_rows: ClassVar[int] = 100
+    max_characters: ClassVar[int] = 40_000
+    max_related: ClassVar[int] = 20
+    max_listed: ClassVar[int | None] = 1000
+    live: ClassVar[bool] = True
+    select_related: ClassVar[Sequence[str]] = ()
+    prefetch_related: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, model: type[models.Model], server: MCPServer) -> None:
+        self.model = model
+        self.server = server
+        self.options = model._meta  # noqa: SLF001 - Django's documented API
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.options.label} on {self.server.name!r}>"
+
+    # Rows and people: override these
+
+    def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:  # noqa: ARG002 - for those who override it
+        """The rows that exist for the caller: the only door to them, for reading and writing alike."""
+        return self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
+
+    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may see rows at all, or the row *obj*. An override is asked about each row."""
+        return self._has(user, self.view_permission, "view", obj)
+
+    def has_add_permission(self, user: Any) -> bool:
+        """Whether *user* may add rows."""
+        return self._allows(user, self.add_permission, "add")
+
+    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may change rows, or the row *obj*."""
+        return self._has(user, self.change_permission, "change", obj)
+
+    def has_delete_permission(self, user: Any, obj: Any = None) -> bool:
+        """Whether *user* may delete rows, or the row *obj*."""
+        return self._has(user, self.delete_permission, "delete", obj)
+
+    def allows(self, verb: str, user: Any) -> bool:
+        """Whether *user* may use one of ``verbs`` at all; what may not be viewed may not be written either."""
+        may = {
+            "create": self.has_add_permission,
+            "update": self.has_change_permission,
+            "delete": self.has_delete_permission,
+        }
+        return self.has_view_permission(user) and may[verb](user)
+
+    def save_model(self, ctx: Context, obj: Any, change: bool) -> None:  # noqa: ARG002 - as ModelAdmin's
+        """Save a row that was created, or changed; set here what callers may not, such as its owner."""
+        obj.save()
+
+    def delete_model(self, ctx: Context, obj: Any) -> None:  # noqa: ARG002 - as ModelAdmin's
+        """Delete a row."""
+        obj.delete()
+
+    def _has(self, user: Any, permission: str | None, action: str, obj: Any) -> bool:
+        # Who may see single rows has no permission for the model: as long as it is about none, they may ask.
+        if self.object_permissions and obj is None:
+            return permission is None or user is not None
+        return self._allows(user, permission, action) or (
+            self.object_permissions and self._allows(user, permission, action, obj)
+        )
+
+    def _allows(self, user: Any, permission: str | None, action: str, *row: Any) -> bool:
+        if permission is None:
+            return True
+        if permission == DEFAULT:
+            permission = self._default_permission(action)
+        return user is not None and bool(user.has_perm(permission, *row))
+
+    def _default_permission(self, action: str) -> str:
+        return f"{self.options.app_label}.{action}_{self.options.model_name}"
+
+    def permission_for(self, action: str) -> str | None:
+        """Which permission ``view``, ``add``, ``change`` or ``delete`` needs; None for none."""
+        permission: str | None = getattr(self, f"{action}_permission")
+        return self._default_permission(action) if permission == DEFAULT else permission
+
+    @property
+    def checks_each_row(self) -> bool:
+        """Whether ``has_view_permission`` is asked about each row."""
+        return self.object_permissions or type(self).has_view_permission is not ModelResource.has_view_permission
+
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether all rows of the model exist for whoever may view it."""
+        return (
+            type(self).get_queryset is ModelResource.get_queryset
+            and is_plain(self.model._default_manager)  # noqa: SLF001 - Django's documented API
+            and not self.checks_each_row
+        )
+
+
+def is_plain(manager: "BaseManager[Any]") -> bool:
+    """Whether a manager gives all rows there are."""
+    made: Any = type(manager)
+    return made.get_queryset is BaseManager.get_queryset
+
+
+ACTIONS = {"create": "add", "update": "change", "delete": "delete"}
+
+
+class Permitted:
+    """A ``visible`` predicate that asks a declaration.
+
+    Args:
+        resource: the declaration.
+        verb: what is to be done with rows, of ``verbs``; None to view them.
+    """
+
+    __slots__ = ("_resource", "_verb")
+
+    def __init__(self, resource: ModelResource, verb: str | None = None) -> None:
+        self._resource, self._verb = resource, verb
+
+    def __call__(self, ctx: Context) -> bool:
+        """Ask it."""
+        if self._verb is None:
+            return self._resource.has_view_permission(ctx.user)
+        return self._resource.allows(self._verb, ctx.user)
+
+    @property
+    def words(self) -> str:
+        """What it takes, for the site's operator; empty where it takes nothing."""
+        actions = ["view"] if self._verb is None else ["view", ACTIONS[self._verb]]
+        methods = {action: f"has_{action}_permission" for action in actions}
+        cls = type(self._resource)
+        own = [name for name in methods.values() if getattr(cls, name) is not getattr(ModelResource, name)]
+        needed = [self._resource.permission_for(action) for action, name in methods.items() if name not in own]
+        wants = " and ".join(each for each in needed if each is not None)
+        parts = [f"wants the permission {wants}" if wants else "", f"asks its {' and '.join(own)}" if own else ""]
+        said = " and ".join(filter(None, parts))
+        return f"{cls.__name__} {said}" if said else ""

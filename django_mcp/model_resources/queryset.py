@@ -1,0 +1,394 @@
+"""Querysets of a request: prefetching, search, filters and aggregation."""
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+from django.db import connections, models
+from django.db.models import Count, F, Prefetch, Q, QuerySet, Window
+from django.db.models.constants import LOOKUP_SEP
+from django.db.models.fields import related_descriptors
+from django.db.models.functions import RowNumber
+from django.utils.text import smart_split, unescape_string_literal
+
+from django_mcp.model_resources.access import Viewer, guarded, matching, rows_with, seen_through
+from django_mcp.model_resources.bound_resource import (
+    FUNCTIONS,
+    PARTS,
+    Column,
+    Dimension,
+    Exposed,
+    Measure,
+    Path,
+    SearchField,
+)
+from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field
+from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, rows_attribute, serialize_link
+from django_mcp.primitives.tool import ToolError
+
+MOST_DIMENSIONS = 3
+COUNT = "count"
+
+
+def aggregated(
+    rows: QuerySet[Any],
+    measures: Sequence[str],
+    dimensions: Sequence[str],
+    most: int,
+    viewer: Viewer,
+    exposed: Exposed,
+) -> list[dict[str, Any]]:
+    """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
+    if not exposed.resource.has_plain_rows:
+        # Rows the caller sees, each once, whatever the site's own queryset joins.
+        rows = exposed.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
+    names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
+    rows = rows.annotate(**{key: _dimension(exposed.dimensions[name], viewer, exposed) for key, name in names.items()})
+    worked = {f"mcp_of_{at}": name for at, name in enumerate(measures)}
+    functions = {key: _measure(exposed.measures.get(name), viewer, exposed) for key, name in worked.items()}
+    if not dimensions:
+        return [_named(rows.aggregate(**functions), worked, exposed)]
+    groups = list(rows.order_by().values(*names).annotate(**functions).order_by(*names)[: most + 1])
+    shown = [_named(group, {**names, **worked}, exposed) for group in groups]
+    for key, name in names.items():
+        if (target := exposed.dimensions[name].target) is not None:
+            links = _links(target, [group[key] for group in groups], viewer)
+            for group, row in zip(groups, shown, strict=True):
+                row[name] = links.get(group[key])
+    return shown
+
+
+def _links(target: Exposed, keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
+    """Links to rows by primary key, as far as they exist for the caller."""
+    rows = viewer.door(target).filter(pk__in={key for key in keys if key is not None})
+    return {row.pk: serialize_link(target, row, viewer) for row in rows.order_by()}
+
+
+def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: Exposed) -> dict[str, Any]:
+    return {
+        name: _shown(group[key], exposed.measures.get(name) or exposed.dimensions.get(name))
+        for key, name in names.items()
+    }
+
+
+def _shown(value: Any, of: Measure | Dimension | None) -> Any:
+    if of is None or (isinstance(of, Dimension) and of.part):
+        return to_json_value(value)
+    value = as_decimal(of.path.field, value)
+    return to_json_value(_exact(value, of) if isinstance(of, Measure) else value)
+
+
+def _exact(value: Any, measure: Measure) -> Any:
+    """A decimal with the places of its column, for SQLite works with floats; a mean with two more."""
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return value
+    places = measure.path.value_field.decimal_places + (2 if measure.function == "avg" else 0)
+    with localcontext(prec=100):
+        return value.quantize(Decimal(1).scaleb(-places))
+
+
+def _value(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
+    expression = guarded(path, viewer, exposed)
+    return F(path.column) if expression is None else expression
+
+
+def _dimension(dimension: Dimension, viewer: Viewer, exposed: Exposed) -> Any:
+    value = _value(dimension.path, viewer, exposed)
+    return PARTS[dimension.part](value) if dimension.part else value
+
+
+def _measure(measure: Measure | None, viewer: Viewer, exposed: Exposed) -> Any:
+    if measure is None:
+        return Count("pk")
+    return FUNCTIONS[measure.function](_value(measure.path, viewer, exposed))
+
+
+MORE_OF_A_SET = 200
+"""How many rows of a set are looked at where the database cannot tell which of them the caller may see."""
+
+
+def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
+    """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
+    joined: list[str] = list(exposed.resource.select_related)
+    apart: dict[str, Any] = {}
+    ours: set[str] = set()
+    columns = list(columns)
+    unread: list[str] = []
+    for prefix, relation, path in _relations(columns):
+        names = _unread(prefix, relation, columns, exposed)
+        if not _is_own((*path.hops, path.field)[0]):  # see load_sets
+            continue
+        where = _accessor(prefix, path)
+        if _is_set(relation):
+            apart[where] = _set(prefix, relation, exposed, viewer, names)
+            continue
+        behind = viewer.behind(relation, exposed)
+        parent = prefix.rpartition(LOOKUP_SEP)[0]
+        if behind is None and (not parent or parent in joined):
+            if prefix not in exposed.resource.select_related:
+                unread += [f"{prefix}{LOOKUP_SEP}{name}" for name in names]
+            joined.append(prefix)
+            continue
+        if behind is None:
+            behind = relation.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
+        apart[where] = Prefetch(where, queryset=_alone(behind).defer(*names))
+        ours |= {prefix, where}
+    rows = _without(rows, ours) if ours else rows
+    if joined := [each for each in joined if not _leads_over(each, ours)]:
+        rows = rows.select_related(*joined)
+    if unread := [each for each in unread if not _leads_over(each, ours)]:
+        rows = rows.defer(*unread)
+    declared = [each for each in exposed.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
+    return rows.prefetch_related(*declared, *apart.values())
+
+
+def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: Exposed) -> list[str]:
+    """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
+    target = exposed.rules_of(relation.related_model)
+    if target is not None and target.resource.checks_each_row:
+        return []  # a site's own code may look at anything
+    if any(isinstance(column, FunctionColumn) for column in exposed.columns):
+        return []
+    read = {column.path.source for column in columns if column.path}
+    titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
+    return [
+        each.name
+        for each in relation.related_model._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+        if not (each.unique or each.is_relation or each.name in titles)
+        and f"{prefix}{LOOKUP_SEP}{each.name}" not in read
+    ]
+
+
+def _without(rows: QuerySet[Any], ours: set[str]) -> QuerySet[Any]:
+    """*rows* without what the site itself joins or prefetches over *ours*: Django would not fetch that once more.
+
+    What a join brought would be shown then, whether it exists for the caller or not.
+    """
+    rows = rows.all()
+    joined = rows.query.select_related
+    rows.query.select_related = _cut(joined, "", ours) if isinstance(joined, dict) else False
+    fetched: Any = rows
+    kept = [each for each in fetched._prefetch_related_lookups if not _leads_over(each, ours)]  # noqa: SLF001
+    return rows.prefetch_related(None).prefetch_related(*kept)
+
+
+def _cut(joined: dict[str, Any], before: str, ours: set[str]) -> dict[str, Any]:
+    return {
+        name: _cut(behind, f"{before}{name}{LOOKUP_SEP}", ours)
+        for name, behind in joined.items()
+        if before + name not in ours
+    }
+
+
+def _leads_over(lookup: Any, ours: set[str]) -> bool:
+    path = getattr(lookup, "prefetch_to", lookup)
+    return any(f"{path}{LOOKUP_SEP}".startswith(f"{each}{LOOKUP_SEP}") for each in ours)
+
+
+def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """*rows* without rows of other models, which have to come through their own doors."""
+    return rows.select_related(None).prefetch_related(None)
+
+
+def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed) -> QuerySet[Any]:
+    """*rows* without their long columns that nobody is going to look at."""
+    shown = {column.path.source for column in columns if column.path}
+    shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
+    if exposed.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in exposed.columns):
+        return rows  # somebody's code may look at anything
+    heavy = [
+        each.name
+        for each in exposed.options.concrete_fields
+        if (isinstance(value_field(each), models.TextField | models.BinaryField) or is_json(value_field(each)))
+        and each.name not in shown
+    ]
+    return rows.defer(*heavy) if heavy else rows
+
+
+def _relations(columns: Iterable[Column]) -> Iterable[tuple[str, Any, Path]]:
+    """The relations that have to be there, each once, those before the ones behind them."""
+    seen: dict[str, tuple[str, Any, Path]] = {}
+    for column in columns:
+        if column.path is None:
+            continue
+        for prefix, relation in column.path.prefixes:
+            is_key = relation is column.path.field and not isinstance(column, LinkColumn | SetColumn)
+            if not is_key:
+                seen.setdefault(prefix, (prefix, relation, column.path))
+    return sorted(seen.values(), key=lambda each: each[0].count(LOOKUP_SEP))
+
+
+def _is_set(relation: Any) -> bool:
+    return bool(relation.one_to_many or relation.many_to_many)
+
+
+def _accessor(prefix: str, path: Path) -> str:
+    """The names of the attributes that lead along *prefix*; of a set the one that its rows are put on."""
+    depth = prefix.count(LOOKUP_SEP) + 1
+    names = []
+    for at, relation in enumerate((*path.hops, path.field)[:depth]):
+        if _is_set(relation):
+            names.append(relation.name if at == depth - 1 else rows_attribute(relation.name))
+        else:
+            names.append(relation.get_accessor_name() if relation.auto_created else relation.name)
+    return LOOKUP_SEP.join(names)
+
+
+def _is_own(relation: Any) -> bool:
+    """Return True unless *relation* is a set with a manager that is not Django's, which may take no sliced queryset."""
+    if not _is_set(relation):
+        return True
+    accessor = relation.get_accessor_name() if relation.auto_created else relation.name
+    descriptor = inspect.getattr_static(relation.model, accessor, None)
+    return type(descriptor).__module__ == related_descriptors.__name__
+
+
+def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> None:
+    """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
+
+    Their managers are not asked; the sets are what the database joins, in two queries for each.
+    """
+    columns = list(columns)
+    relations = [each for each in _relations(columns) if not _is_own((*each[2].hops, each[2].field)[0])]
+    for prefix, relation, _path in relations:
+        if not _is_set(relation) or not objects:
+            continue
+        behind: list[Any] = []
+        for further, hop, path in relations:
+            if further.startswith(f"{prefix}{LOOKUP_SEP}"):
+                rows = viewer.behind(hop, exposed)
+                rows = hop.related_model._base_manager.all() if rows is None else rows  # noqa: SLF001 - documented API
+                where = _accessor(further, path).partition(LOOKUP_SEP)[2]
+                unread = _unread(further, hop, columns, exposed)
+                behind.append(Prefetch(where, queryset=_alone(rows).defer(*unread)))
+        own = _rows_of(relation, exposed, viewer).defer(*_unread(prefix, relation, columns, exposed))
+        _put_set(objects, relation, own.prefetch_related(*behind), exposed)
+
+
+def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: Exposed) -> None:
+    database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
+    rows, keys, own = rows.using(database), [obj.pk for obj in objects], exposed.options.pk
+    if (owner := getattr(relation, "object_id_field_name", None)) is not None:
+        # A generic relation; its rows may hold keys as text, which PostgreSQL does not join to numbers.
+        given = {relation.content_type_field_name: relation.get_content_type(), f"{owner}__in": keys}
+        base, key = rows.order_by().filter(**given), "pk"
+    else:
+        owner, key = "pk", f"{relation.name}{LOOKUP_SEP}pk"
+        given = {"pk__in": keys, f"{key}__in": rows.order_by().values("pk")}
+        base = exposed.model._base_manager.using(database).filter(**given)  # noqa: SLF001 - Django's documented API
+    ranked = base.annotate(mcp_rank=Window(RowNumber(), partition_by=F(owner), order_by=F(key).asc()))
+    ranked = ranked.filter(mcp_rank__lte=_most_of(relation, exposed)).order_by("mcp_rank")
+    pairs = [(own.to_python(owner), row) for owner, row in ranked.values_list(owner, key)]
+    found = {row.pk: row for row in rows.filter(pk__in={row for _, row in pairs})}
+    for obj in objects:
+        its = [found[row] for owner, row in pairs if owner == obj.pk and row in found]
+        setattr(obj, rows_attribute(relation.name), its)
+
+
+def _rows_of(relation: Any, exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
+    rows = viewer.behind(relation, exposed)
+    if rows is None:
+        rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
+    return _alone(rows)
+
+
+def _most_of(relation: Any, exposed: Exposed) -> int:
+    target = exposed.rules_of(relation.related_model)
+    each_is_asked_about = target is not None and target.resource.checks_each_row
+    return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
+
+
+def _set(name: str, relation: Any, exposed: Exposed, viewer: Viewer, unread: Sequence[str]) -> "Prefetch[Any]":
+    accessor = relation.get_accessor_name() if relation.auto_created else relation.name
+    rows = _rows_of(relation, exposed, viewer).defer(*unread).order_by("pk")[: _most_of(relation, exposed)]
+    return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))
+
+
+def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+    """Those of *rows* that all filters in *arguments* let through."""
+    for each in exposed.filters:
+        value = arguments.get(each.argument)
+        if value is None:
+            continue
+        if isinstance(value, list):
+            value = tuple(value)
+        rows = rows.filter(matching(each.path, each.lookup, value, viewer, exposed))
+    return rows
+
+
+MOST_WORDS = 10
+FEW = 1000
+"""Up to so many rows are looked up by their primary keys."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a search, each once; what stands in quotes is one of them."""
+    bits = [unescape_string_literal(bit) if _is_quoted(bit) else bit for bit in smart_split(text.replace("\0", " "))]
+    return [word for word in dict.fromkeys(bit.strip() for bit in bits) if word]
+
+
+def _is_quoted(bit: str) -> bool:
+    return len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'"
+
+
+def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+    """Those of *rows* in which every word of *text* is found in some path, or that full-text search finds for it.
+
+    Raises:
+        ToolError: there are no words, or too many.
+    """
+    words = words_of(text)
+    if not 0 < len(words) <= MOST_WORDS:
+        raise ToolError(f"Give 1 to {MOST_WORDS} words to look for; it takes rows in which all of them occur.")
+    fields: Sequence[SearchField] = exposed.search_fields
+    whole = [each for each in fields if each.lookup == "search"] if _has_full_text(rows) else []
+    apart = [each for each in fields if each not in whole and not each.is_vector]
+    found = Q(pk__in=())
+    for field in whole:
+        found |= _as_seen(field.path, _in_full_text(field, text, exposed.resource.search_config), viewer, exposed)
+    if apart:
+        found |= Q(*(_anywhere(apart, word, viewer, exposed) for word in words))
+    return rows.filter(found) if apart else _by_key(rows, found)
+
+
+def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
+    """Those of *rows* that full-text search finds; by their primary keys, where they are few.
+
+    PostgreSQL holds rare words to be more frequent than they are. For the first rows in some order it would then go
+    through the table in that order, most of it, instead of looking into the index over the words.
+    """
+    keys = list(rows.filter(found).order_by().values_list("pk", flat=True)[: FEW + 1])
+    return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
+
+
+def _has_full_text(rows: QuerySet[Any]) -> bool:
+    return connections[rows.db].vendor == "postgresql"
+
+
+def _anywhere(fields: Sequence[SearchField], word: str, viewer: Viewer, exposed: Exposed) -> Q:
+    anywhere = Q(pk__in=())
+    for field in fields:
+        lookup = "icontains" if field.lookup == "search" else field.lookup
+        condition = Q(**{f"{field.path.column}__{lookup}": word})
+        anywhere |= _as_seen(field.path, condition, viewer, exposed)
+    return anywhere
+
+
+def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
+    """PostgreSQL's: an index on the vector, or on ``SearchVector(path, config=…)``, makes it fast."""
+    from django.contrib.postgres.search import (  # noqa: PLC0415 - they need psycopg
+        SearchQuery,
+        SearchVector,
+        SearchVectorExact,
+    )
+
+    vector = F(field.path.source) if field.is_vector else SearchVector(field.path.source, config=config)
+    query = SearchQuery(text.replace("\0", " "), config=config, search_type="websearch")
+    return Q(SearchVectorExact(vector, query))
+
+
+def _as_seen(path: Path, condition: Q, viewer: Viewer, exposed: Exposed) -> Q:
+    seen = seen_through(path, viewer, exposed)
+    whole = condition if seen is None else seen & condition
+    return Q(pk__in=rows_with(exposed, whole)) if path.is_many else whole

@@ -1,0 +1,65 @@
+"""What starts model resources with the site, and the signals they receive."""
+
+from functools import partial
+from typing import Any
+
+from django_mcp.core import server as registry
+from django_mcp.core.server import MCPServer, every_server, together
+from django_mcp.core.signals import primitive_added, server_made
+from django_mcp.primitives.base import Primitive
+from django_mcp.primitives.tool import Tool
+
+
+def connect() -> None:
+    """Hear of endpoints and tools that come after the start."""
+    server_made.connect(_build_late, dispatch_uid="django_mcp.exposure.registration")
+    primitive_added.connect(_settle_late, dispatch_uid="django_mcp.exposure.registration")
+
+
+def start() -> None:
+    """Build what was registered so far, now that every ``mcp.py`` was read; from here on at once.
+
+    Raises:
+        ImproperlyConfigured: some tools cannot be offered; the message tells of all of them.
+    """
+    registry.is_started = True
+    together(partial(_start, each) for each in every_server())
+
+
+def _start(server: MCPServer) -> None:
+    if _has_models(server):
+        _build(server)
+    else:
+        together(partial(settle, server, tool) for tool in server.tools.values())
+
+
+def _build(server: MCPServer) -> None:
+    """See ``registration.build``."""
+    from django_mcp.model_resources.registry import build  # noqa: PLC0415 - many sites have no models as resources
+
+    build(server)
+
+
+def settle(server: MCPServer, tool: Tool) -> None:
+    """Let *tool* take and give rows, where it may do that: see ``settling.settle``."""
+    tool.bind()
+    if tool.is_open or tool.read_preview is not None or server.exposed:
+        from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
+
+        arguments.settle(server, tool)
+
+
+def _has_models(server: MCPServer) -> bool:
+    return bool(server.exposed) or (server.source is not None and bool(server.source.exposed))
+
+
+def _build_late(sender: MCPServer, **_: Any) -> None:
+    """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
+    if registry.is_started and _has_models(sender) and sender.source is not None:
+        _build(sender)
+
+
+def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
+    """A tool that is registered after the start, when the models it takes or gives have to be known."""
+    if registry.is_started and isinstance(primitive, Tool):
+        settle(sender, primitive)

@@ -1,0 +1,144 @@
+"""``register``: a ``ModelResource`` at its endpoints, with tools, resources and notifications."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+from django_mcp.core import server as registry
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.server import MCPServer, Namespace, every_server, together
+from django_mcp.model_resources.arguments import settle
+from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.checks import name_taken, problems
+from django_mcp.model_resources.notifications import connect
+from django_mcp.model_resources.options import ModelResource
+from django_mcp.model_resources.resources import list_rows, listed_models, resources
+from django_mcp.model_resources.tools import read_tools, writing_tools
+from django_mcp.primitives.base import Primitive
+
+logger = logging.getLogger("django_mcp")
+
+R = TypeVar("R", bound=type[ModelResource])
+
+
+@overload
+def register(
+    model: type[models.Model], /, *, server: MCPServer | Sequence[MCPServer] | None = None
+) -> Callable[[R], R]: ...
+@overload
+def register(
+    model: type[models.Model], resource: R, /, *, server: MCPServer | Sequence[MCPServer] | None = None
+) -> R: ...
+def register(
+    model: type[models.Model],
+    resource: Any = None,
+    /,
+    *,
+    server: MCPServer | Sequence[MCPServer] | None = None,
+) -> Any:
+    """Offer a model as resources and tools: ``@register(Book)`` on a ``ModelResource``, or ``register(Book, …)``.
+
+    Args:
+        model: the model.
+        resource: the class, where it is not decorated.
+        server: where to register, one endpoint or several; by default ``django_mcp.server``.
+
+    Raises:
+        ImproperlyConfigured: it is no model or no ``ModelResource``, or the model is registered there already.
+    """
+    if isinstance(server, Namespace):
+        msg = f"register takes endpoints, not {server!r}; a model has name and plural for its tools, and tags."
+        raise ImproperlyConfigured(msg)
+    servers: Any = servers_of(server)
+    if not (isinstance(model, type) and issubclass(model, models.Model)):
+        msg = f"register takes a model, as in @register(Book), not {model!r}."
+        raise ImproperlyConfigured(msg)
+
+    def add(declared: R) -> R:
+        _require_fresh(model, declared, servers)
+        for each in servers:
+            each.exposed[model] = Exposed(declared(model, each))
+            if registry.is_started:
+                _build_with_takers(each)
+        return declared
+
+    return add if resource is None else add(resource)
+
+
+def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
+    if not (isinstance(declared, type) and issubclass(declared, ModelResource)):
+        msg = f"{declared!r} is no subclass of ModelResource."
+        raise ImproperlyConfigured(msg)
+    for each in servers:
+        if model in each.exposed:
+            msg = f"{model._meta.label} is registered at {each!r} already, as {each.exposed[model].resource!r}."  # noqa: SLF001
+            raise ImproperlyConfigured(msg)
+
+
+def _build_with_takers(server: MCPServer) -> None:
+    build(server)
+    for each in every_server():
+        if each.source is server:
+            _build_with_takers(each)
+
+
+def _take_models(server: MCPServer) -> None:
+    """Offer the models of the endpoint that this one takes from, where their tags are wanted."""
+    for model, exposed in server.source.exposed.items() if server.source is not None else ():
+        if model not in server.exposed and server.selection.takes_model(exposed.resource.tags):
+            server.exposed[model] = Exposed(type(exposed.resource)(model, server))
+
+
+def build(server: MCPServer) -> None:
+    """Make resources and tools of all models of an endpoint anew, for each may show others.
+
+    A declaration that has a problem offers nothing; a system check tells of it, and so does the log.
+
+    Raises:
+        ImproperlyConfigured: the name or URI of something made is taken; or a tool takes or gives rows of a model of
+            which nothing says what a caller may see.
+    """
+    server.remove_generated()
+    _take_models(server)
+    for exposed in server.exposed.values():
+        exposed.problems = problems(exposed)
+    made = _made_without_clashes(server)
+    for exposed in server.exposed.values():
+        for problem in exposed.problems or ():
+            logger.error("%s %s (%s)", problem.text, problem.hint, problem.id)
+    for primitive in (each for primitives in made.values() for each in primitives):
+        primitive.is_generated = True
+        server.add(primitive)
+    together(partial(settle, server, tool) for tool in server.tools.values())
+    server.rows = list_rows if listed_models(server) else None
+    for exposed in made:
+        connect(exposed)
+
+
+def _made_without_clashes(server: MCPServer) -> dict[Exposed, list[Primitive]]:
+    """Resources and tools of the models that nothing is wrong with. One of a name that is taken is a problem, too."""
+    while True:
+        made = {exposed: _made(exposed) for exposed in server.exposed.values() if exposed.is_sound}
+        taken: dict[tuple[str, str], str] = {}
+        for exposed, primitives in made.items():
+            for each in primitives:
+                other = server.namesake(each)
+                name = taken.get((each.kind, each.key)) if other is None else other.label
+                if name is not None:
+                    exposed.problems = [name_taken(exposed, each.key, name)]
+                    break
+            else:
+                taken |= {(each.kind, each.key): repr(exposed.resource) for each in primitives}
+        if all(exposed.is_sound for exposed in made):
+            return made
+
+
+def _made(exposed: Exposed) -> list[Primitive]:
+    made: list[Primitive] = [*resources(exposed), *read_tools(exposed), *writing_tools(exposed)]
+    for each in made:
+        each.add_tags(exposed.resource.tags)
+    return made

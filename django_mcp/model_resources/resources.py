@@ -1,0 +1,400 @@
+"""Rows and models as MCP resources: templates, lists, completion, descriptions."""
+
+import datetime
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from django.db import connections, models
+from django.db.models import Q, QuerySet
+from django.http import Http404
+from django.utils import timezone
+from pydantic import Field
+
+from django_mcp.core.context import Context
+from django_mcp.core.permissions import covers
+from django_mcp.core.principal import Principal
+from django_mcp.core.server import MCPServer
+from django_mcp.core.signatures import function, one_of
+from django_mcp.model_resources import pagination
+from django_mcp.model_resources.access import Viewer, find_row
+from django_mcp.model_resources.bound_resource import Column, Content, Exposed, Key, read_path
+from django_mcp.model_resources.compile import declared_names
+from django_mcp.model_resources.options import Permitted
+from django_mcp.model_resources.pagination import (
+    MOST_LOOKED_AT,
+    Found,
+    Sorting,
+    objects,
+    read_page,
+    read_row,
+    with_columns,
+)
+from django_mcp.model_resources.queryset import without_weight
+from django_mcp.model_resources.schema import choices_of, to_json_value, value_field
+from django_mcp.model_resources.serializers import SetColumn, media_type, read_file, to_markdown
+from django_mcp.primitives.base import phrase
+from django_mcp.primitives.completions import MOST_VALUES
+from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.resource import Resource
+from django_mcp.protocol.content import ResourceContents
+from django_mcp.protocol.errors import InvalidParams, ProtocolError
+
+
+def complete_lookup(exposed: Exposed) -> Callable[..., Iterable[str]]:
+    """A completer of the lookup field of a model."""
+
+    def complete(value: str, ctx: Context) -> Iterable[str]:
+        # A generator: it is not said how many more there would be, for they would have to be counted.
+        viewer = Viewer(ctx)
+        rows = viewer.door(exposed).order_by(exposed.lookup.attname)
+        for beginning in _beginnings(exposed.lookup, value, connections[rows.db].vendor):
+            found = _values(exposed, viewer, rows.filter(beginning))
+            if found:
+                yield from found
+                return
+
+    return complete
+
+
+def _values(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> list[str]:
+    name = exposed.lookup.attname
+    if not exposed.resource.checks_each_row:
+        return list(map(str, rows.values_list(name, flat=True)[: MOST_VALUES + 1]))
+    seen = (obj for obj in rows[:MOST_LOOKED_AT] if viewer.sees(exposed, obj))
+    return [str(getattr(obj, name)) for obj in islice(seen, MOST_VALUES + 1)]
+
+
+def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
+    """That the field begins with *text*, in ways that an index can tell, the likeliest first."""
+    if isinstance(value_field(field), models.IntegerField):
+        return  # digits tell nobody which row is meant
+    if not text:
+        yield Q()
+    elif "\0" in text or len(text) > 200:  # noqa: PLR2004
+        return
+    elif isinstance(value_field(field), models.UUIDField):
+        yield from filter(None, [_uuid(field.attname, text)])
+    else:
+        # No plain index can tell whatever the case of letters is. So other cases are for where nothing is as typed.
+        for typed in dict.fromkeys([text, text.lower(), text.upper(), text.capitalize()]):
+            yield _text(field, typed, vendor)
+
+
+def _text(field: Any, text: str, vendor: str) -> Q:
+    name = field.attname
+    if vendor == "sqlite" and isinstance(value_field(field), models.CharField | models.TextField):
+        # There LIKE is for letters of any case, so that no index can serve it.
+        return Q(**{f"{name}__gte": text, f"{name}__lt": f"{text}\U0010ffff"})
+    # On PostgreSQL the second index that Django makes for an indexed text is for this.
+    return Q(**{f"{name}__startswith": text})
+
+
+def _uuid(name: str, text: str) -> Q | None:
+    digits = text.replace("-", "").lower()
+    if len(digits) > 32 or not set(digits) <= set("0123456789abcdef"):  # noqa: PLR2004
+        return None
+    return Q(**{f"{name}__range": (uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f")))})
+
+
+def schema_uri(exposed: Exposed) -> str:
+    """The URI under which it is described."""
+    return f"schema://{exposed.options.app_label.replace('_', '-')}/{exposed.options.model_name}"
+
+
+def describe(exposed: Exposed, viewer: Viewer) -> dict[str, Any]:
+    """Fields, relations, and what can be asked; of other models only those the caller may view."""
+    resource = exposed.resource
+    described: dict[str, Any] = {
+        "model": exposed.options.label,
+        "title": exposed.title,
+        "description": exposed.description,
+        "list": exposed.base,
+        "row": f"{exposed.base}/{{{exposed.lookup_name}}}",
+        "lookup": exposed.lookup_name,
+        "fields": [_column(exposed, column, viewer) for column in exposed.columns],
+        "searched": list(dict.fromkeys(field.path.source for field in exposed.search_fields)),
+        "filters": [{"name": each.argument, "schema": each.schema} for each in exposed.filters],
+        "sortable_by": [way for way in exposed.sortings if way],
+        "aggregates": ["count", *exposed.measures] if resource.aggregates is not None else [],
+        "dimensions": list(exposed.dimensions),
+        "verbs": _verbs(exposed, viewer.ctx.principal),
+    }
+    return described
+
+
+def _verbs(exposed: Exposed, principal: Principal) -> list[str]:
+    resource = exposed.resource
+    if not covers(principal.scopes, frozenset(resource.write_scopes)):
+        return []
+    return [verb for verb in resource.verbs if resource.allows(verb, principal.user)]
+
+
+def _column(exposed: Exposed, column: Column, viewer: Viewer) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": column.name, "schema": column.schema}
+    if column.path is None:
+        return described
+    end = column.path.field
+    if title := str(getattr(end, "verbose_name", "") or ""):
+        described["title"] = title
+    if help_text := str(getattr(end, "help_text", "") or ""):
+        described["help_text"] = help_text
+    if choices := choices_of(end):
+        described["choices"] = [{"value": value, "label": label} for value, label in choices]
+    target = exposed.on_server(end.related_model) if end.is_relation else None
+    if target is not None and viewer.may_view(target):
+        described["relation"] = {
+            "model": target.options.label,
+            "schema": schema_uri(target),
+            "many": isinstance(column, SetColumn),
+        }
+    if exposed.resource.verbs and column.name in declared_names(exposed):
+        described["writable"] = True
+    return described
+
+
+QUESTION = "resources/list"
+
+logger = logging.getLogger("django_mcp")
+
+
+def listed_models(server: MCPServer) -> list[Exposed]:
+    """Models whose rows are listed, in the order in which they were registered."""
+    return [each for each in server.exposed.values() if each.is_sound and each.resource.max_listed != 0]
+
+
+def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[str, Any]], str | None]:
+    """Resources, *room* at most, and the cursor for those behind them.
+
+    Raises:
+        InvalidParams: the cursor is none of ours.
+    """
+    viewer = Viewer(ctx)
+    models = listed_models(ctx.server)
+    label, place, before = _decode(ctx, cursor)
+    at = _position(models, label)
+    entries: list[dict[str, Any]] = []
+    for exposed in models[at:]:
+        if _may_view(exposed, viewer):
+            if len(entries) == room:
+                return entries, _encode(ctx, exposed, None, 0)
+            # A cursor stays good where its caller may not view its model any more: it goes on with the next one.
+            shown, following = _entries(exposed, viewer, place, room - len(entries), before)
+            entries += shown
+            if following is not None:
+                return entries, _encode(ctx, exposed, following, before + len(shown))
+        place, before = None, 0
+    return entries, None
+
+
+def _may_view(exposed: Exposed, viewer: Viewer) -> bool:
+    try:
+        return viewer.may_view(exposed)
+    except Exception:
+        logger.exception("Rows of %s are left out of resources/list: has_view_permission failed", exposed.options.label)
+        return False
+
+
+def _entries(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> tuple[list[dict[str, Any]], Any]:
+    """Entries of one model, and the place of the last one if there are more; nothing where reading them fails."""
+    try:
+        found = _rows(exposed, viewer, place, room, before)
+        return [entry(exposed, obj) for obj in found.objects], found.place
+    except ProtocolError:  # the client's cursor is wrong
+        raise
+    except Exception:
+        logger.exception("Rows of %s are left out of resources/list: reading them failed", exposed.options.label)
+        return [], None
+
+
+def _encode(ctx: Context, exposed: Exposed, place: Any, before: int) -> str:
+    return pagination.encode(ctx, QUESTION, [exposed.options.label, place, before])
+
+
+def _position(models: list[Exposed], label: str | None) -> int:
+    """Where the model called *label* is among *models*; of None the first."""
+    labels = [each.options.label for each in models]
+    if label is None:
+        return 0
+    if label not in labels:  # the site does not list it any more
+        raise pagination.invalid()
+    return labels.index(label)
+
+
+def _decode(ctx: Context, cursor: str | None) -> tuple[str | None, Any, int]:
+    if cursor is None:
+        return None, None, 0
+    if not isinstance(cursor, str):
+        raise InvalidParams('"params.cursor" must be a string.')
+    label, place, before = pagination.decode(ctx, QUESTION, cursor)
+    return label, place, before
+
+
+def _rows(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> Found:
+    most = exposed.resource.max_listed
+    limit = room if most is None else min(room, most - before)
+    if limit <= 0:
+        return Found([], None)
+    sorting = Sorting([Key(read_path(exposed.model, "pk"))], viewer, exposed)
+    found = objects(exposed, viewer, with_columns(exposed, viewer, viewer.door(exposed), []), sorting, limit, place)
+    is_enough = most is not None and before + len(found.objects) >= most
+    return Found(found.objects, None if is_enough else found.place)
+
+
+def entry(exposed: Exposed, obj: Any) -> dict[str, Any]:
+    """A row as ``resources/list`` shows it (2026-07-28, Resources, Resource)."""
+    name = f"{exposed.name}-{getattr(obj, exposed.lookup.attname)}"
+    made: dict[str, Any] = {"uri": exposed.uri_of(obj), "name": name, "title": exposed.title_of(obj)}
+    made["mimeType"] = "application/json"
+    if exposed.resource.icons:
+        made["icons"] = [icon.to_wire() for icon in exposed.resource.icons]
+    modified = getattr(obj, exposed.resource.modified_field) if exposed.resource.modified_field else None
+    if modified is not None:
+        made["annotations"] = {"lastModified": _moment(modified)}
+    return made
+
+
+def _moment(value: datetime.date) -> str:
+    """A moment with its offset, as clients compare it; of a date its beginning."""
+    moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
+    return str(to_json_value(timezone.make_aware(moment) if timezone.is_naive(moment) else moment))
+
+
+FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
+
+
+def resources(exposed: Exposed) -> Iterator[Resource]:
+    """All resources of a model; those without variables are listed by themselves."""
+    one, many = exposed.options.verbose_name, exposed.titles
+    later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
+    yield _resource(exposed, exposed.base, exposed.plural, many, partial(_list, exposed), [])
+    yield _resource(
+        exposed,
+        f"{exposed.base}{{?cursor}}",
+        f"{exposed.plural}-page",
+        phrase("{}, further on", many),
+        partial(_list, exposed),
+        [later],
+    )
+    lookup = Parameter(exposed.lookup_name, str, EMPTY, None)
+    row = f"{exposed.base}/{{{exposed.lookup_name}}}"
+    options: dict[str, Any] = {
+        "completions": {exposed.lookup_name: complete_lookup(exposed)},
+        "exists": partial(_exists, exposed),
+    }
+    yield _resource(
+        exposed,
+        f"{row}{{?format}}",
+        exposed.name,
+        phrase("One {}", one),
+        partial(_row, exposed),
+        [lookup, FORMAT],
+        **options,
+    )
+    if exposed.contents:
+        names = Parameter("field", one_of(exposed.contents), EMPTY, None)
+        yield _resource(
+            exposed,
+            f"{row}/{{field}}",
+            f"{exposed.name}-field",
+            phrase("A text or file of one {}", one),
+            partial(_field, exposed),
+            [lookup, names],
+            mime_type=None,
+            **options,
+        )
+    yield _resource(
+        exposed,
+        schema_uri(exposed),
+        f"{exposed.name}-schema",
+        phrase("What {} are made of", many, lower=True),
+        partial(_schema, exposed),
+        [],
+    )
+
+
+def _resource(
+    exposed: Exposed,
+    uri: str,
+    name: str,
+    title: Any,
+    call: Callable[[Context, Mapping[str, Any]], Any],
+    parameters: list[Parameter],
+    mime_type: str | None = "application/json",
+    **options: Any,
+) -> Resource:
+    resource = Resource(
+        function(call, name.replace("-", "_"), exposed.description, parameters, exposed.resource),
+        uri,
+        context_type=Context,
+        name=name,
+        title=title,
+        mime_type=mime_type,
+        icons=exposed.resource.icons,
+        scopes=exposed.resource.scopes,
+        visible=Permitted(exposed.resource),
+        **options,
+    )
+    resource.speaks = False
+    resource.template.is_lookup = True
+    return resource
+
+
+def _list(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows, and the URI of the next ones."""
+    viewer, question = Viewer(ctx), [exposed.base]
+    sorting = Sorting(exposed.sortings[""], viewer, exposed)
+    place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
+    page = read_page(
+        exposed, viewer, viewer.door(exposed), sorting, exposed.list_columns, exposed.resource.max_rows, place
+    )
+    following = f"{exposed.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
+    return {"rows": page.rows, "next": following}
+
+
+def _row(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Any:
+    """One row in full."""
+    row = read_row(exposed, Viewer(ctx), given[exposed.lookup_name])
+    if row is None:
+        raise Http404
+    if given["format"] == "markdown":
+        return ResourceContents(to_markdown(exposed, row), mime_type="text/markdown")
+    return row
+
+
+def _exists(exposed: Exposed, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """Which of some rows exist for the caller, in one query."""
+    viewer = Viewer(ctx)
+    values = [exposed.address(each[exposed.lookup_name]) for each in given]
+    name = exposed.lookup.attname
+    rows = viewer.door(exposed).filter(**{f"{name}__in": {each for each in values if each is not None}})
+    found = {getattr(obj, name) for obj in without_weight(rows, [], exposed) if viewer.sees(exposed, obj)}
+    return [value is not None and value in found for value in values]
+
+
+def _field(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
+    """One long field of a row."""
+    viewer, content = Viewer(ctx), exposed.contents[given["field"]]
+    for obj in find_row(exposed, viewer, given[exposed.lookup_name])[:1]:
+        if viewer.sees(exposed, obj):
+            return _contents(content, getattr(obj, content.field.attname))
+    raise Http404
+
+
+def _contents(content: Content, value: Any) -> ResourceContents:
+    if value is None or (not isinstance(value, str | bytes | memoryview) and not value):
+        raise Http404
+    if isinstance(value, str):
+        return ResourceContents(value, mime_type=content.mime_type)
+    if isinstance(value, bytes | memoryview):
+        return ResourceContents(bytes(value), mime_type=content.mime_type)
+    mime_type = media_type(value.name)
+    return ResourceContents(read_file(value, mime_type), mime_type=mime_type)
+
+
+def _schema(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    """What the model is made of, as far as the caller may know."""
+    return describe(exposed, Viewer(ctx))

@@ -1,0 +1,503 @@
+"""Model fields as JSON Schema and annotations; their values to JSON and back."""
+
+import datetime
+import json
+import logging
+import math
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import connection, models
+from django.db.models.fields.files import FieldFile
+from django.utils import timezone
+from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
+from django.utils.duration import duration_iso_string
+from django.utils.text import capfirst
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic_core import to_json
+
+from django_mcp.core.signatures import list_of, one_of
+from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
+from django_mcp.primitives.validation_errors import shortened, with_article
+
+MOST_CHARACTERS = 200
+"""The longest text of a filter, unless the column takes longer ones."""
+MOST_TOLD = 10**9
+"""Limits of numbers beyond these are not told: only databases mind."""
+MOST_CHOICES = 200
+"""Choices beyond these are told in the model's schema only."""
+MOST_DIGITS = 1000
+"""Zeros that a number may have before or behind what tells it from others."""
+
+_JSON_TYPES: tuple[tuple["type[models.Field[Any, Any]]", dict[str, Any]], ...] = (
+    (models.BooleanField, {"type": "boolean"}),
+    (models.IntegerField, {"type": "integer"}),
+    (models.AutoField, {"type": "integer"}),
+    (models.FloatField, {"type": "number"}),
+    (models.DecimalField, DECIMAL),
+    (models.DateTimeField, {"type": "string", "format": "date-time"}),
+    (models.DateField, {"type": "string", "format": "date"}),
+    (models.TimeField, LOCAL_TIME),
+    (models.DurationField, DURATION),
+    (models.UUIDField, {"type": "string", "format": "uuid"}),
+    (models.URLField, {"type": "string"}),
+    (models.JSONField, {}),
+)
+
+
+def json_type(field: Any) -> dict[str, Any]:
+    """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
+    field = behind(field)
+    for kind, schema in _JSON_TYPES:
+        if isinstance(field, kind):
+            return dict(schema)
+    return {} if is_array(field) or is_json(field) else {"type": "string"}
+
+
+def may_be_null(field: Any) -> bool:
+    """Whether a value can be missing, or be one that JSON does not have."""
+    return bool(getattr(field, "null", False)) or isinstance(field, models.FloatField)
+
+
+def column_value(field: Any, value: Any) -> Any:
+    """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
+    field = behind(field)
+    if value is not None and is_foreign_json(field):
+        value = _stored_json(field, value)
+    return to_json_value(as_decimal(field, value))
+
+
+def _stored_json(field: Any, value: Any) -> Any:
+    """Return what a column of JSON holds, whose values are objects of their own in Python."""
+    stored = field.get_prep_value(value)
+    try:
+        return json.loads(stored) if isinstance(stored, str) else stored
+    except ValueError:  # a text that was there before the column was one of JSON
+        return stored
+
+
+def as_decimal(field: Any, value: Any) -> Any:
+    """Return *value*, as a decimal where *field* holds those.
+
+    Packages have columns of decimals whose values are no decimals in Python, but amounts of money.
+    """
+    if isinstance(value, Decimal | None) or not isinstance(field := behind(field), models.DecimalField):
+        return value
+    return field.to_python(value)
+
+
+def to_json_value(value: Any) -> Any:
+    """A column's value as JSON has it.
+
+    Decimals stay exact as text, moments carry their offset, durations are ISO 8601; a float that JSON lacks is null
+    """
+    kind = type(value)
+    if value is None or kind in {str, int, bool}:
+        return value
+    for each, convert in _CONVERSIONS:
+        if isinstance(value, each):
+            return convert(value)
+    return str(value)
+
+
+def _moment_text(value: datetime.datetime) -> str:
+    """With an offset, which "date-time" has to have (RFC 3339); without ``USE_TZ`` columns have none."""
+    return timezone.localtime(timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """Without the class a value has in Python, such as that of a member of ``TextChoices``."""
+    return str.__str__(value) if isinstance(value, str) else int(value)
+
+
+_CONVERSIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    ((str, int), _plain),
+    # What a function may give: never what str() says of a row, or where a file is stored.
+    (models.Model, lambda value: to_json_value(value.pk)),
+    (models.QuerySet, lambda value: [to_json_value(each) for each in value]),
+    (FieldFile, lambda value: value.name.replace("\\", "/").rpartition("/")[2] if value else None),
+    (float, lambda value: float(value) if math.isfinite(value) else None),
+    (datetime.datetime, _moment_text),
+    ((datetime.date, datetime.time), lambda value: value.isoformat()),
+    (datetime.timedelta, duration_iso_string),
+    (Decimal, lambda value: format(value, "f") if value.is_finite() else None),
+    (Mapping, lambda value: {str(key): to_json_value(each) for key, each in value.items()}),
+    ((list, tuple, set, frozenset), lambda value: [to_json_value(each) for each in value]),
+)
+
+
+def input_type(field: Any) -> Any:
+    """The annotation of an argument that is to be compared with, or written into, a column."""
+    if (annotation := known_type(field)) is not None:
+        return annotation
+    longest = max(MOST_CHARACTERS, getattr(behind(field), "max_length", None) or 0)
+    return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
+
+
+def known_type(field: Any) -> Any:
+    """The annotation of an argument for a column that has choices or whose kind says of what type its values are; None
+    for any other, which takes text.
+    """
+    field = behind(field)
+    if choices := choices_of(field):
+        return Literal[tuple(value for value, _ in choices)]
+    for kind, annotation in _INPUT_TYPES:
+        if isinstance(field, kind):
+            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
+    return None
+
+
+def _integers(field: Any) -> Any:
+    least, most = connection.ops.integer_field_range(field.get_internal_type())
+    for validator in field._validators:  # noqa: SLF001 - without those that ask the database
+        limit = None if callable(getattr(validator, "limit_value", None)) else getattr(validator, "limit_value", None)
+        if isinstance(limit, int) and isinstance(validator, MinValueValidator):
+            least = limit if least is None else max(least, limit)
+        if isinstance(limit, int) and isinstance(validator, MaxValueValidator):
+            most = limit if most is None else min(most, limit)
+    limits = {"minimum": least, "maximum": most}
+    told = {name: limit for name, limit in limits.items() if limit is not None and abs(limit) < MOST_TOLD}
+    return Annotated[int, Field(ge=least, le=most), WithJsonSchema({"type": "integer", **told})]
+
+
+def _decimals(field: Any) -> Any:
+    whole = None if field.max_digits is None else 10 ** (field.max_digits - field.decimal_places)
+    limits = Field(allow_inf_nan=False, lt=whole, gt=None if whole is None else -whole)
+    return Annotated[Decimal, limits, AfterValidator(_written_out), WithJsonSchema({"type": ["number", "string"]})]
+
+
+def _written_out(value: Decimal) -> Decimal:
+    """A number that can be written without an exponent: 1E-999999999 is short, and would be a gigabyte of zeros."""
+    if abs(value.adjusted()) > MOST_DIGITS:
+        raise ValueError("must not be that large or small")
+    return value
+
+
+def moment(value: datetime.datetime) -> datetime.datetime:
+    """With an offset, that of the site's time zone where none was given, and inside what databases hold."""
+    if not 1 < value.year < datetime.MAXYEAR:
+        raise ValueError("must be of the years 2 to 9998")
+    if timezone.is_naive(value):
+        value = timezone.make_aware(value)
+    return value.astimezone(datetime.UTC) if settings.USE_TZ else timezone.make_naive(value)
+
+
+def _clock(value: datetime.time) -> datetime.time:
+    """Without an offset, for columns of times have none."""
+    if value.tzinfo is not None:
+        raise ValueError("must not have an offset")
+    return value
+
+
+def _moments(_: Any) -> Any:
+    return Annotated[datetime.datetime, AfterValidator(moment)]
+
+
+def _times(_: Any) -> Any:
+    return Annotated[datetime.time, AfterValidator(_clock), WithJsonSchema(LOCAL_TIME)]
+
+
+def _floats(_: Any) -> Any:
+    return Annotated[float, Field(allow_inf_nan=False)]
+
+
+_INPUT_TYPES: tuple[tuple["type[models.Field[Any, Any]]", Any], ...] = (
+    (models.BooleanField, bool),
+    (models.IntegerField, _integers),
+    (models.FloatField, _floats),
+    (models.DecimalField, _decimals),
+    (models.DateTimeField, _moments),
+    (models.DateField, datetime.date),
+    (models.TimeField, _times),
+    (models.DurationField, datetime.timedelta),
+    (models.UUIDField, uuid.UUID),
+    (models.JSONField, Any),
+)
+"""Types, or functions that make one of a field."""
+
+
+def choices_of(field: Any) -> list[tuple[Any, str]]:
+    """Values and labels of a column with choices that are not too many to name; else nothing."""
+    flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
+    known = [(value, label) for value, label in flat if value is not None and isinstance(value, str | int)]
+    return [(_bare(value), label) for value, label in known] if len(known) <= MOST_CHOICES else []
+
+
+def _bare(value: Any) -> Any:
+    return value if type(value) in {str, int, bool} else _plain(value)
+
+
+def without_nul(text: str) -> str:
+    """*text* itself: PostgreSQL stores no NUL.
+
+    Raises:
+        ValueError: there is one in it.
+    """
+    if "\0" in text:
+        raise ValueError("must not contain NUL")
+    return text
+
+
+def value_field(field: Any) -> Any:
+    """Return the field whose type the values of *field* have: of a ``GeneratedField`` its ``output_field``."""
+    while getattr(field, "generated", False):
+        field = field.output_field
+    return field
+
+
+def behind(field: Any) -> Any:
+    """The column that a relation's key refers to, at its end, and of one that is generated what it gives."""
+    while field.is_relation and getattr(field, "target_field", None) is not None:
+        field = field.target_field
+    return value_field(field)
+
+
+def is_array(field: Any) -> bool:
+    """Return True for a column of PostgreSQL's arrays."""
+    return hasattr(field, "base_field") and not is_range(field)
+
+
+def is_range(field: Any) -> bool:
+    """Return True for a column of PostgreSQL's ranges, which have a ``base_field`` too."""
+    return hasattr(field, "range_type")
+
+
+def is_json(field: Any) -> bool:
+    """Return True for a column that holds JSON, of whatever class: Wagtail's ``StreamField`` is no ``JSONField``."""
+    kind = field.get_internal_type() if isinstance(field, models.Field) else ""
+    return isinstance(field, models.JSONField) or kind in {"JSONField", "HStoreField"}
+
+
+def is_foreign_json(field: Any) -> bool:
+    """Return True for a column that holds JSON, and whose values are those of a class of another package."""
+    return is_json(field) and not isinstance(field, models.JSONField)
+
+
+logger = logging.getLogger("django_mcp")
+
+MOST_TEXT = 100_000
+"""The longest text, in characters; of JSON in bytes."""
+MOST_VALUES = 500
+"""The most values of a list, and the most rows of a set."""
+MOST_DEPTH = 50
+"""How deep JSON may be nested."""
+
+_MOST_LOGGED = 500
+_TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
+_NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What classes of columns raise for values that they did not expect."""
+
+
+def write_type(field: Any) -> Any:
+    """The annotation of an argument that is written into a column, null left aside."""
+    if choices := choices_of(field):
+        values = [value for value, _ in choices]
+        return one_of(dict.fromkeys([*values, *([""] if field.blank and isinstance(field, _TEXTS) else [])]))
+    if is_json(field):
+        return Annotated[Any, AfterValidator(storable)]
+    if isinstance(field, _TEXTS):
+        return text_type(field.max_length)
+    if is_array(field):
+        return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
+    known = known_type(field)
+    return text_type(getattr(behind(field), "max_length", None)) if known is None else known
+
+
+def text_type(most: int | None) -> Any:
+    """The annotation of a text of *most* characters; None: as many as any text may have."""
+    return Annotated[str, Field(max_length=min(most or MOST_TEXT, MOST_TEXT)), AfterValidator(without_nul)]
+
+
+def storable(value: Any) -> Any:
+    """*value* itself, if every database stores it and everybody can read it again.
+
+    Raises:
+        ValueError: it is too long, too deep, or has in it what cannot be stored.
+    """
+    for each, depth in _parts(value):
+        if depth > MOST_DEPTH:
+            raise ValueError(f"must not be nested deeper than {MOST_DEPTH}")
+        if isinstance(each, str):
+            without_nul(each)
+    try:
+        length = len(to_json(value))
+    except ValueError:
+        raise ValueError("must not contain half of a surrogate pair") from None
+    if length > MOST_TEXT:
+        raise ValueError(f"must have at most {MOST_TEXT} bytes")
+    return value
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """All that is in a value of JSON, and how deep; without recursion, for it may be very deep."""
+    rest: list[tuple[Any, int]] = [(value, 0)]
+    while rest:
+        each, depth = rest.pop()
+        yield each, depth
+        if isinstance(each, Mapping):
+            rest += ((part, depth + 1) for pair in each.items() for part in pair)
+        elif isinstance(each, list):
+            rest += ((part, depth + 1) for part in each)
+
+
+# Columns of classes of other packages
+
+
+def is_foreign(field: Any) -> bool:
+    """Return True for a column whose class says what its values are, and nothing of Django's does."""
+    if field.is_relation or isinstance(field, models.JSONField):
+        return False
+    return is_json(field) or not (isinstance(field, _TEXTS) or is_array(field) or known_type(field) is not None)
+
+
+def foreign_words(field: Any) -> str:
+    """Return what such a column takes, for the description of its argument."""
+    kind = f"{capfirst(with_article(type(field).__name__))}, as {'JSON' if is_json(field) else 'text'}."
+    blocks = getattr(getattr(field, "stream_block", None), "child_blocks", None)  # of Wagtail's StreamField
+    if not isinstance(blocks, Mapping):
+        return kind
+    return f"{kind} A list of blocks, each with type and value; types are {', '.join(map(str, blocks))}."
+
+
+def read_foreign(field: Any, given: Any) -> Any:
+    """Return the value of such a column that a caller gave. It is read as from a fixture, and cleaned by the column's
+    form field, which is where packages look at the parts of a value.
+
+    Raises:
+        ValidationError: it is none of the column's values.
+    """
+    value, asked = _read(field, given), field.formfield()
+    if asked is None or isinstance(asked, forms.CharField):  # of those the values are text
+        return value
+    with _reading(field):
+        value = asked.clean(value)
+    require_kept(field, given, value)
+    return value
+
+
+def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
+    """Return what the form field *asked* of such a column takes for what a caller gave.
+
+    Raises:
+        ValidationError: it is none of the column's values.
+    """
+    value = _read(field, given)
+    if isinstance(asked, forms.CharField):
+        return _as_text(field, given)
+    with _reading(field), suppress(ValidationError):  # which the form tells with all others
+        asked.clean(value)
+    return value
+
+
+def _read(field: Any, given: Any) -> Any:
+    with _reading(field):
+        value = field.to_python(_as_text(field, given))
+    require_kept(field, given, value)
+    return value
+
+
+def _as_text(field: Any, given: Any) -> Any:
+    return json.dumps(given) if is_json(field) else given
+
+
+@contextmanager
+def _reading(field: Any) -> Iterator[None]:
+    try:
+        yield
+    except _NO_VALUE as error:
+        logger.warning("A value given for %s could not be read: %s", field, shortened(repr(error), _MOST_LOGGED))
+        raise ValidationError("it is no value of this field.", code="invalid") from None
+
+
+def require_kept(field: Any, given: Any, value: Any) -> None:
+    """See that a column of JSON keeps all that was given: Wagtail's leaves blocks out whose type it does not know.
+
+    Raises:
+        ValidationError: it does not.
+    """
+    if is_json(field) and (lost := _lost(given, column_value(field, value))):
+        raise ValidationError(lost, code="lost")
+
+
+def _lost(given: Any, kept: Any, where: str = "") -> str:
+    """Say which part of *given* is not in *kept*; values that are no lists and objects may have become others."""
+    if isinstance(given, list) and isinstance(kept, list):
+        if len(given) > len(kept):
+            return f"only {len(kept)} of {len(given)} parts of {where or 'the list'} are of a kind that it takes."
+        parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
+    elif isinstance(given, Mapping) and isinstance(kept, Mapping):
+        if unknown := [key for key in given if key not in kept]:
+            return f"{where or 'the object'} has no part {unknown[0]!r}."
+        parts = [(f"{where}.{key}".removeprefix("."), each, kept[key]) for key, each in given.items()]
+    else:
+        return ""
+    return next(filter(None, (_lost(each, other, name) for name, each, other in parts)), "")
+
+
+# Fields of forms
+
+
+def form_type(field: forms.Field) -> Any:
+    """The annotation of an argument for a field that a form declares; None where JSON has no value for it."""
+    for kind, annotation in _FORM_TYPES:
+        if isinstance(field, kind):
+            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
+    return None
+
+
+def form_choices(field: Any) -> list[tuple[Any, Any]]:
+    """Values and labels of a form field's choices; none where they are only known later, or are too many to name."""
+    choices = field.choices
+    if isinstance(choices, BlankChoiceIterator):  # of a column: those behind it may be fixed all the same
+        choices = choices.choices
+    if isinstance(choices, BaseChoiceIterator):
+        return []
+    every: list[tuple[Any, Any]] = list(flatten_choices(choices))
+    flat = [(to_json_value(value), label) for value, label in every if value is not None]
+    flat = [(value, label) for value, label in flat if isinstance(value, str | int)]
+    return flat if len(flat) <= MOST_CHOICES else []
+
+
+def _choice(field: Any) -> Any:
+    values = [value for value, _ in form_choices(field) if value != ""]
+    return one_of(dict.fromkeys([*values, *([] if field.required else [""])])) if values else text_type(None)
+
+
+def _choices(field: Any) -> Any:
+    return list_of(_choice(field), most=MOST_VALUES)
+
+
+def _integer(field: Any) -> Any:
+    limits = (None if callable(each) else each for each in (field.min_value, field.max_value))
+    least, most = limits
+    return Annotated[int, Field(ge=least, le=most)]
+
+
+def _like(column: Any) -> Callable[[Any], Any]:
+    return lambda _: input_type(column)
+
+
+_FORM_TYPES: tuple[tuple[Any, Any], ...] = (
+    ((forms.FileField, forms.MultiValueField, forms.ComboField, forms.ModelChoiceField), lambda _: None),
+    (forms.MultipleChoiceField, _choices),
+    (forms.ChoiceField, _choice),
+    (forms.BooleanField, bool),
+    (forms.JSONField, lambda _: Annotated[Any, AfterValidator(storable)]),
+    (forms.UUIDField, uuid.UUID),
+    (forms.CharField, lambda field: text_type(field.max_length)),
+    (forms.DecimalField, _like(models.DecimalField())),
+    (forms.FloatField, _like(models.FloatField())),
+    (forms.IntegerField, _integer),
+    (forms.DateTimeField, _like(models.DateTimeField())),
+    (forms.DateField, _like(models.DateField())),
+    (forms.TimeField, _like(models.TimeField())),
+    (forms.DurationField, _like(models.DurationField())),
+)
+"""Types, or functions that make one of a field. The first that fits counts: most of these are text or choices too."""

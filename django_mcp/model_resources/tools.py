@@ -1,0 +1,379 @@
+"""Tools of a model: search, get, aggregate, create, update and delete."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated, Any
+
+from django.db import DataError
+from django.forms import BaseModelForm
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from django_mcp.core.context import Context
+from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
+from django_mcp.model_resources import pagination
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.compile import declared_names, field_problems, read_field
+from django_mcp.model_resources.options import ModelResource, Permitted
+from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, read_row
+from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
+from django_mcp.model_resources.queryset import COUNT, MOST_DIMENSIONS, aggregated, filtered, searched
+from django_mcp.model_resources.schema import input_type, write_type
+from django_mcp.model_resources.serializers import row_schema
+from django_mcp.model_resources.writes import Writer, run_delete
+from django_mcp.primitives.base import phrase
+from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.errors import InvalidParams
+
+DEFAULT_ROWS = 20
+MOST_GROUPS = 200
+RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
+"""Arguments of these tools that no filter can be called after."""
+
+
+def read_tools(exposed: Exposed) -> Iterator[Tool]:
+    """The read tools that a declaration asks for."""
+    wanted = exposed.resource.tools
+    if "search" in wanted:
+        yield _tool(
+            exposed, search(exposed), f"search_{exposed.plural}", phrase("Search {}", exposed.titles, lower=True)
+        )
+    if "get" in wanted:
+        yield _tool(exposed, get(exposed), f"get_{exposed.name}", phrase("Get {}", exposed.options.verbose_name))
+    if "aggregate" in wanted and exposed.resource.aggregates is not None:
+        yield _tool(
+            exposed, aggregate(exposed), f"aggregate_{exposed.plural}", phrase("Add up {}", exposed.titles, lower=True)
+        )
+
+
+def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: Any) -> Tool:
+    tool = Tool(
+        call,
+        context_type=Context,
+        name=name,
+        title=title,
+        icons=exposed.resource.icons,
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+        scopes=exposed.resource.scopes,
+        visible=Permitted(exposed.resource),
+    )
+    tool.speaks = False
+    return tool
+
+
+# Searching
+
+
+def search(exposed: Exposed) -> Callable[..., Any]:
+    """``search_…``: rows, page by page."""
+    returns = shaped(page_schema(row_schema(exposed, exposed.list_columns)))
+    name = f"search_{exposed.plural}"
+    run = partial(run_search, exposed)
+    return function(run, name, _search_words(exposed), search_parameters(exposed), exposed.resource, returns)
+
+
+def _search_words(exposed: Exposed) -> str:
+    finds = "Go through rows"
+    if exposed.filters or exposed.search_fields:
+        finds = f"Find rows by {'words and ' if exposed.search_fields else ''}filters; all that is given must hold"
+    return f"{exposed.description}\n\n{finds}. The answer says how to get more, where there are more."
+
+
+def search_parameters(exposed: Exposed) -> list[Parameter]:
+    """The arguments of a search."""
+    parameters = [*_narrowing(exposed)]
+    ways = [way for way in exposed.sortings if way]
+    if ways:
+        words = "What to sort by; with a minus the largest first."
+        parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
+    most = exposed.resource.max_rows
+    limit = Annotated[int, Field(ge=1, le=most)]
+    parameters.append(Parameter("limit", limit, min(DEFAULT_ROWS, most), f"The most rows to give, up to {most}."))
+    words = "next_cursor of the page before, with the same other arguments."
+    parameters.append(Parameter("cursor", optional(Annotated[str, Field(max_length=4096)]), None, words))
+    return parameters
+
+
+def _narrowing(exposed: Exposed) -> Iterator[Parameter]:
+    """The arguments that say which rows."""
+    if exposed.search_fields:
+        where = ", ".join(dict.fromkeys(field.path.source.replace("__", " ") for field in exposed.search_fields))
+        words = f"Words, all of which must occur in: {where}."
+        yield Parameter("query", optional(Annotated[str, Field(max_length=200)]), None, words)
+    for each in exposed.filters:
+        yield each.parameter
+
+
+def page_schema(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON Schema of a page of rows, each of the schema *row*."""
+    return {
+        "type": "object",
+        "properties": {
+            "rows": {"type": "array", "items": row},
+            "total": {"type": ["integer", "null"], "description": f"How many rows match; null if over {COUNTED}."},
+            "next_cursor": {"type": ["string", "null"], "description": "For the rows behind these; null at the end."},
+            "note": {"type": "string", "description": "What this is a part of, and how to get the rest."},
+        },
+        "required": ["rows", "total", "next_cursor", "note"],
+        "additionalProperties": False,
+    }
+
+
+def run_search(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+    """A page of rows.
+
+    Raises:
+        ToolError: the words, a filter or the cursor cannot be used.
+    """
+    viewer = Viewer(ctx)
+    question = [exposed.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
+    sorting = Sorting(exposed.sortings[given.get("order_by") or ""], viewer, exposed)
+    with readable_errors():
+        place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
+        rows = narrowed(exposed, viewer, given)
+        page = read_page(exposed, viewer, rows, sorting, exposed.list_columns, given["limit"], place)
+        # Counted where it is asked for the first time; from then on it is known.
+        total = count(exposed, rows) if place is None and page.place else None
+    if place is None and not page.place:
+        total = len(page.rows)
+    cursor = pagination.encode(ctx, question, page.place) if page.place else None
+    note = _note(page, total, is_first=place is None)
+    return ToolResult({"rows": page.rows, "total": total, "next_cursor": cursor, "note": note})
+
+
+def _note(page: Page, total: int | None, *, is_first: bool) -> str:
+    shown = f"{len(page.rows)} row{'' if len(page.rows) == 1 else 's'}"
+    if page.place is None:
+        return f"{shown}; there are no more."
+    known = f" of {'many' if total is None else total}" if is_first else ""
+    cut = " More would be too long for one answer." if page.was_cut else ""
+    return f"{shown}{known}.{cut} For the next ones call again with the same arguments and cursor=next_cursor."
+
+
+def narrowed(exposed: Exposed, viewer: Viewer, given: Mapping[str, Any]) -> Any:
+    """The rows that exist for the caller and fit what is given.
+
+    Raises:
+        ToolError: the words cannot be searched for.
+    """
+    rows = filtered(viewer.door(exposed), given, viewer, exposed)
+    return searched(rows, given["query"], viewer, exposed) if given.get("query") else rows
+
+
+# Getting
+
+
+def get(exposed: Exposed) -> Callable[..., Any]:
+    """``get_…``: one row in full."""
+    words = f"{exposed.description}\n\nGives one row with all that is shown of it."
+    returns = shaped(row_schema(exposed, exposed.columns))
+
+    def run(ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+        return run_get(exposed, ctx, given[exposed.lookup_name])
+
+    return function(run, f"get_{exposed.name}", words, get_parameters(exposed), exposed.resource, returns)
+
+
+def get_parameters(exposed: Exposed) -> list[Parameter]:
+    """The one argument of getting a row."""
+    words = "Of which row, as search and URIs show it."
+    return [Parameter(exposed.lookup_name, input_type(exposed.lookup), EMPTY, words)]
+
+
+def run_get(exposed: Exposed, ctx: Context, value: Any) -> ToolResult[Any]:
+    """One row in full.
+
+    Raises:
+        ToolError: there is none, for this caller.
+    """
+    row = read_row(exposed, Viewer(ctx), str(value))
+    if row is None:
+        raise exposed.missing(value)
+    return ToolResult(row)
+
+
+# Adding up
+
+
+def aggregate(exposed: Exposed) -> Callable[..., Any]:
+    """``aggregate_…``: counts, sums and the like."""
+    returns = shaped(groups_schema(_group_schema(exposed)))
+    words = f"{exposed.description}\n\nCounts rows and adds them up, in groups or all together."
+    name = f"aggregate_{exposed.plural}"
+    return function(
+        partial(run_aggregate, exposed), name, words, aggregate_parameters(exposed), exposed.resource, returns
+    )
+
+
+def aggregate_parameters(exposed: Exposed) -> list[Parameter]:
+    """The arguments of adding up."""
+    measures = list_of(one_of([COUNT, *exposed.measures]), least=1, most=10)
+    parameters = [Parameter("measures", measures, [COUNT], "What to work out.")]
+    if exposed.dimensions:
+        by = list_of(one_of(exposed.dimensions), most=MOST_DIMENSIONS)
+        parameters.append(Parameter("by", by, [], "What to group rows by; nothing: all rows together."))
+    return [*parameters, *_narrowing(exposed)]
+
+
+def _group_schema(exposed: Exposed) -> dict[str, Any]:
+    properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "How many rows."}}
+    properties |= {name: measure.schema for name, measure in exposed.measures.items()}
+    properties |= {name: dimension.schema for name, dimension in exposed.dimensions.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def groups_schema(group: dict[str, Any]) -> dict[str, Any]:
+    """JSON Schema of groups, each of the schema *group*."""
+    return {
+        "type": "object",
+        "properties": {"groups": {"type": "array", "items": group}, "note": {"type": "string"}},
+        "required": ["groups", "note"],
+        "additionalProperties": False,
+    }
+
+
+def run_aggregate(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+    """Groups of rows, and what was worked out of them.
+
+    Raises:
+        ToolError: the words or a filter cannot be used.
+    """
+    viewer = Viewer(ctx)
+    measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
+    with readable_errors():
+        groups = aggregated(narrowed(exposed, viewer, given), measures, by, MOST_GROUPS, viewer, exposed)
+    shown = groups[:MOST_GROUPS]
+    rest = " There are more: filter, or group by less." if len(groups) > len(shown) else ""
+    return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """What cannot be asked of the database, in words from which a model can mend its call.
+
+    Raises:
+        ToolError: in place of what a caller's values led to.
+    """
+    try:
+        yield
+    except InvalidParams as error:
+        raise ToolError(error.message) from None
+    except (DataError, ArithmeticError, UnicodeEncodeError):
+        raise ToolError("A value is outside of what the database holds. Use another one.") from None
+
+
+_DELETED = {
+    "type": "object",
+    "properties": {"deleted": {"type": "string", "description": "The URI that the row had."}},
+    "required": ["deleted"],
+    "additionalProperties": False,
+}
+
+
+def writing_tools(exposed: Exposed) -> Iterator[Tool]:
+    """The tools for the verbs that a declaration opts in to."""
+    verbs = exposed.resource.verbs
+    fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
+    row = shaped(row_schema(exposed, exposed.columns))
+    if "create" in verbs:
+        asked = [each.parameter(exposed, change=False) for each in fields]
+        words = "Creates one row, and gives it with all that is shown of it."
+        writer = Writer(exposed, fields, change=False)
+        look = partial(preview_create, writer)
+        yield _write_tool(
+            exposed, "create", writer.create, look, words, asked, row, writer, destructive=False, idempotent=False
+        )
+    if "update" in verbs:
+        asked = [_which(exposed), *(each.parameter(exposed, change=True) for each in fields)]
+        words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
+        writer = Writer(exposed, fields, change=True)
+        yield _write_tool(exposed, "update", writer.update, partial(preview_update, writer), words, asked, row, writer)
+    if "delete" in verbs:
+        words = "Deletes one row, and what there cannot be without it."
+        call, look = partial(run_delete, exposed), partial(preview_delete, exposed)
+        yield _write_tool(exposed, "delete", call, look, words, [_which(exposed)], shaped(_DELETED))
+
+
+def _which(exposed: Exposed) -> Parameter:
+    return Parameter(
+        exposed.lookup_name, write_type(exposed.lookup), EMPTY, "Of which row, as search and URIs show it."
+    )
+
+
+def _write_tool(
+    exposed: Exposed,
+    verb: str,
+    call: Callable[[Context, Mapping[str, Any]], Any],
+    look: Callable[[Context, Mapping[str, Any]], Any],
+    words: str,
+    parameters: list[Parameter],
+    returns: Any,
+    writer: Writer | None = None,
+    *,
+    destructive: bool = True,
+    idempotent: bool = True,
+) -> Tool:
+    resource, name = exposed.resource, f"{verb}_{exposed.name}"
+    tool = Tool(
+        function(call, name, f"{exposed.description}\n\n{words}", parameters, resource, returns),
+        context_type=Context,
+        name=name,
+        title=phrase(f"{verb.capitalize()} {{}}", exposed.options.verbose_name),
+        icons=resource.icons,
+        read_only=False,
+        destructive=destructive,
+        idempotent=idempotent,
+        open_world=False,
+        scopes=(*resource.scopes, *resource.write_scopes),
+        visible=Permitted(resource, verb),
+        preview=function(look, f"preview_{name}", "", parameters, resource),
+    )
+    tool.rows_of = partial(rows_of, exposed, writer)
+    # Only what the site wrote itself can ask the person at the client.
+    hook = "delete_model" if verb == "delete" else "save_model"
+    tool.speaks = getattr(type(resource), hook) is not getattr(ModelResource, hook)
+    return tool
+
+
+# Problems
+
+
+def writing_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
+    """What is wrong with how a declaration lets callers write, and what would be right."""
+    resource = exposed.resource
+    if isinstance(resource.verbs, str) or not {"create", "update"} & {*resource.verbs}:
+        return
+    wrong = _wrong_fields(resource) if resource.form is None else _wrong_form(exposed)
+    if wrong is None:
+        yield from field_problems(exposed)
+    else:
+        yield wrong
+
+
+def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
+    if not resource.write_fields:
+        verbs = _(" and ").join(repr(verb) for verb in resource.verbs if verb != "delete")
+        text = _("verbs has %(verbs)s, and there is nothing to write") % {"verbs": verbs}
+        return text, _("Name the fields: write_fields = [...], or a form.")
+    return None
+
+
+def _wrong_form(exposed: Exposed) -> tuple[str, str] | None:
+    resource, form = exposed.resource, exposed.resource.form
+    if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
+        return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
+    if not issubclass(exposed.model, form._meta.model):  # noqa: SLF001 - of ModelForm
+        text = _("form is of %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
+        return text, _("Give one of %(model)s.") % {"model": exposed.options.label}
+    if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
+        hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
+        return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint
+    if resource.write_fields:
+        return _("both write_fields and form are declared"), _("Keep one of them.")
+    return None

@@ -1,0 +1,87 @@
+"""Columns whose values are easily shown otherwise than their schema says."""
+
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+
+from django_mcp import MCPServer, ModelResource, register
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Stall
+
+pytestmark = pytest.mark.postgresql
+
+
+@pytest.fixture
+def root(server: MCPServer, reader: Callable[..., Reader], people: Any) -> Reader:
+    @register(Stall, server=server)
+    class Stalls(ModelResource):
+        fields = ("name", "opens", "rest", "rent", "area", "sign")
+        filters = ("area", "area__gte", "sign__icontains", "opens__gte")
+        sortable_by = ("area", "sign")
+        aggregates = {"area": ["sum", "avg", "max"], "rent": ["max"]}
+        dimensions = ("sign",)
+        verbs = ("create", "update")
+        write_fields = ("name", "opens", "rest", "width", "length")
+
+    assert Stalls
+    for name, width in [("Harbour", 4), ("Mill", 5)]:
+        Stall.objects.create(
+            name=name,
+            width=width,
+            opens=datetime.time(9, 30),
+            rest=-datetime.timedelta(hours=8, microseconds=5),
+        )
+    return reader("root")
+
+
+def test_results_fit_their_schemas_in_every_reader_of_schemas(root: Reader) -> None:
+    tools = {tool["name"]: tool for tool in root.list("tools/list")}
+    key = Stall.objects.get(name="Mill").pk
+    for name, arguments in [
+        ("search_stalls", {}),
+        ("get_stall", {"pk": key}),
+        ("aggregate_stalls", {"measures": ["sum_area", "avg_area", "max_rent"], "by": ["sign"]}),
+        ("create_stall", {"name": "Quay", "opens": "07:05", "rest": "PT1H"}),
+    ]:
+        found = root.data(name, **arguments)
+        checker = Draft202012Validator(tools[name]["outputSchema"], format_checker=FormatChecker())
+        assert not list(checker.iter_errors(found)), found
+
+
+def test_no_schema_has_a_format_that_is_stricter_than_what_is_sent_or_unknown(root: Reader) -> None:
+    def formats(schema: Any) -> Iterator[str]:
+        if isinstance(schema, dict):
+            if isinstance(schema.get("format"), str):
+                yield schema["format"]
+            schema = list(schema.values())
+        if isinstance(schema, list):
+            for each in schema:
+                yield from formats(each)
+
+    for tool in root.list("tools/list"):
+        assert not {*formats(tool["outputSchema"])} & {"time", "duration", "decimal"}, tool["name"]
+        assert not {*formats(tool["inputSchema"])} & {"time", "decimal"}, tool["name"]
+
+
+def test_a_generated_column_has_the_type_of_its_output_field(root: Reader) -> None:
+    rows = root.data("search_stalls", area__gte=15)["rows"]
+    assert [(row["area"], row["sign"]) for row in rows] == [(15, "MILL")]
+    assert [row["area"] for row in root.data("search_stalls", order_by="-area")["rows"]] == [15, 12]
+    assert root.data("search_stalls", sign__icontains="arb")["rows"][0]["name"] == "Harbour"
+    assert "'area'" in root.problem("search_stalls", area="abc")
+    assert root.data("aggregate_stalls", measures=["sum_area"])["groups"] == [{"sum_area": 27}]
+
+
+def test_a_row_with_a_generated_column_is_created_and_changed(root: Reader) -> None:
+    made = root.data("create_stall", name="Quay", opens="07:05", rest="PT1H", width=7, length=3)
+    assert (made["area"], made["sign"]) == (21, "QUAY")
+    changed = root.data("update_stall", pk=made["pk"], width=1)
+    assert changed["area"] == 3
+
+
+def test_a_decimal_column_is_shown_as_a_number_in_text_whatever_it_is_in_python(root: Reader) -> None:
+    assert {row["rent"] for row in root.data("search_stalls")["rows"]} == {"1000.00"}
+    assert root.data("aggregate_stalls", measures=["max_rent"])["groups"] == [{"max_rent": "1000.00"}]

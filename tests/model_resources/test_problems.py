@@ -1,0 +1,434 @@
+"""Declarations with a problem: each is told of once, with what would be right, and nothing at all is offered."""
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+from django_mcp import MCPServer, ModelResource, register, tool
+from django_mcp.core import server as registry
+from django_mcp.model_resources import receivers
+from django_mcp.model_resources.checks import found_problems
+from tests.model_resources.conftest import Reader, registering
+from tests.model_resources.library.models import Author, Book, Publisher, Review
+
+MakeReader = Callable[..., Reader]
+
+
+def masked(self: Any, obj: Any) -> str:
+    """Shows nothing of the row."""
+    return "***"
+
+
+PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
+    "no fields": (Book, {}, "E022", "does not say what is shown"),
+    "all fields": (Book, {"fields": "__all__"}, "E022", "does not say what is shown"),
+    "a field that is not there": (Book, {"fields": ["titel"]}, "E022", "'titel'"),
+    "a path that leads nowhere": (Book, {"fields": ["author__nam"]}, "E022", "'author__nam'"),
+    "a step behind a value": (Book, {"fields": ["title__name"]}, "E022", "no relation"),
+    "a key in JSON": (Book, {"fields": ["extra", "extra__password"]}, "E022", "no relation"),
+    "two sets": (Author, {"fields": ["books__tags__word"]}, "E022", "can only be the first step"),
+    "the column of a relation": (Book, {"fields": ["author_id"]}, "E022", "'author', not 'author_id'"),
+    "a method that deletes": (Book, {"fields": ["title", "delete"]}, "E022", "'delete'"),
+    "a file of another row": (Review, {"fields": ["book__cover"]}, "E022", "a file is shown of its own row only"),
+    "a set of what is not registered": (Author, {"fields": ["name", "books"]}, "E022", "not registered"),
+    "an address that is not there": (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "'isbn'"),
+    "an address of another row": (Book, {"fields": ["title"], "lookup_field": "author__name"}, "E025", "not unique"),
+    "an address that is not unique": (Book, {"fields": ["title"], "lookup_field": "shelf"}, "E025", "not unique"),
+    "a title that is not shown": (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "'internal'"),
+    "a method as title": (
+        Book,
+        {"fields": ["price_in_cents"], "title_field": "price_in_cents"},
+        "E022",
+        "no column of the model",
+    ),
+    "a relation as title": (Book, {"fields": ["author"], "title_field": "author"}, "E022", "no column of the model"),
+    "a title behind a mask": (
+        Book,
+        {"fields": ["internal"], "internal": masked, "title_field": "internal"},
+        "E022",
+        "no column of the model",
+    ),
+    "a text as moment": (Book, {"fields": ["title"], "modified_field": "title"}, "E022", "date or moment"),
+    "a list that lists more": (Book, {"fields": ["title"], "list_fields": ["shelf"]}, "E022", "list_fields"),
+    "contents that are not shown": (
+        Book,
+        {"fields": ["title"], "content_fields": {"text": "text/markdown"}},
+        "E022",
+        "content_fields",
+    ),
+    "contents behind a mask": (
+        Book,
+        {"fields": ["text"], "text": masked, "content_fields": {"text": "text/markdown"}},
+        "E022",
+        "content_fields",
+    ),
+    "findable letter by letter": (
+        Book,
+        {"fields": ["title"], "filters": ["shelf"], "findable": "shelf_internal"},
+        "E022",
+        "letter by letter",
+    ),
+    "secrets letter by letter": (
+        Author,
+        {"fields": ["password"], "secret_fields": "old_password"},
+        "E022",
+        "letter by letter",
+    ),
+    "dimensions of nothing": (Book, {"fields": ["shelf"], "dimensions": ["shelf"]}, "E022", "without aggregates"),
+    "one field without a comma": (Book, {"fields": "title"}, "E022", "fields is 'title', a string"),
+    "a regular expression": (Book, {"fields": ["title"], "filters": {"title": ["regex"]}}, "E022", "'regex'"),
+    "where a file is stored": (
+        Book,
+        {"fields": ["cover"], "filters": ["cover__startswith"]},
+        "E022",
+        "cannot be filtered",
+    ),
+    "words where a file is stored": (Book, {"fields": ["cover"], "search_fields": ["cover"]}, "E022", "is a file"),
+    "the last file there is": (Book, {"fields": ["cover"], "aggregates": {"cover": ["max"]}}, "E022", "is no max"),
+    "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E022", "tools"),
+    "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E022", "tools is 'shared'"),
+    "an unknown verb": (Book, {"fields": ["title"], "verbs": ["destroy"]}, "E022", "verbs"),
+    "a filter that is not shown": (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "'shelf' in filters"),
+    "a search that is not shown": (
+        Book,
+        {"fields": ["title"], "search_fields": ["author__name"]},
+        "E024",
+        "'author__name' in search_fields",
+    ),
+    "an order that is not shown": (Book, {"fields": ["title"], "ordering": ["-pages"]}, "E024", "'pages' in ordering"),
+    "a way of sorting that is not shown": (
+        Book,
+        {"fields": ["title"], "sortable_by": ["pages"]},
+        "E024",
+        "'pages' in ordering",
+    ),
+    "a sum that is not shown": (
+        Book,
+        {"fields": ["title"], "aggregates": {"price": ["max"]}},
+        "E024",
+        "'price' in aggregates",
+    ),
+    "a group that is not shown": (
+        Book,
+        {"fields": ["title"], "aggregates": {}, "dimensions": ["published__year"]},
+        "E024",
+        "'published' in dimensions",
+    ),
+    "a filter behind a mask": (
+        Book,
+        {"fields": ["internal"], "internal": masked, "filters": ["internal__startswith"]},
+        "E024",
+        "'internal' in filters",
+    ),
+    "sums of what is asked about row by row": (
+        Book,
+        {"fields": ["price"], "object_permissions": True, "aggregates": {"price": ["sum"]}},
+        "E026",
+        "has_view_permission",
+    ),
+}
+
+
+def declared(server: MCPServer, model: type[models.Model], attributes: dict[str, Any]) -> None:
+    register(model, type("Declared", (ModelResource,), {"__doc__": "A declaration.", **attributes}), server=server)
+
+
+def test_a_problem_is_told_of_once_and_nothing_is_offered(server: MCPServer, reader: MakeReader, books: Any) -> None:
+    wrong = []
+    for name, (model, attributes, number, words) in PROBLEMS.items():
+        with registering(server):
+            declared(server, model, attributes)
+            found = found_problems()
+            told = [(each.id, each.msg, each.hint) for each in run_checks(tags=["django_mcp"])]
+            if (
+                [(each.id, words in each.text, bool(each.hint)) for each in found]
+                != [(f"django_mcp.{number}", True, True)]
+                or [each for each in told if each[0] == f"django_mcp.{number}"]
+                != [(each.id, each.text, each.hint) for each in found]
+                or offered(server, reader("root"), model)
+            ):
+                wrong.append((name, found, offered(server, reader("root"), model)))
+    assert wrong == []
+
+
+def offered(server: MCPServer, root: Reader, model: type[models.Model]) -> list[Any]:
+    """What there is of a model at the endpoint, where nothing should be."""
+    name = model.__name__.lower()
+    found = [each for each in (server.tools, server.resources, server.templates, server.rows) if each]
+    for uri in (f"library://{name}", f"library://{name}/1", f"schema://library/{name}"):
+        answer = root.request("resources/read", {"uri": uri})
+        found += [answer.json] * ("error" not in answer.json)
+    answer = root.call(f"search_{name}s")
+    return [*found, answer.json] if "error" not in answer.json else found
+
+
+def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    misspelt = [
+        ("get_quryset", lambda self, ctx: Book.objects.none(), "get_queryset"),
+        ("view_permision", None, "view_permission"),
+        ("search_field", ["title"], "search_fields"),
+        ("filter", ["title"], "filters"),
+        ("has_view_permisson", lambda self, user, obj=None: False, "has_view_permission"),
+    ]
+    hint = "Correct it, or call it something else; other names of your own are fine."
+    wrong = []
+    for (name, value, meant), is_inherited in product(misspelt, (True, False)):
+        base = type("Base", (ModelResource,), {name: value}) if is_inherited else ModelResource
+        own = {} if is_inherited else {name: value}
+        with registering(server):
+            register(Book, type("Declared", (base,), {"fields": ["title"], **own}), server=server)
+            found = [(each.id, each.text, each.hint) for each in found_problems()]
+            text = f"<Declared of library.Book on 'test'>: there is no attribute {name!r}. Did you mean {meant!r}?"
+            if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
+                wrong.append((name, is_inherited, found))
+    assert wrong == []
+
+
+def test_names_of_ones_own_are_fine(server: MCPServer) -> None:
+    def names(self: Any, obj: Any) -> str:
+        return "Anna and Carl"
+
+    own = {
+        "fields": ["title", "names"],
+        "names": names,
+        "fields_for": names,
+        "_get_queryset": names,
+        "house": "Harbour",
+    }
+    declared(server, Book, own)
+    assert found_problems() == []
+
+
+def test_all_mistakes_that_keep_a_declaration_from_being_read_are_told_at_once(server: MCPServer) -> None:
+    declared(server, Book, {"fields": ["title"], "filters": "shelf", "search_fields": "title", "search_field": []})
+    assert [problem.text.partition(": ")[2] for problem in found_problems()] == [
+        "search_fields is 'title', a string, which is read letter by letter.",
+        "filters is 'shelf', a string, which is read letter by letter.",
+        "there is no attribute 'search_field'. Did you mean 'search_fields'?",
+    ]
+
+
+SECRETS = ["password", "api_key", "secret_terms", "token", "access_token", "keys", "apikey", "pin_code", "otp", "key"]
+NO_SECRETS = ["keyword", "monkey", "hashtags", "keyboard", "opinion", "basalt", "turkey_name", "compass"]
+
+
+def test_what_is_called_like_a_secret_is_one_unless_it_is_said_to_be_meant(server: MCPServer) -> None:
+    wrong = []
+    for name, is_meant in product(SECRETS, (True, False)):
+        with registering(server):
+            declared(server, Book, {"fields": [name], name: masked, "secret_fields": [name] * is_meant})
+            found = [(each.id, repr(name) in each.text) for each in found_problems()]
+            if found != [("django_mcp.E023", True)] * (not is_meant):
+                wrong.append((name, is_meant, found))
+    assert wrong == []
+
+
+def test_what_only_sounds_like_a_secret_is_none(server: MCPServer) -> None:
+    assert problems_of(server, [{"fields": [name], name: masked} for name in NO_SECRETS]) == [[]] * len(NO_SECRETS)
+
+
+def problems_of(server: MCPServer, declarations: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Of each of several declarations of books the ids of its problems."""
+    found = []
+    for attributes in declarations:
+        with registering(server):
+            declared(server, Book, attributes)
+            found.append([problem.id for problem in found_problems()])
+    return found
+
+
+def test_secrets_are_refused_wherever_they_are_declared(server: MCPServer, reader: MakeReader, books: Any) -> None:
+    places: list[dict[str, Any]] = [
+        {"fields": ["title", "author__password"]},
+        {"fields": ["title", "author__publisher__secret_terms"]},
+        {"filters": ["author__password__startswith"]},
+        {"filters": {"author__password": ["gte"]}},
+        {"search_fields": ["^author__password"]},
+        {"ordering": ["-author__password"]},
+        {"sortable_by": ["author__password"]},
+        {"aggregates": {"author__password": ["min"]}},
+        {"dimensions": ["author__password"]},
+        {"lookup_field": "key"},
+        {"write_fields": ["key"]},
+    ]
+    wrong = []
+    for place in places:
+        with registering(server):
+            declared(server, Book, {"fields": ["title"], "aggregates": {}, "findable": ["author__password"], **place})
+            found = {problem.id for problem in found_problems()}
+            if found - {"django_mcp.E027"} != {"django_mcp.E023"} or offered(server, reader("root"), Book):
+                wrong.append((place, found))
+    assert wrong == []
+
+
+def test_a_secret_named_in_secret_fields_is_meant(server: MCPServer) -> None:
+    path = "author__password"
+    options = {"fields": ["title", path], "filters": [path], "search_fields": [path], "secret_fields": [path]}
+    declared(server, Book, options)
+    assert found_problems() == []
+
+
+def test_findable_says_that_what_is_not_shown_may_be_compared(server: MCPServer) -> None:
+    ways: list[dict[str, Any]] = [
+        {"filters": ["shelf"]},
+        {"search_fields": ["shelf"]},
+        {"sortable_by": ["shelf"]},
+        {"aggregates": {"shelf": ["min"]}},
+        {"aggregates": {}, "dimensions": ["shelf"]},
+    ]
+    found = problems_of(server, [{"fields": ["title"], "findable": ["shelf"], **way} for way in ways])
+    assert found == [[]] * len(ways)
+
+
+def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server: MCPServer) -> None:
+    ways: list[dict[str, Any]] = [
+        {"filters": ["author__name"]},
+        {"search_fields": ["author__name"]},
+        {"sortable_by": ["author__name"]},
+        {"filters": ["author"]},
+        {"aggregates": {}, "dimensions": ["author__publisher"]},
+        {"filters": ["author__isnull"]},
+    ]
+    declared(server, Author, {"fields": ["name"], "object_permissions": True})
+    wrong = []
+    for way in ways:
+        with registering(server):
+            declared(server, Book, {"fields": ["author", "author__name", "author__publisher"], **way})
+            found = found_problems()
+            if {each.id for each in found} != {"django_mcp.E026"} or (
+                "<Declared of library.Author on 'test'> hides" not in found[0].text
+            ):
+                wrong.append((way, found))
+    assert wrong == []
+
+
+def test_nor_behind_rows_of_the_model_itself(server: MCPServer) -> None:
+    """Rows that lead back to their own model, such as to a parent, are not all rows the caller has come through."""
+    attributes = {"fields": ["books__author__name"], "filters": ["books__author__name"], "object_permissions": True}
+    declared(server, Author, attributes)
+    assert [problem.id for problem in found_problems()] == ["django_mcp.E026"]
+
+
+def test_links_to_rows_of_a_model_with_a_problem_lead_nowhere(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    fields = ["title", "author", "author__name", "author__publisher"]
+    filters = ["author__name", "author__name__isnull"]
+    declared(server, Book, {"fields": fields, "filters": filters, "sortable_by": ["author__name"]})
+    declared(server, Publisher, {"fields": ["name", "authors", "authors__name"]})
+    problems: list[dict[str, Any]] = [
+        {"fields": ["name"], "lookup_field": "nothing"},
+        {"fields": ["name", "email"], "title_field": "email", "filters": ["born"]},
+        {"fields": ["password"], "title_field": "password"},
+        {"fields": ["nothing"]},
+    ]
+    for problem in problems:
+        with registering(server):
+            declared(server, Author, problem)
+            assert len(found_problems()) == 1, problem
+            assert_authors_are_nowhere(reader("root"), problem)
+
+
+def assert_authors_are_nowhere(root: Reader, problem: dict[str, Any]) -> None:
+    rows = root.data("search_books")["rows"]
+    found = {(row["author"], row["author__name"], row["author__publisher"]) for row in rows}
+    assert found == {(None, None, None)}, problem
+    assert root.data("search_books", author__name="Anna Berg")["rows"] == [], problem
+    assert root.data("search_books", author__name__isnull=True)["total"] == 5, problem
+    publisher = Publisher.objects.get()
+    assert root.read(f"library://publisher/{publisher.pk}")["authors"] == [], problem
+    uris = {entry["uri"].partition("://")[2].partition("/")[0] for entry in root.list("resources/list")}
+    assert "author" not in uris, problem
+    assert "relation" not in str(root.read("schema://library/book")["fields"][1]), problem
+
+
+def test_a_problem_of_one_model_does_not_take_others_away(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    declared(server, Author, {"fields": ["nothing"]})
+    declared(server, Book, {"fields": ["title"]})
+    assert reader("root").tool_names() == {"search_books", "get_book"}
+
+
+class Measured(models.Model):
+    """What other models inherit from."""
+
+    width = models.IntegerField()
+
+    class Meta:
+        """It has no table."""
+
+        app_label = "library"
+        abstract = True
+
+
+def test_an_abstract_model_is_refused_by_a_check_that_names_it(
+    server: MCPServer, reader: MakeReader, books: Any
+) -> None:
+    declared(server, Measured, {"fields": ["width"], "filters": ["width"]})
+    declared(server, Book, {"fields": ["title"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E052"
+    assert "library.Measured is abstract" in found.text
+    assert reader("root").tool_names() == {"search_books", "get_book"}
+
+
+def test_two_models_of_one_name_are_told_to_say_another_and_one_of_them_is_served(
+    server: MCPServer, reader: MakeReader, books: list[Book]
+) -> None:
+    declared(server, Book, {"fields": ["title"]})
+    declared(server, Author, {"fields": ["name"], "name": "book", "plural": "books"})
+    declared(server, Publisher, {"fields": ["name"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E051"
+    assert "library.Author" in found.text
+    assert "library.Book" in found.text
+    assert "search_books" in found.text
+    assert "name =" in found.hint
+    assert "plural =" in found.hint
+    names = reader("root").tool_names()
+    assert names == {"search_books", "get_book", "search_publishers", "get_publisher"}
+
+
+def test_a_model_whose_tool_is_called_like_one_of_the_site_is_told_so(server: MCPServer, reader: MakeReader) -> None:
+    @tool(server=server)
+    def search_books() -> str:
+        """Search in the cellar."""
+        return ""
+
+    declared(server, Book, {"fields": ["title"]})
+    (found,) = found_problems()
+    assert found.id == "django_mcp.E051"
+    assert "search_books" in found.text
+
+
+def test_all_tools_that_cannot_be_offered_are_told_of_at_once(server: MCPServer) -> None:
+    def take(server: MCPServer) -> None:
+        @tool(server=server)
+        def lend(book: Book) -> str:
+            """Lend a book."""
+            return ""
+
+        @tool(server=server)
+        def pay(author: Author) -> str:
+            """Pay an author."""
+            return ""
+
+    was, registry.is_started = registry.is_started, False
+    try:
+        take(server)
+        with pytest.raises(ImproperlyConfigured) as refused:
+            receivers.start()
+    finally:
+        registry.is_started = was
+    assert "lend" in str(refused.value)
+    assert "library.Book" in str(refused.value)
+    assert "pay" in str(refused.value)
+    assert "library.Author" in str(refused.value)

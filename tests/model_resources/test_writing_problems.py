@@ -1,0 +1,202 @@
+"""What is wrong with how a declaration lets callers write: nothing of it is served, and a system check says why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django import forms
+from django.core.checks import run_checks
+
+from django_mcp import MCPServer, ModelResource, register
+from tests.model_resources.conftest import registering
+from tests.model_resources.library.models import Author, Book, Copy, Draft, Leaf, Tag, Ticket
+
+
+def messages(server: MCPServer, model: Any, verbs: Sequence[str] = ("create",), **declared: Any) -> list[str]:
+    fields = declared.pop("fields", ("pk",))
+    register(model, type("Declared", (ModelResource,), {"fields": fields, "verbs": verbs, **declared}), server=server)
+    found = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E027"]
+    if found:
+        assert not server.tools
+        assert not server.resources
+    return [f"{each.msg} {each.hint}" for each in found]
+
+
+def test_fields_that_cannot_be_written(server: MCPServer) -> None:
+    fields: list[tuple[Any, list[str], str]] = [
+        (Book, [], "verbs has 'create', and there is nothing to write"),
+        (Book, ["nosuch"], "has no field 'nosuch' of its own. Name some of 'title', 'slug',"),
+        (Book, ["author_id"], "has no field 'author_id' of its own"),
+        (Book, ["author__name"], "has no field 'author__name' of its own"),
+        (Book, ["reviews"], "has no field 'reviews' of its own"),
+        (Book, ["id"], "'id' is the primary key"),
+        (Ticket, ["id"], "'id' is the primary key"),
+        (Book, ["cover"], "'cover' holds a file or bytes"),
+        (Book, ["raw"], "'raw' holds a file or bytes"),
+        (Book, ["author"], "'author' leads to library.Author, which is not registered here. Register that model"),
+        (Book, ["tags"], "'tags' leads to library.Tag, which is not registered here"),
+        (Book, ["owner"], "'owner' leads to auth.User, which is not registered here"),
+    ]
+    wrong = []
+    for model, write_fields, words in fields:
+        with registering(server):
+            found = messages(server, model, write_fields=write_fields)
+            if [words in message for message in found] != [True]:
+                wrong.append((model, write_fields, found))
+    assert wrong == []
+
+
+def test_a_field_that_is_not_editable(server: MCPServer) -> None:
+    (message,) = messages(server, Book, write_fields=["title", "key"], secret_fields=["key"])
+    assert "'key' is not editable, so it cannot be written" in message
+
+
+def test_each_wrong_field_is_told(server: MCPServer) -> None:
+    assert len(messages(server, Book, write_fields=["id", "cover", "nosuch", "title"])) == 3
+
+
+def test_an_argument_called_as_another_one(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_mcp.model_resources import compile as write_fields
+
+    monkeypatch.setattr(write_fields, "CONTEXT", "title")
+    (message,) = messages(server, Book, write_fields=["title"])
+    assert "two arguments would be called 'title'" in message
+
+
+def test_no_verb_that_needs_fields_needs_none(server: MCPServer) -> None:
+    assert not messages(server, Book, verbs=["delete"], write_fields=["author", "nosuch"])
+    assert set(server.tools) >= {"delete_book"}
+
+
+def test_fields_that_the_model_needs_may_be_left_to_save_model(server: MCPServer) -> None:
+    assert not messages(server, Copy, write_fields=["number"])
+
+
+def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
+    """What is told of columns that nothing sets."""
+    with registering(server):
+        assert not messages(server, model, **declared)
+        return [str(each.msg) for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W043"]
+
+
+def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server: MCPServer) -> None:
+    (message,) = unset(server, Leaf, write_fields=["title", "body"])
+    assert "create_leaf sets no value of path, depth, which every row of library.Leaf must have" in message
+    (message,) = unset(server, Copy, write_fields=["number"])
+    assert "sets no value of book, note," in message
+
+
+def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
+    class Rooted(forms.ModelForm):
+        class Meta:
+            model = Leaf
+            fields = ("title",)
+
+        def clean(self) -> None:
+            self.instance.path, self.instance.depth = "1", 1
+            self.instance.body = []
+
+    def save_model(self: Any, ctx: Any, obj: Any, change: bool) -> None:
+        obj.save()
+
+    assert unset(server, Leaf, write_fields=["title"], save_model=save_model) == []
+    assert unset(server, Leaf, write_fields=["title"], verbs=["update", "delete"]) == []
+    assert unset(server, Leaf, form=Rooted) == []
+    assert unset(server, Tag, write_fields=["word"]) == []
+
+
+def test_a_secret_is_told_as_everywhere(server: MCPServer) -> None:
+    assert not messages(server, Author, write_fields=["password"])
+    assert [each.id for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E023"] == ["django_mcp.E023"]
+    assert not server.tools
+
+
+def test_registering_the_other_model_mends_a_relation(server: MCPServer) -> None:
+    assert messages(server, Book, write_fields=["tags"])
+    assert not messages(server, Tag, verbs=())
+    assert "create_book" in server.tools
+
+
+class WithFile(forms.ModelForm):
+    class Meta:
+        model = Book
+        fields = ("title", "cover")
+
+
+class WithKey(forms.ModelForm):
+    class Meta:
+        model = Ticket
+        fields = ("id", "holder")
+
+
+class Everything(forms.ModelForm):
+    class Meta:
+        model = Tag
+        fields = "__all__"  # noqa: DJ007 - which is what is wrong with it
+
+
+class OfDraft(forms.ModelForm):
+    class Meta:
+        model = Draft
+        fields = ("title",)
+
+
+class Strange(forms.ModelForm):
+    when = forms.SplitDateTimeField()
+
+    class Meta:
+        model = Draft
+        fields = ("title",)
+
+
+class NoChoice(forms.ModelForm):
+    book = forms.CharField()
+
+    class Meta:
+        model = Draft
+        fields = ("title", "book")
+
+
+def test_forms_that_cannot_be_used(server: MCPServer) -> None:
+    forms_of: list[tuple[Any, Any, str]] = [
+        (Book, WithFile, "'cover' holds a file or bytes"),
+        (Ticket, WithKey, "'id' is the primary key"),
+        (Tag, Everything, "form Everything does not say which fields it has"),
+        (Book, OfDraft, "form is of library.Draft. Give one of library.Book"),
+        (Book, forms.Form, "Give a subclass of ModelForm"),
+        (Book, "BookForm", "Give a subclass of ModelForm"),
+        (Draft, Strange, "'when' is a SplitDateTimeField, for which JSON has no value"),
+        (Draft, NoChoice, "'book' is a relation, and CharField chooses no row"),
+    ]
+    wrong = []
+    for model, form, words in forms_of:
+        with registering(server):
+            found = messages(server, model, form=form)
+            if [words in message for message in found] != [True]:
+                wrong.append((model, form, found))
+    assert wrong == []
+
+
+def test_a_form_and_write_fields_at_once(server: MCPServer) -> None:
+    (message,) = messages(server, Draft, form=OfDraft, write_fields=["title"])
+    assert "both write_fields and form are declared" in message
+
+
+def test_a_form_may_ask_for_a_relation_that_is_not_registered(server: MCPServer) -> None:
+    class WithBook(forms.ModelForm):
+        class Meta:
+            model = Draft
+            fields = ("title", "book")
+
+    assert not messages(server, Draft, form=WithBook)
+    assert "create_draft" in server.tools
+
+
+def test_a_secret_in_a_form_is_told_too(server: MCPServer) -> None:
+    class WithPassword(forms.ModelForm):
+        class Meta:
+            model = Author
+            fields = ("name", "password")
+
+    assert not messages(server, Author, form=WithPassword)
+    assert [each.id for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E023"] == ["django_mcp.E023"]
