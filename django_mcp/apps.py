@@ -46,8 +46,8 @@ class DjangoMCPConfig(AppConfig):
         from django_mcp.model_resources import receivers  # noqa: PLC0415
         from django_mcp.policies import deciding, reading  # noqa: F401, PLC0415 - the first hears of decisions
         from django_mcp.pubsub import publish  # noqa: PLC0415
-        from django_mcp.skills import starting as skills  # noqa: PLC0415
-        from django_mcp.tasks import starting as tasks  # noqa: PLC0415
+        from django_mcp.skills import receivers as skills  # noqa: PLC0415
+        from django_mcp.tasks import receivers as tasks  # noqa: PLC0415
 
         if apps.is_installed("oauth2_provider"):
             from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked

@@ -36,9 +36,9 @@ from django_mcp.models import (
     ToolPolicy,
 )
 from django_mcp.policies import reading
-from django_mcp.tasks.engines import _pool as task_pool
-from django_mcp.tasks.keeping import keeper
-from django_mcp.tasks.rows import UNFINISHED
+from django_mcp.tasks.backends import _pool as task_pool
+from django_mcp.tasks.store import UNFINISHED
+from django_mcp.tasks.worker import keeper
 from tests.clients import LEGACY, MODERN, Client
 
 pytest_plugins = ["tests.lanes"]

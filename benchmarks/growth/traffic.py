@@ -120,7 +120,7 @@ def keep_house(client: Client, word: str) -> None:  # noqa: ARG001 - as all othe
     from django_mcp.approvals.sending import deliver_due, seconds_left  # noqa: PLC0415 - Django is set up
     from django_mcp.approvals.tickets import expire_all  # noqa: PLC0415
     from django_mcp.pubsub.event_store import clear  # noqa: PLC0415
-    from django_mcp.tasks.engines import recover_all  # noqa: PLC0415
+    from django_mcp.tasks.backends import recover_all  # noqa: PLC0415
 
     clear(BATCH)
     expire_all()

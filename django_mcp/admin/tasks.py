@@ -15,9 +15,9 @@ from django_mcp.admin.stopping import StoppableAdmin
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Task
-from django_mcp.tasks import rows
-from django_mcp.tasks.keeping import keeper
-from django_mcp.tasks.wire import status_message
+from django_mcp.tasks import store
+from django_mcp.tasks.extension import status_message
+from django_mcp.tasks.worker import keeper
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -74,7 +74,7 @@ class TaskAdmin(StoppableAdmin):
             return False
         # What runs here goes first: on SQLite its transaction may hold the lock that the row needs.
         keeper.cancel(row.task_id)
-        return rows.cancel(row)
+        return store.cancel(row)
 
     @admin.display(description=gettext_lazy("caller"), ordering="user")
     def caller_name(self, row: Task) -> str:
@@ -108,7 +108,7 @@ class TaskAdmin(StoppableAdmin):
     @admin.display(description=gettext_lazy("waits for"))
     def asked(self, row: Task) -> SafeString | str:
         """The questions that have no answer yet."""
-        questions = {each.key: each.request for each in rows.questions(row)}
+        questions = {each.key: each.request for each in store.questions(row)}
         return as_json(questions) if questions and not row.is_over else "–"
 
     @admin.display(description=gettext_lazy("outcome"))

@@ -27,7 +27,7 @@ from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.pubsub import event_store
-from django_mcp.tasks.calling import run_before
+from django_mcp.tasks.api import run_before
 
 State = Approval.State
 

@@ -8,9 +8,9 @@ from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, Task
 from django_mcp.primitives.tool import Tool
-from django_mcp.tasks import rows
-from django_mcp.tasks.engines import start as start_task
-from django_mcp.tasks.making import check_room, make, record
+from django_mcp.tasks import store
+from django_mcp.tasks.api import check_room, make, record
+from django_mcp.tasks.backends import start as start_task
 
 
 def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
@@ -55,5 +55,5 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
 def release(task: Task) -> None:
     """Run a task whose ticket was decided: it goes on, or finds that it was refused."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
-    if found.update(lease=rows.lease_end(), message=""):
+    if found.update(lease=store.lease_end(), message=""):
         start_task(task)

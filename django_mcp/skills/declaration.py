@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django_mcp.core.context import Context
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer
-from django_mcp.skills.finding import Found
+from django_mcp.skills.skill import Found
 
 Key = tuple[str | None, str | None]
 """App and path, one of them None."""

@@ -1,14 +1,16 @@
-"""How the work of a task speaks: nobody holds a connection open for it, so what it says is kept for those who ask."""
+"""Messages and cancellation of a running task."""
 
+import asyncio
 import json
 import logging
 import math
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django_mcp.core import database
 from django_mcp.core.channel import Cancelled
+from django_mcp.core.concurrency import Inline
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.models import Task
 from django_mcp.primitives.tool import ToolError
@@ -16,11 +18,62 @@ from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.once import StepChannel, StepRepeat
-from django_mcp.tasks import rows
-from django_mcp.tasks.inline import CancellableInline
+from django_mcp.tasks import store
 
 if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
+
+T = TypeVar("T")
+
+
+class CancellableInline(Inline):
+    """Everything in the thread of the task; what waits there can be stopped from another."""
+
+    def __init__(self) -> None:
+        self._waiting: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self._cancelled = False
+        self._lock = threading.Lock()
+
+    async def sync(self, function: Callable[[], T]) -> T:
+        """Call it. In a worker's main thread ``SystemExit`` may be a signal that stops the worker, and passes."""
+        if threading.current_thread() is threading.main_thread():
+            return function()
+        return await super().sync(function)
+
+    async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
+        """Run it to its end, or until it is cancelled.
+
+        Raises:
+            Cancelled: it was.
+        """
+
+        async def run(**given: Any) -> T:
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101
+            with self._lock:
+                if self._cancelled:
+                    raise Cancelled
+                self._waiting = asyncio.get_running_loop(), task
+            try:
+                return await function(**given)
+            except asyncio.CancelledError:
+                if not self._cancelled:
+                    raise
+                raise Cancelled from None
+            finally:
+                with self._lock:
+                    self._waiting = None
+
+        return await super().coroutine(run, **keywords)
+
+    def cancel(self) -> None:
+        """Stop what waits, and what will."""
+        with self._lock:
+            is_new, self._cancelled = not self._cancelled, True
+            if is_new and self._waiting is not None:  # once: a second time would stop it tidying up
+                loop, task = self._waiting
+                loop.call_soon_threadsafe(task.cancel)
+
 
 logger = logging.getLogger("django_mcp")
 
@@ -89,7 +142,7 @@ class TaskChannel(StepChannel):
         """The last word counts, and the last message."""
         if not math.isfinite(progress):  # JSON has no such number, and clients no use for one
             return
-        text = None if message is None else rows.clean(str(message))
+        text = None if message is None else store.clean(str(message))
         said = _number(progress), None if total is None or not math.isfinite(total) else _number(total), text
         with self._lock:
             last = self._progress
@@ -109,9 +162,9 @@ class TaskChannel(StepChannel):
         with database.atomic():
             progress, messages = self._progress, list(self._messages)
             if progress is not None:
-                rows.note(self.task, *progress)
+                store.note(self.task, *progress)
             if messages:
-                topic = rows.topic(self.task.task_id)
+                topic = store.topic(self.task.task_id)
                 event_store.append([(topic, json.dumps({"message": each})) for each in messages])
         with self._lock:  # only now: what could not be saved is still to be said
             del self._messages[: len(messages)]
@@ -134,7 +187,7 @@ class TaskChannel(StepChannel):
                 self._save()
             finally:
                 self._saving.release()
-        if not rows.finish(self.task, result=plain(fields)):
+        if not store.finish(self.task, result=plain(fields)):
             raise Cancelled
         if self.record is not None:
             self.record(fields)

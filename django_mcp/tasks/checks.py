@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.conf import settings
 from django_mcp.core.server import every_server
-from django_mcp.tasks import engines
-from django_mcp.tasks.engines import DEFAULT, PROCESS, has_default
+from django_mcp.tasks import backends
+from django_mcp.tasks.backends import DEFAULT, PROCESS, has_default
 
 
 def check_backend() -> list[CheckMessage]:
@@ -29,7 +29,7 @@ def _problems(alias: str | None) -> Iterator[CheckMessage]:
     if alias is not None and alias not in _aliases():
         hint = _('Write an alias of TASKS, "process" for the serving process, or leave it out.')
         yield _error(_('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, which is no alias in TASKS.') % {"alias": alias}, hint)
-    elif engines.framework() is None:
+    elif backends.framework() is None:
         yield from _without_framework(alias)
     else:
         yield from _of_backend(alias or DEFAULT)
@@ -62,7 +62,7 @@ def _without_framework(alias: str | None) -> Iterator[CheckMessage]:
 
 def _of_backend(alias: str) -> Iterator[CheckMessage]:
     try:
-        queues = engines.backend(alias).queues
+        queues = backends.backend(alias).queues
     except Exception as error:  # noqa: BLE001 - whatever a backend raises
         yield _error(
             _("TASKS[%(alias)r] cannot be used: %(error)s") % {"alias": alias, "error": error}, _("Correct it.")

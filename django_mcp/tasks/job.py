@@ -1,8 +1,8 @@
 """What workers of Django's Tasks framework run. Imported where there is a backend for it, and by its workers."""
 
 from django_mcp.conf import settings
-from django_mcp.tasks.engines import DEFAULT, Workers, engine, framework
-from django_mcp.tasks.running import run
+from django_mcp.tasks.backends import DEFAULT, Workers, engine, framework
+from django_mcp.tasks.worker import run
 
 _engine = engine()
 

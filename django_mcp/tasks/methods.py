@@ -1,16 +1,21 @@
-"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension)."""
+"""``tasks/get``, ``tasks/update`` and ``tasks/cancel`` (Tasks extension), and the tool ``get_task_result``."""
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import Field
+
+from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.server import Extension
+from django_mcp.core.server import Extension, MCPServer
+from django_mcp.core.tool_search import Finder
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.tasks.calling import stop, take_answers
-from django_mcp.tasks.extension import NAME, is_declared, not_declared
-from django_mcp.tasks.finding import found, task_id_of
-from django_mcp.tasks.wire import detailed
+from django_mcp.tasks.api import answer, found, look_up, outcome, stop, take_answers, task_id_of
+from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 
 async def get_task(context: Context) -> Result:
@@ -61,3 +66,77 @@ EXTENSION = Extension(
     {"tasks/get": get_task, "tasks/update": update_task, "tasks/cancel": cancel_task},
     lambda server, uri: (),  # noqa: ARG005 - no task has a URI
 )
+
+
+RESULT_TOOL = "get_task_result"
+
+
+def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextContent:
+    """Get the result of a call that took too long to wait for.
+
+    It waits for a while; where that was not enough it says so, and can be called again.
+
+    Args:
+        task_id: As the answer to that call gave it.
+    """
+    raise NotImplementedError  # get_result has it
+
+
+async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result:  # noqa: ARG001
+    """The result of the call that a task stands for."""
+    task_id = keywords["task_id"]
+    if await context.runner.sync(lambda: look_up(context, task_id)) is None:
+        raise ToolError(f"There is no task {task_id!r} of yours. It may have expired: call the tool again.")
+    return await outcome(context, task_id, settings.TASK_WAIT_SECONDS)
+
+
+def result_tool() -> Tool:
+    """One for an endpoint."""
+    tool = Finder(
+        get_task_result,
+        context_type=Context,
+        title="Get the result of a long call",
+        read_only=True,
+        idempotent=True,
+        open_world=False,
+    )
+    tool.is_generated = True
+    tool.speaks = True  # in the words of the task
+    tool.always_listed = True  # where tools are searched, too: answers name it
+    tool.answered_by = get_result
+    return tool
+
+
+def bring(server: MCPServer, tool: Tool) -> None:
+    """Give an endpoint what it needs for a tool with tasks.
+
+    Raises:
+        ImproperlyConfigured: another tool has the name of ours; or ``before_task`` takes what the tool does not.
+    """
+    _check(tool)
+    tool.extension = EXTENSION
+    tool.answered_by = answer
+    if tool.task == "optional":
+        _offer_results(server, tool)
+
+
+def _offer_results(server: MCPServer, tool: Tool) -> None:
+    known = server.tools.get(RESULT_TOOL)
+    if known is None and tool.key != RESULT_TOOL:
+        server.add(result_tool())
+    elif known is None or not known.is_generated:
+        msg = (
+            f'{tool.label}: task="optional" brings a tool {RESULT_TOOL!r} to {server!r}, for clients that know no tasks, '
+            'and you have one of that name. Rename yours, or use task="required".'
+        )
+        raise ImproperlyConfigured(msg)
+
+
+def _check(tool: Tool) -> None:
+    if tool.before_task is None or tool.read.is_unbound:
+        return
+    known = {each.name for each in tool.read.parameters}
+    strange = [each.name for each in tool.before_task.parameters if each.required and each.name not in known]
+    if strange:
+        msg = f"{tool.label}: before_task takes {', '.join(strange)}, which the tool does not."
+        raise ImproperlyConfigured(msg)

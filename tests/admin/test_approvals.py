@@ -15,7 +15,7 @@ from django_mcp.admin.approvals.requester import describe
 from django_mcp.approvals import deciding, tickets
 from django_mcp.auth.keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db
 
@@ -301,7 +301,7 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     approver: Browser, ada: User, outcome: str, status: str | None, word: str
 ) -> None:
     fields: dict[str, Any] = {"server": "test", "principal_kind": "name", "caller": {}, "request": {}, "dialogue": {}}
-    task = None if status is None else rows.make(None, status=status, **fields)
+    task = None if status is None else store.make(None, status=status, **fields)
     used = make(ada, state="consumed", outcome=outcome, task=task)
     assert describe(used)[0] == word
     listed = re.findall(r'class="field-state_now[^>]*>([^<]*)<', page(approver, LIST))
@@ -576,7 +576,7 @@ def test_a_call_whose_time_is_up_is_not_approved(approver: Browser, row: Approva
 
 
 def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ada: User) -> None:
-    task = rows.make(
+    task = store.make(
         server="default",
         tool="pay_bill",
         principal_kind="oauth",

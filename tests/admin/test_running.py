@@ -16,7 +16,7 @@ from django_mcp.core.server import server
 from django_mcp.eras.legacy.sessions import open_session
 from django_mcp.models import Session, Task, TaskInput
 from django_mcp.pubsub.publish import topic_of
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db
 
@@ -45,7 +45,7 @@ def staff(*permissions: str) -> Browser:
 
 @pytest.fixture
 def task(ada: User) -> Task:
-    return rows.make(
+    return store.make(
         server="default",
         tool="year_report",
         principal_kind="oauth",
@@ -217,7 +217,7 @@ def test_callers_whom_the_site_calls_by_ids_of_its_own_are_listed(browser: Brows
     about = {"server": "default", "tool": "work", "backend": "process"}
     for kind, key in callers:
         open_session(server, Principal(kind, key, None), "2025-11-25", {"name": "desk"}, {})
-        rows.make(request={"method": "tools/call", "params": {}}, principal_kind=kind, principal_id=key, **about)
+        store.make(request={"method": "tools/call", "params": {}}, principal_kind=kind, principal_id=key, **about)
     for url in (SESSIONS, TASKS):
         shown = words(page(browser, url))
         assert [each for each in callers if " ".join(each).strip() not in shown] == []

@@ -19,7 +19,7 @@ from django_mcp.models import Approval, ApprovalEvent, Task
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.worker import keeper
 from tests.behaviour.users import as_user
 from tests.clients import Answer, Client
 from tests.exchange import eventually

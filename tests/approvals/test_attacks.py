@@ -15,9 +15,9 @@ from django_mcp.approvals import tickets
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, StandingApproval, Task
 from django_mcp.policies.deciding import decide
-from django_mcp.tasks import rows
-from django_mcp.tasks.engines import recover
-from django_mcp.tasks.running import run
+from django_mcp.tasks import store
+from django_mcp.tasks.backends import recover
+from django_mcp.tasks.worker import run
 from tests.approvals.asking import META, PAID, Calls, People, WantsTask, finished, kind_of, serve, texts, the_ticket
 from tests.clients import Client
 
@@ -65,7 +65,7 @@ def test_a_caller_cannot_have_more_calls_waiting_than_allowed(server: MCPServer,
 def test_a_standing_approval_is_no_way_to_more_tasks_than_allowed(
     server: MCPServer, people: People, pay: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.tasks.engines.InProcess.start", lambda *_: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
     serve(server, people["ann"], "pay", FIVE)
     approve(the_ticket(), people["cleo"], calls=None, seconds=60)
     serve(server, people["ann"], "pay", FIVE)
@@ -122,7 +122,7 @@ def test_nobody_reads_of_anothers_ticket(server: MCPServer, people: People, pay:
 def test_a_task_of_another_is_not_found(server: MCPServer, people: People, parked: Callable[[], Task]) -> None:
     task = parked()
     ben = type("Caller", (), {"kind": "test", "id": people["ben"].username})()
-    assert rows.find(task.task_id, ben, server) is None
+    assert store.find(task.task_id, ben, server) is None
 
 
 # Tasks that wait
@@ -185,7 +185,7 @@ def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
 
     function = act if form == "sync" else act_later
     tool(server=server, policy="ask", idempotent=True, name="act")(function)
-    monkeypatch.setattr("django_mcp.tasks.engines.InProcess.start", lambda *_: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
     serve(server, people["ann"], "act", {}, channel=WantsTask())
     task = Task.objects.get()
     assert approve(the_ticket(), people["cleo"])
@@ -226,7 +226,7 @@ def test_what_was_approved_while_its_server_was_away_is_there_when_it_comes_back
 ) -> None:
     task = parked()
     with monkeypatch.context() as away:
-        away.setattr("django_mcp.tasks.engines.InProcess.start", lambda *_: None)
+        away.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
         assert approve(the_ticket(), people["cleo"])
     assert pay == []
     Task.objects.update(lease=timezone.now() - HOUR)

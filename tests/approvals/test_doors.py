@@ -19,7 +19,7 @@ from django_mcp.endpoint.connection import Connection
 from django_mcp.endpoint.stdio import django_request
 from django_mcp.models import Approval, Task
 from django_mcp.policies.deciding import decide
-from django_mcp.tasks.running import run
+from django_mcp.tasks.worker import run
 from tests import referee
 from tests.approvals.asking import (
     META,

@@ -11,7 +11,7 @@ from django_mcp import MCPServer
 from django_mcp.approvals import parking, tickets
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, StandingApproval, Task
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 from tests.approvals.asking import PAID, Calls, People, at_once, events, finished, newest, serve, texts
 
 pytestmark = pytest.mark.postgresql
@@ -152,7 +152,7 @@ def test_a_task_that_is_cancelled_while_it_is_approved_runs_at_most_once(
     for _ in range(min(TIMES, 5)):
         task, before = parked(), len(pay)
         ticket = newest()
-        at_once(partial(approve, ticket, people["cleo"]), partial(rows.cancel, task))
+        at_once(partial(approve, ticket, people["cleo"]), partial(store.cancel, task))
         finished(task)
         assert len(pay) - before <= events(ticket).count("approved")
         assert len(pay) - before == events(ticket).count("executed")

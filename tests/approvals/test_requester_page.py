@@ -20,7 +20,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.approvals.about import page_url
 from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, Notice, Task
-from django_mcp.tasks.rows import make
+from django_mcp.tasks.store import make
 from django_mcp.urls import build_urlpatterns
 from tests.approvals.asking import META, PAID, Calls, People, call, the_ticket
 from tests.behaviour.users import as_user

@@ -22,8 +22,8 @@ from django_mcp.approvals.deciding import approve, deny
 from django_mcp.models import Approval, StandingApproval, Task, ToolPolicy
 from django_mcp.policies.deciding import decide
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.tasks import rows
-from django_mcp.tasks.running import run
+from django_mcp.tasks import store
+from django_mcp.tasks.worker import run
 from tests.approvals.asking import META, People, WantsTask, serve
 from tests.behaviour.users import ByName
 
@@ -257,7 +257,7 @@ class Site:
     def decide(self, name: str, ticket: Ticket, row: Approval, *more: Any) -> None:
         match name:
             case "cancel":
-                if row.task is not None and rows.cancel(row.task):
+                if row.task is not None and store.cancel(row.task):
                     ticket.cancelled = True
             case "stand":
                 calls, named = more
@@ -318,7 +318,7 @@ def make_site(
         return sites[-1]
 
     monkeypatch.setattr(timezone, "now", lambda: sites[-1].now() if sites else datetime.datetime.now(datetime.UTC))
-    monkeypatch.setattr("django_mcp.tasks.engines.InProcess.start", lambda _, task: run(task.task_id))
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda _, task: run(task.task_id))
     times = {"APPROVAL_SECONDS": LONG, "APPROVED_SECONDS": SHORT, "APPROVAL_WAIT_SECONDS": 0.001}
     with override_settings(DJANGO_MCP={**site_settings.DJANGO_MCP, **times}):
         yield make

@@ -9,7 +9,7 @@ from django.test import Client
 
 from django_mcp.auth.keys import create_key, revoke_key
 from django_mcp.models import Task
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.django_db]
 
@@ -22,7 +22,7 @@ def ada() -> Any:
 @pytest.fixture
 def make_task(ada: Any) -> Callable[..., Task]:
     def make(kind: str, principal_id: str, **fields: Any) -> Task:
-        return rows.make(
+        return store.make(
             server="default",
             tool="report",
             principal_kind=kind,

@@ -58,8 +58,8 @@ UNUSED = (
 STARTING = {
     "approvals": {"starting"},
     "model_resources": {"receivers"},
-    "skills": {"declaration", "finding", "folder", "starting"},
-    "tasks": {"extension", "starting"},
+    "skills": {"declaration", "receivers", "skill"},
+    "tasks": {"extension", "receivers", "store"},
 }
 """Packages of which these modules are imported, and no others."""
 

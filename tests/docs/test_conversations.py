@@ -283,6 +283,6 @@ def test_the_page_on_tasks_has_settings_for_workers_of_each_kind(site: Site, num
     site.append("mysite/settings.py", WORKERS[number])
     _, engine = site.commands(
         "check --fail-level ERROR",  # the page speaks of the backend's own warnings
-        ["shell", "-v0", "-c", "from django_mcp.tasks.engines import engine; print(engine())"],
+        ["shell", "-v0", "-c", "from django_mcp.tasks.backends import engine; print(engine())"],
     )
     assert "Workers" in engine

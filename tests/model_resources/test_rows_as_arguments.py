@@ -262,8 +262,8 @@ def test_a_model_of_which_nothing_is_said_stops_the_start(server: MCPServer) -> 
         tool(server=server)(describe)
     assert str(caught.value) == (
         "tool 'describe' (tests.model_resources.test_rows_as_arguments.describe): parameter 'book': library.Book is "
-        "not registered at <MCPServer 'test' at 'test/mcp'>, so nothing says which rows a caller may see. Register it with "
-        "a ModelResource; for an argument, Annotated[…, Rows(…)] says it too."
+        "not registered at <MCPServer 'test' at 'test/mcp'>, so nothing says which rows a caller may see. Register it "
+        "with a ModelResource; for an argument, Annotated[…, Rows(…)] says it too."
     )
     assert server.tools == {}
 

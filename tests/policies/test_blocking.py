@@ -12,7 +12,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.core.policies import book
 from django_mcp.models import Task, ToolPolicy
 from django_mcp.policies.deciding import decide
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import group
 from tests.clients import LEGACY, MODERN, Answer, Client
@@ -118,7 +118,7 @@ def test_a_blocked_tool_is_neither_found_nor_called_where_tools_are_searched(
 
 
 def task_of(server: MCPServer, user: Any) -> Task:
-    return rows.make(
+    return store.make(
         server=server.name,
         tool="year_report",
         principal_kind="test",

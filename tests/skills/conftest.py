@@ -8,8 +8,8 @@ import pytest
 
 from django_mcp import MCPServer
 from django_mcp.skills import serving
-from django_mcp.skills.finding import Root
 from django_mcp.skills.serving import Skills
+from django_mcp.skills.skill import Root
 
 WORDS = "Plan a trip. Use it when somebody wants to travel."
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.skills import folder
-from django_mcp.skills.folder import Folder, read_folder
+from django_mcp.skills import skill
+from django_mcp.skills.skill import Folder, read_folder
 from tests.skills.conftest import Write, skill_md
 
 
@@ -131,7 +131,7 @@ def test_a_skill_of_512_files_is_served_and_one_of_513_is_refused(write: Write) 
 
 def test_a_skill_of_sixteen_mebibytes_is_served_and_one_of_a_byte_more_is_refused(write: Write) -> None:
     where = write("a")
-    rest = folder.MOST_BYTES - (where / "SKILL.md").stat().st_size
+    rest = skill.MOST_BYTES - (where / "SKILL.md").stat().st_size
     with (where / "large").open("wb") as file:
         file.truncate(rest)
     assert sum(each["size"] for each in read(where).entry["resources"]) == 16 * 1024 * 1024

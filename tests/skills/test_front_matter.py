@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from django_mcp.skills.folder import read_front_matter
+from django_mcp.skills.skill import read_front_matter
 
 
 def between(lines: str) -> str:

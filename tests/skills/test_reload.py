@@ -11,7 +11,7 @@ from django.utils.autoreload import BaseReloader, file_changed
 
 from django_mcp import MCPServer, skill
 from django_mcp.skills import serving
-from django_mcp.skills.finding import Root
+from django_mcp.skills.skill import Root
 from tests.clients import MODERN, Client
 from tests.conversation import Conversation
 from tests.exchange import Room

@@ -14,7 +14,7 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, skill, tool
 from django_mcp import server as default
-from django_mcp.skills.finding import Root, find
+from django_mcp.skills.skill import Root, find
 from tests.clients import LEGACY, MODERN, Client
 from tests.skills.conftest import Serve, Write, skill_md
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.tasks import keeping
-from django_mcp.tasks import rows as task_rows
+from django_mcp.tasks import store, worker
 from tests.behaviour.conftest import kind, make_user, room, rows  # noqa: F401 - fixtures
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -17,20 +16,20 @@ from tests.tasks.gates import Gate
 @pytest.fixture(autouse=True)
 def _looked_at_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a task says is saved soon, and it hears soon that it was cancelled elsewhere."""
-    monkeypatch.setattr(keeping, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Grows with each look of this process at what runs in it, at which it saves what was said."""
-    look, looks = task_rows.still_working, list[object]()
+    look, looks = store.still_working, list[object]()
 
     def looked(held: Any) -> Any:
         found = look(held)
         looks.append(held)
         return found
 
-    monkeypatch.setattr(task_rows, "still_working", looked)
+    monkeypatch.setattr(store, "still_working", looked)
     return looks
 
 

@@ -12,9 +12,9 @@ from django_mcp import Context, Elicitation, MCPServer, tool
 from django_mcp.conf import settings
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.tasks import rows as task_rows
-from django_mcp.tasks.engines import start
-from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks import store
+from django_mcp.tasks.backends import start
+from django_mcp.tasks.worker import keeper
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Room, eventually
 from tests.tasks.clients import TaskClient, unaware
@@ -50,7 +50,7 @@ def test_of_two_answers_at_the_same_moment_the_later_one_lets_the_task_go_on(
     def answer_slowly() -> None:
         try:
             with transaction.atomic():
-                task_rows.answer(Task.objects.get(task_id=task_id), {"one": accept(name="Anna")})
+                store.answer(Task.objects.get(task_id=task_id), {"one": accept(name="Anna")})
                 half_way.set()
                 other_is_on_its_way.wait(0.5)  # it waits for this transaction, or should
         finally:
@@ -80,7 +80,7 @@ def test_answers_to_what_was_never_asked_cost_nothing(server: MCPServer, client:
     costs = []
     for strange in ({"a": {}}, {f"{number}\0": {} for number in range(500)} | {str(each): {} for each in range(500)}):
         with CaptureQueriesContext(connection) as queries:
-            assert not task_rows.answer(task, strange)
+            assert not store.answer(task, strange)
         costs.append(len(queries))
     assert costs[0] == costs[1]
 
@@ -88,17 +88,17 @@ def test_answers_to_what_was_never_asked_cost_nothing(server: MCPServer, client:
 @pytest.fixture
 def _answered_when_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else answers after the task was read, and before its questions are."""
-    questions, seen = task_rows.questions, []
+    questions, seen = store.questions, []
 
     def late(task: Task) -> Any:
         if not seen and task.status == Task.Status.INPUT_REQUIRED:
             seen.append(task)
-            assert task_rows.answer(task, {"one": accept(name="Anna"), "two": accept(name="Ben")})
-            task_rows.questions = questions
+            assert store.answer(task, {"one": accept(name="Anna"), "two": accept(name="Ben")})
+            store.questions = questions
             start(Task.objects.get(pk=task.pk))
         return questions(task)
 
-    monkeypatch.setattr(task_rows, "questions", late)
+    monkeypatch.setattr(store, "questions", late)
 
 
 @pytest.mark.usefixtures("_answered_when_looked_at")
@@ -172,7 +172,7 @@ def test_a_question_that_cannot_be_saved_ends_the_task(
     def refuse(*_: Any) -> bool:
         raise ValueError("no such text")
 
-    monkeypatch.setattr(task_rows, "ask", refuse)
+    monkeypatch.setattr(store, "ask", refuse)
     add(server, two_questions)
     failed = client.become(client.call("work"), "failed")
     assert failed["error"]["message"] == "Something went wrong on the server."
@@ -182,14 +182,14 @@ def test_a_question_that_cannot_be_saved_ends_the_task(
 def test_one_task_whose_words_cannot_be_saved_keeps_no_other_from_being_stopped(
     server: MCPServer, client: TaskClient, gate: Gate, monkeypatch: Any, caplog: Any
 ) -> None:
-    note = task_rows.note
+    note = store.note
 
     def refuse(task: Task, *args: Any) -> bool:
         if task.tool == "bad":
             raise ValueError("no such text")
         return note(task, *args)
 
-    monkeypatch.setattr(task_rows, "note", refuse)
+    monkeypatch.setattr(store, "note", refuse)
 
     def bad(ctx: Context) -> str:
         ctx.report_progress(1, 2, "bad")
@@ -211,7 +211,7 @@ def test_one_task_whose_words_cannot_be_saved_keeps_no_other_from_being_stopped(
     gate.reached()
     other = client.call("good")
     eventually(lambda: Task.objects.filter(task_id=other).exclude(worker="").exists(), "it does not run")
-    assert task_rows.cancel(Task.objects.get(task_id=other))  # as another process does
+    assert store.cancel(Task.objects.get(task_id=other))  # as another process does
     assert stopped.wait(5)
     gate.open()
     assert client.text(spoiled) == "done"
@@ -222,7 +222,7 @@ def test_a_task_that_could_not_be_begun_is_not_held_for_ever(
     server: MCPServer, client: TaskClient, monkeypatch: Any, caplog: Any
 ) -> None:
     tries = []
-    dialogue_of = task_rows.dialogue_of
+    dialogue_of = store.dialogue_of
 
     def once(task: Task) -> Any:
         tries.append(1)
@@ -230,7 +230,7 @@ def test_a_task_that_could_not_be_begun_is_not_held_for_ever(
             raise ValueError("the database is gone")
         return dialogue_of(task)
 
-    monkeypatch.setattr(task_rows, "dialogue_of", once)
+    monkeypatch.setattr(store, "dialogue_of", once)
     add(server, lambda: "done", read_only=True, idempotent=True)
     task_id = client.call("work")
     assert client.text(task_id) == "done"

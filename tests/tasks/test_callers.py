@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from django_mcp import Authenticator, Context, Head, InvalidToken, MCPServer, Principal, tool
 from django_mcp.models import Event, Step, Task, TaskInput
-from django_mcp.tasks import rows
-from django_mcp.tasks.engines import start
+from django_mcp.tasks import store
+from django_mcp.tasks.backends import start
 from tests.behaviour import users
 from tests.behaviour.users import PERMISSION, ByName, as_user
 from tests.clients import MODERN
@@ -335,7 +335,7 @@ def test_a_user_that_is_no_row_has_tasks_all_the_same(make_server: Make, edge: s
 
 def _go_on(row: Task) -> None:
     """What an answer does, for a caller who may not give it any more."""
-    Task.objects.filter(pk=row.pk).update(status=Task.Status.WORKING, worker="", lease=rows.lease_end())
+    Task.objects.filter(pk=row.pk).update(status=Task.Status.WORKING, worker="", lease=store.lease_end())
     start(row)
 
 

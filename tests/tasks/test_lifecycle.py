@@ -17,7 +17,7 @@ from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
-from django_mcp.tasks import rows
+from django_mcp.tasks import store
 from django_mcp.tasks.extension import NAME
 from tests.clients import LEGACY, META
 from tests.conversation import Conversation
@@ -66,7 +66,7 @@ def test_a_server_that_stops_in_good_order_gives_its_tasks_back_at_once(
 
     asyncio.run(MCPApplication(django)({"type": "lifespan"}, receive, send))
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert [each.task_id for each in rows.abandoned()] == [task_id]
+    assert [each.task_id for each in store.abandoned()] == [task_id]
     gate.open()
     assert client.text(task_id) == "done"
 

@@ -14,8 +14,8 @@ from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.models import Step, Task
 from django_mcp.pubsub import once
 from django_mcp.pubsub.once import StepRepeat
-from django_mcp.tasks import rows as task_rows
-from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks import store
+from django_mcp.tasks.worker import keeper
 from tests.behaviour.beside import beside
 from tests.behaviour.test_idempotency import ByHeader
 from tests.conversation import Conversation, accept
@@ -305,7 +305,7 @@ def test_a_run_whose_worker_died_is_the_same_try(server: MCPServer, client: Task
     noted = Step.objects.get(key=once.TASK)
     claim = {"arguments": noted.value["arguments"], "try": row.task_id}
     Step.objects.create(call=noted.call, key=once.KEY, value=claim, expires=noted.expires)
-    assert task_rows.questions(row)
+    assert store.questions(row)
     client.update(task_id, {"sure": YES})
     assert client.text(task_id) == "True"
 

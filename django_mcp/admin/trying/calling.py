@@ -19,7 +19,7 @@ from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError, ProtocolError
 from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.tasks.wire import shown
+from django_mcp.tasks.extension import shown
 
 CLIENT = {"name": "Django admin"}
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}}

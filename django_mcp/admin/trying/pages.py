@@ -21,10 +21,9 @@ from django_mcp.admin.trying.trial import Trial
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
 from django_mcp.protocol.errors import ProtocolError
-from django_mcp.tasks import rows
-from django_mcp.tasks.calling import TaskFailed, take_answers
-from django_mcp.tasks.finding import look_up
-from django_mcp.tasks.wire import status_message
+from django_mcp.tasks import store
+from django_mcp.tasks.api import TaskFailed, look_up, take_answers
+from django_mcp.tasks.extension import status_message
 
 PERMISSION = "django_mcp.try_tool"
 MOST_LISTED = 500
@@ -134,7 +133,7 @@ class TryToolAdmin(ReadOnlyAdmin):
         task = look_up(looking, request.GET.get("task", ""))
         if task is None:
             raise Http404
-        questions = questions_of({each.key: each.request for each in rows.questions(task)}) if not task.is_over else []
+        questions = questions_of({each.key: each.request for each in store.questions(task)}) if not task.is_over else []
         if request.method == "POST":
             take_answers(looking, task.task_id, {each.key: each.answer(request.POST) for each in questions})
             return HttpResponseRedirect(request.get_full_path())

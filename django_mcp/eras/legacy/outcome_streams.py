@@ -19,8 +19,8 @@ from django_mcp.protocol.jsonrpc import encode_error
 from django_mcp.protocol.meta import meta_of
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
-from django_mcp.tasks import rows
-from django_mcp.tasks.finding import found
+from django_mcp.tasks import store
+from django_mcp.tasks.api import found
 
 
 class Speech(NamedTuple):
@@ -62,7 +62,7 @@ class Waiting:
                     return
 
     async def _speeches(self) -> AsyncGenerator[Speech, None]:
-        topics = [rows.topic(self.task_id), *([] if self._session is None else [sessions.topic(self._session)])]
+        topics = [store.topic(self.task_id), *([] if self._session is None else [sessions.topic(self._session)])]
         began = await position()
         subscription = await follow(*topics, principal=self.context.principal)
         try:
@@ -81,7 +81,7 @@ class Waiting:
 
     async def _heard(self, entry: Entry, began: int) -> Speech:
         told = json.loads(entry.data)
-        if entry.topic != rows.topic(self.task_id):
+        if entry.topic != store.topic(self.task_id):
             request_id = self.context.request_id
             return Speech(is_last="ended" in told or ("cancelled" in told and told["cancelled"] == request_id))
         if "status" in told:

@@ -19,8 +19,7 @@ from django_mcp.eras.legacy.tasks import ended
 from django_mcp.models import Call, Session, Task
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import Request
-from django_mcp.tasks.finding import found, task_id_of
-from django_mcp.tasks.waiting import wait
+from django_mcp.tasks.api import found, task_id_of, wait
 
 
 async def answered(request: Request, session: Session | None, inbound: Inbound) -> Answer:

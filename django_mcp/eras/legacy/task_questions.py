@@ -17,8 +17,8 @@ from django_mcp.eras.legacy.task_support import VERSION
 from django_mcp.eras.legacy.tasks import related
 from django_mcp.models import Call, PendingRequest, Task, TaskInput
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, encode
-from django_mcp.tasks import rows
-from django_mcp.tasks.calling import take_answers
+from django_mcp.tasks import store
+from django_mcp.tasks.api import take_answers
 
 
 class Asked(NamedTuple):
@@ -49,7 +49,7 @@ def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
         if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
             return None
         asked = {each.key: each for each in call.questions.order_by("pk")}
-        pairs = [(each, asked.get(each.key) or _noted(call, each)) for each in rows.questions(task)]
+        pairs = [(each, asked.get(each.key) or _noted(call, each)) for each in store.questions(task)]
     found = [Asked(pending.pk, _request(task, each, pending)) for each, pending in pairs if pending.pk > seen]
     return sorted(found, key=attrgetter("number"))
 

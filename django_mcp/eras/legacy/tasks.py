@@ -16,10 +16,9 @@ from django_mcp.protocol.errors import InvalidParams, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import encode_error, encode_result
 from django_mcp.protocol.meta import PREFIX
 from django_mcp.protocol.pagination import decode_cursor, encode_cursor
-from django_mcp.tasks import rows
-from django_mcp.tasks.calling import TaskFailed, stop
-from django_mcp.tasks.finding import found, task_id_of
-from django_mcp.tasks.wire import poll_interval_ms, status_message, timestamp, ttl_ms
+from django_mcp.tasks import store
+from django_mcp.tasks.api import TaskFailed, found, stop, task_id_of
+from django_mcp.tasks.extension import poll_interval_ms, status_message, timestamp, ttl_ms
 
 RELATED = PREFIX + "related-task"
 LONGEST_MESSAGE = 300
@@ -84,7 +83,7 @@ async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
 
 def _page(context: Context, after: int | None) -> dict[str, Any]:
     size = context.server.page_size
-    tasks = rows.latest(context.principal, context.server, after, size + 1)
+    tasks = store.latest(context.principal, context.server, after, size + 1)
     page = tasks[:size]
     if book.is_due:
         book.bring_up_to_date()

@@ -80,7 +80,7 @@ class ModernChannel(StepChannel):
 
     def task_made(self, task: Task) -> Result:
         """``CreateTaskResult`` (Tasks extension, Task Creation)."""
-        from django_mcp.tasks.wire import shown  # noqa: PLC0415 - most sites have no tasks
+        from django_mcp.tasks.extension import shown  # noqa: PLC0415 - most sites have no tasks
 
         return Result({"resultType": "task", **shown(task)})
 

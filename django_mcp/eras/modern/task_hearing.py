@@ -9,10 +9,9 @@ from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.pubsub.event_store import Entry
-from django_mcp.tasks import rows
-from django_mcp.tasks.extension import is_declared, not_declared
-from django_mcp.tasks.finding import look_up
-from django_mcp.tasks.wire import detailed
+from django_mcp.tasks import store
+from django_mcp.tasks.api import look_up
+from django_mcp.tasks.extension import detailed, is_declared, not_declared
 
 MOST_TASKS = 100
 """Tasks one subscription may name."""
@@ -48,7 +47,7 @@ class TaskHearing:
         """Look which of them there are."""
         found = await self._look(self.task_ids)
         self.task_ids = [each["taskId"] for each in found]
-        self.topics = {rows.topic(task_id): task_id for task_id in self.task_ids}
+        self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
         return self.task_ids
 
     def wants(self, entry: Entry) -> bool:

@@ -11,10 +11,9 @@ from django.utils import timezone
 
 from django_mcp import Context, MCPServer, tool
 from django_mcp.models import Task
-from django_mcp.tasks import rows
-from django_mcp.tasks.engines import Workers
-from django_mcp.tasks.keeping import keeper
-from django_mcp.tasks.running import run
+from django_mcp.tasks import store
+from django_mcp.tasks.backends import Workers
+from django_mcp.tasks.worker import keeper, run
 from tests.tasks.clients import TaskClient
 from tests.tasks.gates import Gate
 
@@ -52,17 +51,17 @@ def test_who_lets_go_of_a_task_does_not_let_go_of_anothers(
     client: TaskClient, server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool(server=server, task="optional", name="work")(lambda: "done")
-    monkeypatch.setattr("django_mcp.tasks.engines.InProcess.start", lambda self, task: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda self, task: None)
     task = client.call("work")
     lease = timezone.now() + HOUR
     Task.objects.filter(task_id=task).update(worker="another", lease=lease)
 
-    rows.release({task: ""})
-    rows.release({task: "me"})
-    rows.renew({task: "me"})
+    store.release({task: ""})
+    store.release({task: "me"})
+    store.renew({task: "me"})
 
-    assert rows.still_working({task: "me"}) == set()
-    assert rows.still_working({task: "another"}) == {task}
+    assert store.still_working({task: "me"}) == set()
+    assert store.still_working({task: "another"}) == {task}
     assert Task.objects.get(task_id=task).lease == lease
 
 
@@ -83,10 +82,10 @@ def test_a_task_that_costs_three_workers_has_failed(
         gate.wait()
         return "alive"
 
-    monkeypatch.setattr("django_mcp.tasks.engines.InProcess.start", lambda self, task: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda self, task: None)
     task = client.call("deadly")
     for _ in range(3):
-        assert rows.claim(task, "one that dies") is not None
+        assert store.claim(task, "one that dies") is not None
         Task.objects.filter(task_id=task).update(lease=timezone.now() - HOUR)
         found = client.get(task)
 
@@ -141,9 +140,9 @@ def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
     client: TaskClient, server: MCPServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool(server=server, task="optional", name="work")(lambda: "done")
-    monkeypatch.setattr("django_mcp.tasks.engines.Workers.task", None)
-    monkeypatch.setattr("django_mcp.tasks.making.engine", lambda: Workers("queue"))
-    monkeypatch.setattr("django_mcp.tasks.engines.engine", lambda: Workers("queue"))
+    monkeypatch.setattr("django_mcp.tasks.backends.Workers.task", None)
+    monkeypatch.setattr("django_mcp.tasks.api.engine", lambda: Workers("queue"))
+    monkeypatch.setattr("django_mcp.tasks.backends.engine", lambda: Workers("queue"))
     task = client.become(client.call("work"), "failed")
     assert task["error"]["message"] == "The task could not be started. Call the tool again later."
     assert "TASKS['queue'] could not be used when the process started" in caplog.text

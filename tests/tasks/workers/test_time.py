@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from django_mcp import Context, MCPServer, tool
 from django_mcp.conf import settings
 from django_mcp.models import Event, Step, Task, TaskInput
-from django_mcp.tasks.keeping import keeper
+from django_mcp.tasks.worker import keeper
 from tests.exchange import eventually
 from tests.person import accept
 from tests.tasks.clients import TaskClient

@@ -3,7 +3,7 @@
 from django.conf import settings
 
 from django_mcp.skills.declaration import has_declarations
-from django_mcp.skills.finding import app_roots
+from django_mcp.skills.skill import app_roots
 
 
 def start() -> None:

@@ -1,15 +1,38 @@
-"""What a start needs of tasks. Where no tool has any, what runs and keeps them is not imported for it."""
+"""What starts tasks with the site, and the signals of revoked access that end them."""
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.db.models.signals import post_save
 
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import access_ended, primitive_added
+from django_mcp.models import Task
 from django_mcp.primitives.tool import Tool
+from django_mcp.tasks import store
+
+
+def cancel_of_caller(kind: str, id: str) -> None:  # noqa: A002 - as ``Principal`` has it
+    """Cancel what was asked for with a credential."""
+    _cancel(Task.objects.filter(principal_kind=kind, principal_id=id))
+
+
+def cancel_of_user(user: Any) -> None:
+    """Cancel what was asked for in the name of a user."""
+    _cancel(Task.objects.filter(user_id=user.pk))
+
+
+def _cancel(tasks: Any) -> None:
+    """Cancel those that are under way; whatever runs them finds out."""
+    unfinished: Iterable[Task] = tasks.filter(status__in=store.UNFINISHED)
+    with database.atomic():
+        for task in unfinished:
+            store.cancel(task)
+
 
 logger = logging.getLogger("django_mcp")
 
@@ -27,7 +50,7 @@ def prepare() -> None:
     try:
         is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
         if is_set or settings.TASK_BACKEND is not None:
-            from django_mcp.tasks.engines import Workers, engine  # noqa: PLC0415 - most sites have no workers
+            from django_mcp.tasks.backends import Workers, engine  # noqa: PLC0415 - most sites have no workers
 
             if isinstance(engine(), Workers):
                 from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
@@ -37,19 +60,19 @@ def prepare() -> None:
 
 def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
     if isinstance(primitive, Tool) and primitive.task is not None:
-        from django_mcp.tasks.registration import bring  # noqa: PLC0415 - most sites have no tasks
+        from django_mcp.tasks.methods import bring  # noqa: PLC0415 - most sites have no tasks
 
         bring(sender, primitive)
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
-    from django_mcp.tasks.revocation import cancel_of_caller  # noqa: PLC0415 - seldom needed
+    # DROPPED
 
     cancel_of_caller(kind, id)
 
 
 def _on_user_saved(instance: Any, **_: Any) -> None:
     if not instance.is_active:
-        from django_mcp.tasks.revocation import cancel_of_user  # noqa: PLC0415 - seldom needed
+        # DROPPED
 
         cancel_of_user(instance)

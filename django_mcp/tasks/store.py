@@ -1,4 +1,5 @@
-"""The rows of tasks, and every step from one state to the next: each is one conditional UPDATE, so that of several
+"""Rows of tasks. Each change of state is one conditional ``UPDATE``.
+
 workers and clients who want something of a task at once, one has it.
 """
 

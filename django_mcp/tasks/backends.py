@@ -1,4 +1,4 @@
-"""What runs tasks: threads of the serving process, or the workers of Django's Tasks framework.
+"""Backends of tasks: in this process or Django Tasks, and recovery of abandoned tasks.
 
 Where a site has no such workers, the serving process does the work, a few tasks at a time. A restart costs what it was
 doing: such tasks are found by their lease, and run again if their tool says that this does no harm, or else fail with a
@@ -20,9 +20,8 @@ from django_mcp.core.concurrency import Pool
 from django_mcp.core.server import every_server
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InternalError
-from django_mcp.tasks import rows
-from django_mcp.tasks.keeping import keeper
-from django_mcp.tasks.running import run, run_here
+from django_mcp.tasks import store
+from django_mcp.tasks.worker import keeper, run, run_here
 
 logger = logging.getLogger("django_mcp")
 
@@ -92,7 +91,7 @@ class Workers:
             msg = f"TASKS[{self.name!r}] could not be used when the process started; see manage.py check."
             raise ImproperlyConfigured(msg)
         self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
-        rows.queued(task)
+        store.queued(task)
 
 
 @cache
@@ -159,7 +158,7 @@ def start(task: Task) -> None:
     except Exception:
         logger.exception("%s could not be put into its queue", task)
         if task.attempts == 0:
-            rows.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
+            store.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
 
 
 def recover(task: Task) -> None:
@@ -167,14 +166,14 @@ def recover(task: Task) -> None:
     if keeper.holds(task.task_id):  # it lives, and only could not say so
         return
     if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MOST_DEATHS):
-        if rows.free(task):
+        if store.free(task):
             start(task)
         return
     error = InternalError(
         "What ran this task was stopped before it was done. Some of its work may have been kept: look before you call "
         "the tool again."
     )
-    if rows.fail(task, error.to_wire()):
+    if store.fail(task, error.to_wire()):
         logger.warning("%s failed, for its worker %s gave no sign of life", task, task.worker)
 
 
@@ -190,7 +189,7 @@ def _deaths(task: Task) -> int:
 
 def recover_all() -> None:
     """See to all tasks whose workers give no sign of life."""
-    for task in rows.abandoned():
+    for task in store.abandoned():
         recover(task)
 
 

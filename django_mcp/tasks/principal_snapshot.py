@@ -1,4 +1,4 @@
-"""A caller as a row remembers them: enough to act as them in another process, and nothing to prove who they are."""
+"""Save a caller with a task, and restore it with current permissions."""
 
 import datetime
 from typing import Any

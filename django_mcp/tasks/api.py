@@ -1,0 +1,431 @@
+"""Create, find, await, answer and cancel tasks."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.core import database
+from django_mcp.core.channel import Cancelled, Repeat, is_wanted
+from django_mcp.core.concurrency import detached, patiently, run_inline
+from django_mcp.core.context import Context
+from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.execution import repeat_of
+from django_mcp.core.permissions import may_use
+from django_mcp.core.policies import book
+from django_mcp.models import Task
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.protocol.errors import InvalidParams, ProtocolError
+from django_mcp.protocol.jsonrpc import Result
+from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import Entry
+from django_mcp.pubsub.once import NOT_YOURS
+from django_mcp.pubsub.waiting import wait_for
+from django_mcp.tasks import store
+from django_mcp.tasks.backends import engine, recover, start
+from django_mcp.tasks.extension import status_message
+from django_mcp.tasks.principal_snapshot import saved
+from django_mcp.tasks.worker import keeper
+
+
+def look_up(context: Context, task_id: str) -> Task | None:
+    """The caller's task as it is now; None where they have none such, or may not use its tool any more. Blocks.
+
+    One whose worker is gone is seen to first.
+    """
+    if not database.has_database():  # without a database there are no tasks
+        return None
+    task = store.find(task_id, context.principal, context.server)
+    if task is None:
+        return None
+    if book.is_due:  # not every way here is a call that looked before
+        book.bring_up_to_date()
+    tool = context.server.tools.get(task.tool)
+    is_guarded = tool is not None and (
+        tool.is_guarded or context.principal.tools is not None or context.server.policies.may_block(tool)
+    )
+    if tool is not None and is_guarded and not run_inline(may_use(context.inline(), tool)):
+        return None
+    if task.status == Task.Status.WORKING and task.lease is not None and task.lease < timezone.now():
+        recover(task)
+        return store.find(task_id, context.principal, context.server)
+    return task
+
+
+def task_id_of(context: Context) -> str:
+    """Which task a request names.
+
+    Raises:
+        InvalidParams: none.
+    """
+    task_id = context.params.get("taskId")
+    if not isinstance(task_id, str):
+        raise InvalidParams('"params.taskId" must be a string.')
+    return task_id
+
+
+def found(context: Context, task_id: str) -> Task:
+    """The same as ``look_up``, for methods whose answer is that task. Blocks.
+
+    Raises:
+        InvalidParams: it does not exist, or is not this caller's to know, or was kept long enough.
+    """
+    task = look_up(context, task_id)
+    if task is None:
+        raise InvalidParams(f"Unknown task: {task_id[:100]!r}. It may have expired.")
+    return task
+
+
+OF_THE_REQUEST = frozenset({"task", "inputResponses", "requestState"})
+"""Parameters that say how a call is made, and not what is called."""
+
+
+class _Slower(Exception):
+    """Another try of the same call was faster."""
+
+
+def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]:
+    """The task of a call, and whether it is a new one, which is committed and begun. Blocks.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+        is_answer: the task is what the client gets, and nobody waits for its result.
+
+    Raises:
+        ToolError: the caller has too many, or has used the key for another call, or may be another one than the first.
+    """
+    repeat = repeat_of(context, tool, context.params.get("arguments") or {})
+    before = None if repeat is None else repeat.task()
+    found = None if before is None else store.find(before, context.principal, context.server)
+    if found is not None and _is_of_use(found):
+        return _given(found, repeat), False
+    try:
+        task = _make(context, tool, repeat, before, is_answer=is_answer)
+    except _Slower:
+        return _made_elsewhere(context, repeat), False
+    context.channel.is_recorded = is_answer
+    start(task)
+    return task, True
+
+
+def _given(task: Task, repeat: Repeat | None) -> Task:
+    """Return the task of an earlier try.
+
+    Raises:
+        ToolError: it may be another caller's.
+    """
+    if repeat is not None and repeat.is_shared:
+        raise ToolError(NOT_YOURS)
+    return task
+
+
+def _is_of_use(task: Task) -> bool:
+    """A call that failed may be tried again under its key."""
+    return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
+
+
+def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
+    task_id = None if repeat is None else repeat.task()
+    task = None if task_id is None else store.find(task_id, context.principal, context.server)
+    if task is None:  # it is gone again already
+        raise ToolError("A call with this idempotency key was made at the same time. Repeat it in a few seconds.")
+    return _given(task, repeat)
+
+
+def check_room(context: Context) -> None:
+    """See whether a caller may have one more task.
+
+    Raises:
+        ToolError: they have too many.
+    """
+    if store.unfinished(context.principal, context.server) >= settings.TASKS_PER_CALLER:
+        raise ToolError(
+            f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
+            "or cancel it."
+        )
+
+
+def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None, *, is_answer: bool) -> Task:
+    check_room(context)
+    with database.atomic():
+        task = make(context, tool, _seconds(context))
+        if repeat is not None and not repeat.note_task(task.task_id, before):
+            raise _Slower
+        if is_answer:
+            record(context, task)
+    return task
+
+
+def record(context: Context, task: Task) -> None:
+    """Have the call written down whose answer is a task, in the transaction in which that is made.
+
+    Later it could not be where the task holds the one lock of SQLite.
+    """
+    if context.channel.record is not None:
+        context.channel.record(context.channel.task_made(task).fields)
+
+
+def make(context: Context, tool: Tool, seconds: float | None) -> Task:
+    """The row of a task, for whoever starts it.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+        seconds: how long it is to be kept; None for as long as the site keeps tasks.
+    """
+    return store.make(seconds, **_fields(context, tool))
+
+
+def _fields(context: Context, tool: Tool) -> dict[str, Any]:
+    """Of the row: all it takes to make the call again."""
+    principal, user = context.principal, context.user
+    params = {key: value for key, value in context.params.items() if key not in OF_THE_REQUEST}
+    return {
+        "server": context.server.name,
+        "tool": tool.name,
+        "principal_kind": principal.kind,
+        "principal_id": principal.id,
+        "user": user if isinstance(user, get_user_model()) and user.pk is not None else None,
+        "caller": saved(context),
+        "client": context.client._asdict(),
+        "capabilities": dict(context.capabilities),
+        "request": {"method": context.method, "params": params},
+        "dialogue": context.channel.dialogue.to_json(),
+        "backend": engine().name,
+    }
+
+
+def _seconds(context: Context) -> float | None:
+    """How long the client wants it to be kept, where it may say so."""
+    asked = context.params.get("task") if context.channel.takes_ttl else None
+    ttl: Any = asked.get("ttl") if isinstance(asked, dict) else None
+    return ttl / 1000 if type(ttl) in {int, float} and ttl > 0 else None
+
+
+class _Telling:
+    """What a task says, passed on to whoever waits for it; each word once.
+
+    Args:
+        context: of who waits.
+        task_id: of the task.
+        since: the entry of the log after which its words are news.
+    """
+
+    def __init__(self, context: Context, task_id: str, since: int) -> None:
+        self._context, self._topic, self._since = context, store.topic(task_id), since
+        self._told: set[int] = set()
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether it is news."""
+        return entry.id > self._since
+
+    def tell(self, entry: Entry) -> bool:
+        """Pass it on; False where it is something else that happened."""
+        said = json.loads(entry.data)
+        if "progress" not in said and "message" not in said:
+            return False
+        if entry.id not in self._told:
+            self._told.add(entry.id)
+            self._pass_on(said)
+        return True
+
+    def _pass_on(self, said: dict[str, Any]) -> None:
+        if "progress" in said:
+            self._context.report_progress(*said["progress"])
+        elif is_wanted(said["message"]["level"], self._context.channel.log_level):
+            self._context.channel.notify("notifications/message", said["message"])
+
+    def rest(self) -> None:
+        """Pass on what did not come by itself. Blocks."""
+        if self._context.channel.log_level is not None or "progressToken" in self._context.meta:
+            for entry in event_store.after(self._since, [self._topic]):
+                self.tell(entry)
+
+
+async def wait(context: Context, task_id: str, seconds: float | None, since: int | None = None) -> Task | None:
+    """The task once it is over, or asks; or as it is when the time is up. None where it is gone.
+
+    What it says meanwhile is passed on to whoever waits.
+
+    Args:
+        context: of who waits.
+        task_id: of the task.
+        seconds: how long; None for as long as it takes.
+        since: the entry of the log after which its words are news; None for the newest.
+    """
+    if since is None:
+        since = await patiently(context.runner, event_store.newest)
+    telling = _Telling(context, task_id, since)
+    look = partial(look_up, context, task_id)
+    topic = store.topic(task_id)
+    found = await wait_for(context, topic, look, _has_come, seconds, wants=telling.wants, takes=telling.tell)
+    await patiently(context.runner, telling.rest)
+    return found
+
+
+def _has_come(task: Task | None) -> bool:
+    return task is None or task.status != Task.Status.WORKING
+
+
+class TaskFailed(ProtocolError):
+    """The error a task ended with."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(error["message"], error.get("data"))
+        self.code = error["code"]  # type: ignore[misc] # that of whatever it was
+
+
+async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
+    """Answer a call of a tool with tasks: with a task, or with its outcome; None where it is to be run there and then.
+
+    Args:
+        context: of the call.
+        tool: which has tasks.
+        keywords: the arguments, checked.
+
+    Raises:
+        ProtocolError: the tool is nothing for this client, or that was the outcome.
+        ToolError: too many tasks; or that was the outcome.
+        InputRequired: ``before_task`` asks, or the task does.
+    """
+    wants = context.channel.wants_task(tool.task or "")
+    task_id = context.channel.dialogue.task
+    if task_id is None:
+        await run_before(context, tool, keywords)
+        if not database.has_database():  # without a database there is nothing that lasts
+            return None
+    own = [] if task_id is None else [task_id]
+    since = None
+    try:
+        if wants or task_id is None:
+            task = await context.runner.sync(partial(_task_of, context, tool, own, is_answer=wants))
+            if wants:
+                return context.channel.task_made(task)
+            task_id, since = task.task_id, 0 if own else None
+        context.channel.task_id = task_id
+        return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool, since)
+    except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
+        stopping = context.runner.sync(partial(_stop_all, context, own))
+        await stopping if context.runner.is_inline else detached(stopping)
+        raise
+
+
+async def run_before(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> None:
+    """Run ``before_task``, where there is one.
+
+    Raises:
+        ToolError, InputRequired: whatever it raises.
+    """
+    function = tool.before_task
+    if function is None:
+        return
+    given = {each.name: keywords[each.name] for each in function.parameters if each.name in keywords}
+    if function.context is not None:
+        given[function.context] = context
+    if function.is_async:
+        await context.site_runner.coroutine(function.call, **given)
+    else:
+        await context.site_runner.sync(partial(function.call, **given))
+
+
+def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -> Task:
+    """The task of a call. One that it makes goes into *own*."""
+    dialogue = context.channel.dialogue
+    if dialogue.task is not None:  # in an earlier round its client did not know tasks
+        take_answers(context, dialogue.task, dialogue.answers)
+        found = look_up(context, dialogue.task)
+        if found is None:
+            raise _gone(dialogue.task)
+        return found
+    task, is_new = begin(context, tool, is_answer=is_answer)
+    if is_new:
+        own.append(task.task_id)
+        if context.channel.cancelled:  # whoever stops what is our own may have looked already
+            _stop_all(context, own)
+    return task
+
+
+def _gone(task_id: str) -> ToolError:
+    return ToolError(f"There is no task {task_id[:100]!r} of yours any more.")
+
+
+async def outcome(
+    context: Context, task_id: str, seconds: float | None, tool: Tool | None = None, since: int | None = None
+) -> Result:
+    """What the call behind a task would have given, when it has; answers that came with the request go to the task.
+
+    Args:
+        context: of who asks.
+        task_id: of the task.
+        seconds: how long to wait; None for as long as it takes.
+        tool: the one that was called, where its call is what waits.
+        since: see ``wait``.
+
+    Raises:
+        ProtocolError, ToolError: that was the outcome, or there is no such task.
+        InputRequired: the task has questions.
+    """
+    dialogue = context.channel.dialogue
+    if dialogue.task == task_id and dialogue.answers:
+        since = await context.runner.sync(event_store.newest)
+        await context.runner.sync(partial(take_answers, context, task_id, dialogue.answers))
+    task = await wait(context, task_id, seconds, since)
+    if task is None:
+        raise _gone(task_id)
+    match task.status:
+        case Task.Status.COMPLETED:
+            return Result(task.result)
+        case Task.Status.FAILED:
+            raise TaskFailed(task.error)
+        case Task.Status.CANCELLED:
+            raise ToolError("The task was cancelled.")
+        case Task.Status.INPUT_REQUIRED:
+            questions = await context.runner.sync(partial(store.questions, task))
+            if not questions:  # somebody else has answered them at this very moment
+                return await outcome(context, task_id, seconds, tool, since)
+            dialogue.task = task_id
+            raise InputRequired({each.key: each.request for each in questions})
+    return _later(task, tool)
+
+
+def _later(task: Task, tool: Tool | None) -> Result:
+    """Where to ask for the result, in words for a model."""
+    said = status_message(task)
+    far = f" So far: {said}" if said else ""
+    text = (
+        f"This takes longer than a call may, and goes on as task {task.task_id}.{far}\n"
+        f'Call get_task_result with {{"task_id": "{task.task_id}"}} to have the result; it waits for a while.'
+    )
+    fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if tool is not None and tool.output.schema is not None:  # which this would not fit
+        fields["isError"] = True
+    return Result(fields)
+
+
+def take_answers(context: Context, task_id: str, answers: Mapping[str, Any]) -> None:
+    """Give answers to a caller's task, and let it go on when it has all."""
+    task = store.find(task_id, context.principal, context.server)
+    if task is not None and store.answer(task, answers):
+        task.refresh_from_db()
+        start(task)
+
+
+def stop(context: Context, task_id: str) -> bool:
+    """Cancel a caller's task; False where it was over already, or is not theirs."""
+    task = store.find(task_id, context.principal, context.server)
+    if task is None or task.is_over:
+        return False
+    # What runs here goes first: on SQLite its transaction may hold the lock that the row needs.
+    keeper.cancel(task_id)
+    return store.cancel(task)
+
+
+def _stop_all(context: Context, task_ids: Iterable[str]) -> None:
+    for task_id in task_ids:
+        stop(context, task_id)
