@@ -20,7 +20,7 @@ def prepare() -> None:
     from django.contrib.auth.models import User  # noqa: PLC0415 - when the apps are there
     from django.utils import timezone  # noqa: PLC0415
 
-    from django_mcp.auth.keys import hash_of  # noqa: PLC0415
+    from django_mcp.auth.api_keys import hash_of  # noqa: PLC0415
     from django_mcp.models import APIKey, Session, ToolPolicy  # noqa: PLC0415
 
     tomorrow = timezone.now() + dt.timedelta(days=1)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from django_mcp.adapters.templates import prompt_template
     from django_mcp.adapters.views import view_tool
     from django_mcp.auth.api_keys import APIKeys
-    from django_mcp.auth.base import Authenticator, Head, InvalidToken
-    from django_mcp.auth.external import ExternalTokens
+    from django_mcp.auth.base import Authenticator, Head, InvalidToken, Public
+    from django_mcp.auth.jwt import ExternalTokens
     from django_mcp.auth.oauth import OAuth
-    from django_mcp.auth.public import Public
     from django_mcp.auth.session import SiteSession
     from django_mcp.core.channel import Cancelled
     from django_mcp.core.context import Context
@@ -67,10 +66,9 @@ else:
             "django_mcp.adapters.templates": "prompt_template",
             "django_mcp.adapters.views": "view_tool",
             "django_mcp.auth.api_keys": "APIKeys",
-            "django_mcp.auth.base": "Authenticator Head InvalidToken",
-            "django_mcp.auth.external": "ExternalTokens",
+            "django_mcp.auth.base": "Authenticator Head InvalidToken Public",
+            "django_mcp.auth.jwt": "ExternalTokens",
             "django_mcp.auth.oauth": "OAuth",
-            "django_mcp.auth.public": "Public",
             "django_mcp.auth.session": "SiteSession",
             "django_mcp.core.channel": "Cancelled",
             "django_mcp.core.context": "Context",

@@ -39,29 +39,34 @@ class DjangoMCPConfig(AppConfig):
         What a site may never use stays out of its memory: the modules called ``starting`` know when it is wanted
         (decision 37).
         """
-        from django_mcp import checks  # noqa: F401, PLC0415 - registers them
-        from django_mcp.approvals import starting as approvals  # noqa: PLC0415 - all of these know models
-        from django_mcp.audit import recorder  # noqa: PLC0415
-        from django_mcp.auth import api_keys, leaving, oauth, redaction  # noqa: F401, PLC0415 - one hears of users who leave
-        from django_mcp.model_resources import receivers  # noqa: PLC0415
-        from django_mcp.policies import deciding, reading  # noqa: F401, PLC0415 - the first hears of decisions
-        from django_mcp.pubsub import publish  # noqa: PLC0415
-        from django_mcp.skills import receivers as skills  # noqa: PLC0415
-        from django_mcp.tasks import receivers as tasks  # noqa: PLC0415
+        from django_mcp import checks  # noqa: F401 - registers them
+        from django_mcp.approvals import starting as approvals
+        from django_mcp.audit import recorder
+        from django_mcp.auth import (
+            api_keys,
+            log_filter,
+            oauth,
+        )
+        from django_mcp.auth import receivers as leaving  # noqa: F401
+        from django_mcp.model_resources import receivers
+        from django_mcp.policies import deciding, reading  # noqa: F401 - the first hears of decisions
+        from django_mcp.pubsub import publish
+        from django_mcp.skills import receivers as skills
+        from django_mcp.tasks import receivers as tasks
 
         if apps.is_installed("oauth2_provider"):
-            from django_mcp.oauth import policies  # noqa: F401, PLC0415 - hears of clients that are blocked
+            from django_mcp.oauth import receivers as policies  # noqa: F401 - hears of clients that are blocked
 
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
         publish.connect_permissions()
         for each in (approvals, receivers, tasks):
             each.connect()
         if RELOADED in os.environ:
-            from django_mcp.pubsub import publish  # noqa: PLC0415 - for development alone
+            from django_mcp.pubsub import publish
 
             publish.connect_reloading()
         recorder.install()
-        redaction.install_where_wanted()
+        log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
         receivers.start()
         skills.start()

@@ -27,7 +27,7 @@ def prepare() -> tuple[int, dict[str, list[int]]]:
     from oauth2_provider import models as toolkit  # noqa: PLC0415
 
     from django_mcp import models  # noqa: PLC0415
-    from django_mcp.auth.keys import hash_of  # noqa: PLC0415
+    from django_mcp.auth.api_keys import hash_of  # noqa: PLC0415
 
     users: Any = get_user_model()._default_manager  # noqa: SLF001 - Django's documented API
     later, numbers = timezone.now() + timedelta(days=30), range(PARENTS)

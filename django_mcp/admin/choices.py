@@ -6,8 +6,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.identifiers import path_of
-from django_mcp.auth.keys import takes_keys
+from django_mcp.auth.api_keys import takes_keys
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.permissions import declared
 from django_mcp.core.server import servers
 

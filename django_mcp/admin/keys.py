@@ -15,8 +15,8 @@ from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.admin.choices import STYLES, checkboxes, endpoint_choices, scope_choices
 from django_mcp.admin.stopping import StoppingAdmin
-from django_mcp.auth.identifiers import path_of
-from django_mcp.auth.keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
+from django_mcp.auth.api_keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.server import servers

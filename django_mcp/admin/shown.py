@@ -7,7 +7,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.redaction import redact
+from django_mcp.auth.log_filter import redact
 from django_mcp.core.redaction import visible
 
 MOST_CHARACTERS = 20_000

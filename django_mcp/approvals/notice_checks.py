@@ -16,7 +16,7 @@ from django_mcp import conf
 from django_mcp.approvals.mails import APPROVERS
 from django_mcp.approvals.starting import is_wanted
 from django_mcp.approvals.webhooks import key_of
-from django_mcp.auth.checks.base import is_loopback
+from django_mcp.auth.checks import is_loopback
 
 TO_NOBODY = ("console", "dummy", "filebased", "locmem")
 """Mail backends of Django that send nothing."""

@@ -6,7 +6,7 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
 from django.utils.translation import gettext as _
 
-from django_mcp.auth.checks.base import lets_everybody_in, lets_only_strangers_in
+from django_mcp.auth.checks import lets_everybody_in, lets_only_strangers_in
 from django_mcp.core.policies import Decision
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.policies.defaults import default_decision

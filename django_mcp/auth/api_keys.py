@@ -1,29 +1,216 @@
-"""``APIKeys``: callers who send an API key. One query, and every few minutes one more."""
+"""API keys: their form, making and revoking them, and the authenticator that takes them.
 
+A key is shown once. What is stored is its hash: 256 random bits need no slow one.
+"""
+
+import binascii
 import dataclasses
+import enum
+import hashlib
 import logging
+import re
+import secrets
+import string
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connections, router, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
 from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
-from django_mcp.auth.keys import hash_of, is_key, is_well_formed
 from django_mcp.conf import settings
+from django_mcp.core import database
 from django_mcp.core.database import Prepared
+from django_mcp.core.permissions import declared
 from django_mcp.core.principal import Principal
-from django_mcp.core.server import MCPServer
+from django_mcp.core.server import MCPServer, servers
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
 
     from django_mcp.models import APIKey
+
+PREFIX = "mcp_key_"
+"""How every key begins, so that one look tells a key from a token and secret scanners find leaked ones."""
+SHOWN = len(PREFIX) + 6
+"""How many characters of a key are kept, to tell it from others."""
+DAYS = 90
+"""How long a key lives for which nobody said more, or less."""
+
+_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_SHAPE = re.compile(PREFIX + r"([0-9A-Za-z]{43})([0-9A-Za-z]{6})")
+
+logger = logging.getLogger("django_mcp")
+
+
+def is_key(token: str) -> bool:
+    """Whether it looks like one of our keys."""
+    return token.startswith(PREFIX)
+
+
+def make_key() -> str:
+    """A new key: the prefix, 256 random bits in base 62, and their checksum, all of letters and digits."""
+    secret = _base62(secrets.randbits(256), 43)
+    return PREFIX + secret + _checksum(secret)
+
+
+def is_well_formed(key: str) -> bool:
+    """Whether the checksum is right. A key that was mistyped, or cut off, is refused without a query."""
+    match = _SHAPE.fullmatch(key)
+    return match is not None and secrets.compare_digest(_checksum(match[1]), match[2])
+
+
+def hash_of(key: str) -> str:
+    """What is stored of a key: its SHA-256, 64 hexadecimal digits."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def create_key(
+    user: Any,
+    name: str,
+    *,
+    endpoints: Collection[str] | None = None,
+    scopes: Collection[str] | None = None,
+    days: int | None = None,
+) -> "tuple[APIKey, str]":
+    """Make a key with which a program acts as *user*.
+
+    Args:
+        user: the Django user.
+        name: what it is for, for people.
+        endpoints: names of the endpoints it opens; by default the default one, where that takes API keys.
+        scopes: what it allows; by default what every call at those endpoints needs.
+        days: how long it lives, at most ``DJANGO_MCP["API_KEY_DAYS"]``; by default 90, or that if it is less.
+
+    Returns:
+        Its row, and the key itself, which nothing else will ever tell.
+
+    Raises:
+        ValidationError: something of that will not do; by argument.
+    """
+    from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
+
+    chosen = _default_endpoints() if endpoints is None else list(dict.fromkeys(endpoints))
+    life = min(DAYS, settings.API_KEY_DAYS) if days is None else days
+    problems = find_problems(user, name, chosen, scopes, life)
+    if problems:
+        raise ValidationError({argument: [words] for argument, words in problems.items()})
+    key = make_key()
+    row = APIKey.objects.create(
+        key_hash=hash_of(key),
+        prefix=key[:SHOWN],
+        name=name.strip(),
+        user=user,
+        endpoints=chosen,
+        scopes=sorted(_base_scopes(chosen) if scopes is None else set(scopes)),
+        expires=timezone.now() + timedelta(days=life),
+    )
+    logger.info("API key %s was created for user %s, until %s", row.prefix, user.pk, row.expires.date())
+    return row, key
+
+
+def find_problems(
+    user: Any, name: str, endpoints: Sequence[str], scopes: Collection[str] | None, days: int
+) -> dict[str, str]:
+    """What is wrong with the arguments of ``create_key``, a sentence each."""
+    served = {each.name for each in servers()}
+    foreign = [each for each in endpoints if each not in served]
+    unknown = [each for each in scopes or () if each not in declared()]
+    checks = {
+        "user": (not user.is_active, _("This user is not active. Name one who may sign in.")),
+        "name": (not 1 <= len(name.strip()) <= 100, _("Say in 1 to 100 characters what the key is for.")),  # noqa: PLR2004
+        "endpoints": (
+            bool(foreign) or not endpoints,
+            _("There is no endpoint “%(wrong)s”; there are: %(right)s.")
+            % {"wrong": "”, “".join(foreign), "right": ", ".join(sorted(served))}
+            if foreign
+            else _("Name the endpoints that the key opens, of: %s.") % ", ".join(sorted(served)),
+        ),
+        "scopes": (
+            bool(unknown),
+            _("There is no scope “%(wrong)s”; there are: %(right)s.")
+            % {"wrong": "”, “".join(unknown), "right": ", ".join(declared())},
+        ),
+        "days": (
+            not 1 <= days <= settings.API_KEY_DAYS,
+            _("A key lives from 1 to %d days (DJANGO_MCP['API_KEY_DAYS']).") % settings.API_KEY_DAYS,
+        ),
+    }
+    return {argument: words for argument, (wrong, words) in checks.items() if wrong}
+
+
+def revoke_key(row: "APIKey") -> bool:
+    """Make a key worthless from the next request on, and end its open streams and its tasks.
+
+    Returns:
+        Whether it was not revoked before.
+    """
+    from django_mcp.models import APIKey  # noqa: PLC0415
+    from django_mcp.pubsub.publish import end_access  # noqa: PLC0415 - needs the app registry
+
+    now = timezone.now()
+    with database.atomic():
+        changed = APIKey.objects.filter(pk=row.pk, revoked=None).update(revoked=now)
+        if changed:
+            row.revoked = now
+            end_access("api_key", str(row.pk))
+    if changed:
+        logger.info("API key %s of user %s was revoked", row.prefix, row.user_id)
+    return bool(changed)
+
+
+class State(enum.Enum):
+    """Whether a key can be used."""
+
+    ACTIVE = "active"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    USER_INACTIVE = "user inactive"
+
+
+def state_of(row: "APIKey") -> State:
+    """Whether a key can be used, and if not, the first reason."""
+    if row.revoked is not None:
+        return State.REVOKED
+    if row.expires <= timezone.now():
+        return State.EXPIRED
+    return State.ACTIVE if row.user.is_active else State.USER_INACTIVE
+
+
+def takes_keys(server: MCPServer) -> bool:
+    """Whether API keys are among the credentials of an endpoint."""
+    # DROPPED
+    from django_mcp.auth.base import authenticators  # noqa: PLC0415
+
+    return any(isinstance(each, APIKeys) for each in authenticators(server))
+
+
+def _default_endpoints() -> list[str]:
+    return [each.name for each in servers() if each.name == "default" and takes_keys(each)]
+
+
+def _base_scopes(endpoints: Collection[str]) -> set[str]:
+    return {scope for each in servers() if each.name in endpoints for scope in each.scopes}
+
+
+def _checksum(secret: str) -> str:
+    return _base62(binascii.crc32(secret.encode()), 6)
+
+
+def _base62(number: int, length: int) -> str:
+    digits = ""
+    for _place in range(length):
+        number, digit = divmod(number, 62)
+        digits = _DIGITS[digit] + digits
+    return digits
+
 
 PARAMETER = "api_key"
 """Its name in a URL's query."""
@@ -31,8 +218,6 @@ MOST_TOGETHER = 32
 """Keys in one query."""
 USED_EVERY = timedelta(minutes=5)
 """How exact ``last_used`` is."""
-
-logger = logging.getLogger("django_mcp")
 
 
 class APIKeys(Authenticator):

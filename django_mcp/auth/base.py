@@ -1,9 +1,9 @@
-"""The contract of an authenticator."""
+"""The interface of authenticators, and the one that lets everybody call."""
 
 import difflib
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
@@ -162,3 +162,23 @@ def _forget(*, setting: str, **_: Any) -> None:
 
 
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")
+
+
+class Public(Authenticator):
+    """Lets everybody in, as ``AnonymousUser``.
+
+    For endpoints that offer nothing anybody may not have, and for servers that only this machine can reach.
+    """
+
+    blocking = False
+
+    @cached_property
+    def everybody(self) -> Principal:
+        """Who everybody is."""
+        from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415 - needs the app registry
+
+        return Principal(kind="public", id="public", user=AnonymousUser())
+
+    def authenticate(self, head: Head, server: MCPServer) -> Principal:  # noqa: ARG002
+        """The same principal for every request."""
+        return self.everybody

@@ -16,9 +16,9 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject
 from django.utils import timezone
 
+from django_mcp.auth.api_keys import is_key
 from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
-from django_mcp.auth.identifiers import base_url, canonical, resource_of
-from django_mcp.auth.keys import is_key
+from django_mcp.auth.protected_resource import base_url, canonical, resource_of
 from django_mcp.conf import settings
 from django_mcp.core.database import Prepared
 from django_mcp.core.permissions import expanded
@@ -105,7 +105,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noq
 
 
 def _is_granted(principal: Principal) -> bool:
-    from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415
+    from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model  # noqa: PLC0415
 
     access = get_access_token_model()._default_manager  # noqa: SLF001 - swapped models have no types
     access = access.using(router.db_for_write(access.model))
@@ -123,8 +123,8 @@ def find_token(token: str) -> Any:
 
 
 def _live(checksum: str, now: datetime) -> QuerySet[Any]:
+    from django_mcp.auth.toolkit import get_access_token_model  # noqa: PLC0415
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
-    from django_mcp.oauth.toolkit import get_access_token_model  # noqa: PLC0415
 
     policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
     policy = policies.values(policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", acts_as="acts_as_id"))
@@ -154,14 +154,14 @@ def is_usable(application: Any, head: Head) -> bool:
 
 def _decides_alone() -> bool:
     """Whether a token is all that is looked at of a request: no swapped model has a say."""
-    from django_mcp.oauth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
+    from django_mcp.auth.toolkit import AbstractApplication, get_application_model  # noqa: PLC0415
 
     return get_application_model().is_usable is AbstractApplication.is_usable
 
 
 def registration_scope() -> str:
     """The scope of tokens that manage registrations, which open nothing here."""
-    from django_mcp.oauth.toolkit import oauth2_settings  # noqa: PLC0415
+    from django_mcp.auth.toolkit import oauth2_settings  # noqa: PLC0415
 
     return str(oauth2_settings.DCR_REGISTRATION_SCOPE)
 

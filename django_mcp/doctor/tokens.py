@@ -4,8 +4,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from django_mcp.auth.challenges import has_metadata
-from django_mcp.auth.identifiers import canonical
+from django_mcp.auth.protected_resource import canonical, has_metadata
 from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.visit import Visit
 

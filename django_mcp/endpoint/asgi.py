@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 
-from django_mcp.auth.identifiers import path_of
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.server import servers

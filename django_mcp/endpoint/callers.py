@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db import DatabaseError, InterfaceError
 
-from django_mcp.auth import challenges
+from django_mcp.auth import protected_resource
 from django_mcp.auth.api_keys import keys_in_query
 from django_mcp.auth.base import Authenticator, AuthorizationServerAway, Head, InvalidToken, authenticators, bearer
 from django_mcp.conf import settings
@@ -57,7 +57,7 @@ async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principa
         if sent and principal.is_anonymous and len(authenticators(server)) > 1:
             raise InvalidToken  # of no kind that is known here; whoever sends one does not mean to be nobody
     except InvalidToken:
-        raise _refusal(server, 401, "invalid_token", challenges.INVALID_TOKEN) from None
+        raise _refusal(server, 401, "invalid_token", protected_resource.INVALID_TOKEN) from None
     except (AuthorizationServerAway, DatabaseError, InterfaceError) as error:
         raise _away(error) from error
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
@@ -163,9 +163,9 @@ def too_little(server: MCPServer, principal: Principal, needed: Iterable[str]) -
 def _refusal(
     server: MCPServer, status: int, error: str | None, description: str, scopes: Iterable[str] | None = None
 ) -> Refusal:
-    value = challenges.challenge(server, error, description if error else "", scopes)
+    value = protected_resource.challenge(server, error, description if error else "", scopes)
     headers = [("WWW-Authenticate", value), ("Cache-Control", "no-store")]
     code = error or "invalid_token"
-    refusal = Refusal(status, description, headers, challenges.body(code, description))
+    refusal = Refusal(status, description, headers, protected_resource.body(code, description))
     refusal.is_of_caller = error is not None  # without a credential a client only asks where to get one
     return refusal

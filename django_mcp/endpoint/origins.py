@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.http.request import split_domain_port, validate_host
 
-from django_mcp.auth.origins import is_own_origin
+from django_mcp.auth.session import is_own_origin
 from django_mcp.conf import settings
 from django_mcp.endpoint.messages import Head, Headers, Refusal
 

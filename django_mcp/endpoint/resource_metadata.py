@@ -9,8 +9,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import URLPattern, get_script_prefix, re_path
 
-from django_mcp.auth.challenges import has_metadata, issuers
-from django_mcp.auth.identifiers import WELL_KNOWN, base_url, path_of
+from django_mcp.auth.protected_resource import WELL_KNOWN, base_url, has_metadata, issuers, path_of
 from django_mcp.core.permissions import in_order
 from django_mcp.core.server import MCPServer, servers
 

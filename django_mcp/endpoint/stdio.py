@@ -11,7 +11,7 @@ from functools import partial
 from django.conf import settings as django_settings
 from django.http import HttpRequest
 
-from django_mcp.auth.identifiers import path_of
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer

@@ -6,9 +6,8 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 
-from django_mcp.auth.base import authenticators
-from django_mcp.auth.identifiers import base_url, path_of
-from django_mcp.auth.public import Public
+from django_mcp.auth.base import Public, authenticators
+from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
 from django_mcp.core.context import Context

@@ -1,12 +1,14 @@
-"""The authorization endpoint (RFC 6749, section 3.1): people see who asks for what, and agree or do not.
+"""The authorization endpoint: requests, and what the user is asked to agree to.
 
 Nobody is asked to agree to what would fail afterwards: a request is tested before login and before consent. Requests
 of people who are not logged in fetch nothing from elsewhere.
 """
 
 import logging
+from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from django.contrib.auth import logout
@@ -20,21 +22,234 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_protect
+from oauthlib.oauth2.rfc6749.errors import CustomOAuth2Error
 
-from django_mcp.auth.identifiers import base_url
-from django_mcp.core.permissions import declared
-from django_mcp.oauth import consent
-from django_mcp.oauth.authorization_request import AuthorizationRequest
-from django_mcp.oauth.names import clean_name
-from django_mcp.oauth.pages import page, protect, title_of
-from django_mcp.oauth.proposals import Proposal, Refused, is_self_registered, propose, resource_problem
-from django_mcp.oauth.toolkit import (
+from django_mcp.auth.protected_resource import base_url
+from django_mcp.auth.toolkit import (
     AuthorizationView,
     FatalClientError,
     OAuthToolkitError,
     get_application_model,
     is_cimd_client_id,
 )
+from django_mcp.core.permissions import declared
+from django_mcp.core.server import MCPServer
+from django_mcp.oauth import consent, grants
+from django_mcp.oauth.consent import clean_name, granted, page, protect, title_of
+from django_mcp.oauth.grants import (
+    S256_CHALLENGE,
+    chosen_resources,
+    default_scopes,
+    known_resources,
+    why_not_a_resource,
+)
+from django_mcp.oauth.register import redirect_ok
+
+PARAMETERS = (
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+)
+"""All that is read. ``approval_prompt``, with which a client could skip the consent, is not."""
+
+PAGE_SECONDS = 30 * 60
+"""How long somebody may think before they agree."""
+
+SALT = "django_mcp.oauth.consent"
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """The parameters of one request, as they were sent.
+
+    Attributes:
+        values: each parameter's values, in the order they were sent.
+    """
+
+    values: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def from_query(cls, query: QueryDict) -> "AuthorizationRequest":
+        """What a query string asks for; an empty value counts as none (RFC 6749, section 3.1)."""
+        given = {name: tuple(filter(None, query.getlist(name))) for name in PARAMETERS}
+        return cls({name: values for name, values in given.items() if values})
+
+    @classmethod
+    def from_signed(cls, text: str, user: Any) -> "AuthorizationRequest":
+        """What ``signed`` made for this user.
+
+        Raises:
+            signing.BadSignature: it was changed, is somebody else's, or older than ``PAGE_SECONDS``.
+        """
+        values = signing.loads(text, salt=f"{SALT}:{user.pk}", max_age=PAGE_SECONDS)
+        return cls({name: tuple(each) for name, each in values.items()})
+
+    def signed(self, user: Any) -> str:
+        """The whole request for a form's field, so that nothing the page showed can be changed under way."""
+        return signing.dumps(dict(self.values), salt=f"{SALT}:{user.pk}", compress=True)
+
+    def get(self, name: str) -> str:
+        """A parameter's last value; empty for none."""
+        return self.values.get(name, ("",))[-1]
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that are asked for."""
+        return tuple(dict.fromkeys(self.get("scope").split()))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What access is asked to, as the client spells it; may be sent more than once (RFC 8707, section 2)."""
+        return self.values.get("resource", ())
+
+    def query(self, scopes: Iterable[str] | None = None) -> str:
+        """The query string; *scopes* replace what was asked, unless that was sent twice, which is an error."""
+        values = dict(self.values)
+        if scopes is not None and len(values.get("scope", ())) < 2:  # noqa: PLR2004
+            values["scope"] = (" ".join(scopes),)
+        return urlencode({name: each for name, each in values.items() if any(each)}, doseq=True)
+
+    def unprintable(self) -> bool:
+        """Whether it holds control characters, which no such request needs and some databases refuse."""
+        return any(character < " " for each in self.values.values() for value in each for character in value)
+
+    def problem(self) -> str | None:
+        """What is wrong with the proof key (PKCE), in words for the client's author; None where it is right.
+
+        Only S256 is taken, and it has to be named: without a method, ``plain`` is meant (RFC 7636, section 4.3).
+        """
+        twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
+        if twice:
+            return f"{twice[0]} is given more than once."
+        if not self.get("code_challenge"):
+            return "code_challenge is missing: use PKCE with S256."
+        if self.get("code_challenge_method") != "S256":
+            return "code_challenge_method must be S256."
+        if not S256_CHALLENGE.fullmatch(self.get("code_challenge")):
+            return "code_challenge must be a SHA-256 in base64url: 43 characters."
+        return None
+
+
+class Refused(Exception):
+    """The request cannot be used, and its client cannot be told: it is shown to the person.
+
+    Args:
+        text: what is wrong and what can be done, for people.
+        detail: for whoever wrote the client.
+        status: of the response.
+    """
+
+    def __init__(self, text: str, detail: str = "", status: int = 400) -> None:
+        super().__init__(text)
+        self.text, self.detail, self.status = text, detail, status
+
+
+class Proposal(NamedTuple):
+    """What is granted if the person agrees now.
+
+    Attributes:
+        asked: the client's request.
+        request: oauthlib's view of it, tested; it knows the client.
+        resources: the endpoints, by identifier.
+        scopes: in order.
+    """
+
+    asked: AuthorizationRequest
+    request: Any
+    resources: dict[str, MCPServer]
+    scopes: tuple[str, ...]
+
+    @property
+    def application(self) -> Any:
+        """The client."""
+        return self.request.client
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the site's owner lets the client do without consent. One that registered itself never may."""
+        return bool(self.application.skip_authorization and not is_self_registered(self.application))
+
+    def closed_to(self, user: Any) -> list[MCPServer]:
+        """Endpoints that are not for this user."""
+        return [server for uri, server in self.resources.items() if not grants.may_use(user, [uri])]
+
+    def credentials(self) -> dict[str, Any]:
+        """As the toolkit wants it. The client and what was read of it spare queries."""
+        names = ("client_id", "response_type", "state", "code_challenge", "code_challenge_method")
+        own = {"redirect_uri": self.request.redirect_uri, "resource": list(self.resources), "client": self.application}
+        return {
+            **{name: self.asked.get(name) or None for name in names},
+            **own,
+            "_django_mcp": grants.notes(self.request),
+        }
+
+    def error(self, code: str, description: str) -> OAuthToolkitError:
+        """An error for the client, with its state (RFC 6749, section 4.1.2.1)."""
+        return error_for(self.request, code, description)
+
+
+def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
+    """What *asked* comes to.
+
+    Args:
+        asked: the client's request.
+        request: the same as oauthlib's, whose client and redirect URI are tested.
+
+    Raises:
+        Refused: for the person.
+        OAuthToolkitError: for the client.
+    """
+    check_redirect(request)
+    if problem := asked.problem():
+        raise error_for(request, "invalid_request", problem)
+    if problem := resource_problem(asked):
+        raise error_for(request, "invalid_target", problem)
+    policy = grants.policy_of(request)
+    if policy is not None and policy.blocked:
+        raise Refused(_("This site’s administrators have blocked the application."), status=403)
+    resources = {uri: known_resources()[uri] for uri in chosen_resources(asked.resources)}
+    scopes = granted(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
+    if not scopes:
+        raise error_for(request, "invalid_scope", "None of these scopes may be granted to this client.")
+    return Proposal(asked, request, resources, scopes)
+
+
+def check_redirect(request: Any) -> None:
+    """Refuse addresses to which nobody may be sent any more, though the client has them.
+
+    Raises:
+        Refused: the address is of a scheme the site no longer has, or no longer in ``EXTRA_REDIRECT_URIS``.
+    """
+    uri, application = request.redirect_uri, request.client
+    right = redirect_ok(uri) if is_self_registered(application) else True
+    if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
+        raise Refused(_("The application’s address is of a kind that this site sends nobody to."))
+
+
+def resource_problem(asked: AuthorizationRequest) -> str | None:
+    """What is wrong with the resources, in words for the client's author; None where they are right."""
+    try:
+        chosen_resources(asked.resources)
+    except ValueError:
+        return why_not_a_resource(asked.resources)
+    return None
+
+
+def is_self_registered(application: Any) -> bool:
+    """Whether nobody at the site put the client there."""
+    return str(application.registration_source) != "manual"
+
+
+def error_for(request: Any, code: str, description: str) -> OAuthToolkitError:
+    """An error that is sent to the redirect URI of oauthlib's *request*, with its state."""
+    error = CustomOAuth2Error(error=code, description=description, state=request.state or None)
+    return OAuthToolkitError(error=error, redirect_uri=request.redirect_uri)
+
 
 logger = logging.getLogger("django_mcp")
 

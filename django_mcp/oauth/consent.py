@@ -1,12 +1,19 @@
-"""What the consent page says. Everything a client says of itself is somebody's claim, and shown as one."""
+"""The consent page, and what the package's pages for all users share."""
 
+import re
+import secrets
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 
+from django_mcp.conf import settings
 from django_mcp.core.permissions import declared, expanded, in_order
+from django_mcp.core.server import MCPServer
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -114,3 +121,67 @@ def _port(parts: SplitResult) -> str:
     except ValueError:
         return ""
     return "" if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f":{port}"
+
+
+LONGEST = 60
+"""Characters of a name that are kept."""
+
+_NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode's categories of control, format (bidirectional and zero-width characters among them), surrogate, private and
+unassigned characters, and of line and paragraph separators."""
+
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters of other categories that show nothing: fillers and variation selectors."""
+
+
+def clean_name(name: str) -> str:
+    """*name* as one short line without characters that hide, reorder or break what is around it.
+
+    It is not escaped: templates do that. Empty if nothing of it can be shown.
+    """
+    spaced = " ".join(_INVISIBLE.sub("", name).split())
+    shown = "".join(character for character in spaced if unicodedata.category(character) not in _NEVER_SHOWN)
+    return " ".join(shown.split())[:LONGEST].rstrip()
+
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Without ``form-action``: Chromium applies it to the redirect after a form too, and so would block every answer."""
+
+
+def page(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+    """A page of ours, with its headers.
+
+    Args:
+        request: the request.
+        template: below ``django_mcp/``.
+        context: what the template needs, beside ``style_nonce``, ``site_name``, ``site_host`` and ``user``.
+        status: of the response.
+    """
+    nonce = secrets.token_urlsafe(16)
+    host = urlsplit(settings.BASE_URL or "").netloc or request.get_host()
+    site = {"site_name": settings.TITLE or host, "site_host": host, "user": getattr(request, "user", None)}
+    context = {"style_nonce": nonce, **site, **context}
+    response = TemplateResponse(request, f"django_mcp/{template}", context, status=status)
+    response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY.format(nonce=nonce)
+    return protect(response)
+
+
+def protect(response: HttpResponse) -> HttpResponse:
+    """Headers for a page on which people agree to things, and for the redirect after it.
+
+    The referrer is kept from other sites only. With ``no-referrer`` browsers send ``Origin: null`` with the form,
+    which Django's protection against forged requests has to refuse.
+    """
+    response["X-Frame-Options"] = "DENY"
+    response["Cache-Control"] = "no-store"
+    response["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def title_of(server: MCPServer) -> str:
+    """What an endpoint is called on pages."""
+    return str(server.implementation.get("title") or server.implementation["name"])

@@ -66,8 +66,8 @@ def oauth_defaults(django_mcp: Mapping[str, Any], **changes: Any) -> dict[str, A
         "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
         "DCR_ENABLED": True,
         "CIMD_ENABLED": True,
-        "CIMD_METADATA_FETCHER": "django_mcp.oauth.documents.MetadataFetcher",
-        "CIMD_REGISTRATION_PERMISSION_CLASSES": ("django_mcp.oauth.documents.RatePermission",),
+        "CIMD_METADATA_FETCHER": "django_mcp.oauth.cimd.MetadataFetcher",
+        "CIMD_REGISTRATION_PERMISSION_CLASSES": ("django_mcp.oauth.cimd.RatePermission",),
         "OAUTH2_VALIDATOR_CLASS": "django_mcp.oauth.validator.Validator",
         **changes,
     }

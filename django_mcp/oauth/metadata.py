@@ -8,10 +8,10 @@ from typing import Any
 
 from django.urls import NoReverseMatch, reverse
 
-from django_mcp.auth.identifiers import base_url
+from django_mcp.auth.protected_resource import base_url
+from django_mcp.auth.toolkit import oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.endpoint.resource_metadata import public_document
-from django_mcp.oauth.toolkit import oauth2_settings
 
 GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
 """All that there can be, whatever the toolkit's settings list."""

@@ -6,11 +6,11 @@ token; device flow and OpenID Connect.
 
 from django.urls import URLPattern, path
 
-from django_mcp.oauth.access import AccessView
 from django_mcp.oauth.authorize import AuthorizeView
+from django_mcp.oauth.connected_apps import AccessView
 from django_mcp.oauth.metadata import metadata_view
-from django_mcp.oauth.registration import registration_view
-from django_mcp.oauth.tokens import RevokeView, TokenView
+from django_mcp.oauth.register import registration_view
+from django_mcp.oauth.token import RevokeView, TokenView
 
 # Twins without the slash have no name: of two equal names ``reverse`` gives the later one. They are there because
 # ``APPEND_SLASH`` would redirect, and a POST does not survive that.

@@ -126,8 +126,8 @@ def _offer_results(server: MCPServer, tool: Tool) -> None:
         server.add(result_tool())
     elif known is None or not known.is_generated:
         msg = (
-            f'{tool.label}: task="optional" brings a tool {RESULT_TOOL!r} to {server!r}, for clients that know no tasks, '
-            'and you have one of that name. Rename yours, or use task="required".'
+            f'{tool.label}: task="optional" brings a tool {RESULT_TOOL!r} to {server!r}, for clients that know no '
+            'tasks, and you have one of that name. Rename yours, or use task="required".'
         )
         raise ImproperlyConfigured(msg)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django.test import RequestFactory
 
-from django_mcp.auth.identifiers import path_of
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.channel import no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.permissions import covers

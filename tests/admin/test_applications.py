@@ -22,11 +22,11 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_mcp.auth.toolkit import get_access_token_model, get_application_model, get_grant_model
+from django_mcp.auth.toolkit import get_refresh_token_model as refresh_model
 from django_mcp.core.signals import access_ended
 from django_mcp.models import ClientPolicy, Event, Task, ToolCall
-from django_mcp.oauth.accesses import people, summaries, take_back_all
-from django_mcp.oauth.toolkit import get_access_token_model, get_application_model, get_grant_model
-from django_mcp.oauth.toolkit import get_refresh_token_model as refresh_model
+from django_mcp.oauth.connected_apps import people, summaries, take_back_all
 from django_mcp.pubsub.publish import revocation_topic
 from tests.clients import MODERN
 from tests.conversation import Conversation

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from django_mcp.admin.approvals.requester import describe
 from django_mcp.approvals import deciding, tickets
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task
 from django_mcp.tasks import store
 

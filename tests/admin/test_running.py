@@ -11,7 +11,7 @@ from django.test import Client as Browser
 
 from django_mcp import MCPServer, Principal, Secret, tool
 from django_mcp.admin.shown import MOST_CHARACTERS, as_text
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
 from django_mcp.eras.legacy.sessions import open_session
 from django_mcp.models import Session, Task, TaskInput

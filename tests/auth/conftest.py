@@ -13,9 +13,9 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer, OAuth, tool
-from django_mcp.auth.identifiers import resource_of
+from django_mcp.auth.protected_resource import resource_of
+from django_mcp.auth.toolkit import get_access_token_model, get_application_model
 from django_mcp.models import APIKey, ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, get_application_model
 from tests.clients import Client
 
 BASE = "https://travel.example.com"

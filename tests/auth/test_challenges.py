@@ -13,8 +13,7 @@ from mcp.client.auth.utils import (
 )
 
 from django_mcp import MCPServer
-from django_mcp.auth.challenges import INVALID_TOKEN, challenge
-from django_mcp.auth.identifiers import metadata_url_of
+from django_mcp.auth.protected_resource import INVALID_TOKEN, challenge, metadata_url_of
 
 NASTY = [
     'a"b\\c',

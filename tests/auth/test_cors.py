@@ -14,7 +14,7 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import MCPServer, OAuth, Public, tool
-from django_mcp.auth.origins import own_origins
+from django_mcp.auth.session import own_origins
 from django_mcp.endpoint.cors import with_cors
 from tests.clients import Client
 

@@ -31,8 +31,8 @@ from django_mcp import (
     tool,
 )
 from django_mcp.auth.base import AuthorizationServerAway
-from django_mcp.auth.identifiers import resource_of
-from django_mcp.auth.issuers import MAX_BYTES, Unreachable, discovered_jwks_url, metadata_urls
+from django_mcp.auth.jwt import MAX_BYTES, Unreachable, discovered_jwks_url, metadata_urls
+from django_mcp.auth.protected_resource import resource_of
 from tests.auth import issuer as issuers
 from tests.auth.issuer import KEYS, METADATA, OPENID, Issuer, rsa_key
 from tests.clients import Client

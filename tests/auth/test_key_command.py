@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import APIKeys, MCPServer, Public, tool
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 from django_mcp.models import APIKey
 from tests.clients import MODERN, Client
 

@@ -17,8 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp import APIKeys, Context, Head, InvalidToken, MCPServer, Principal, Public, tool
-from django_mcp.auth.api_keys import keys_in_query
-from django_mcp.auth.keys import create_key, is_well_formed, make_key, revoke_key
+from django_mcp.auth.api_keys import create_key, is_well_formed, keys_in_query, make_key, revoke_key
 from django_mcp.models import APIKey, Event
 from django_mcp.pubsub.publish import REVOKED, revocation_topic
 from tests.clients import MODERN, Answer, Client

@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_out
 
 from django_mcp import APIKeys, Authenticator, Head, MCPServer, OAuth, Principal, tool
-from django_mcp.auth.keys import create_key, revoke_key
+from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.models import ClientPolicy
 from tests.clients import MODERN
 from tests.conversation import Call, Conversation

@@ -16,10 +16,10 @@ from oauthlib.common import Request as OAuthlibRequest
 
 from django_mcp import Context, InvalidToken, MCPServer, OAuth, Principal, Public, tool
 from django_mcp.auth.base import Head
-from django_mcp.auth.identifiers import canonical, resource_of
 from django_mcp.auth.oauth import is_for
+from django_mcp.auth.protected_resource import canonical, resource_of
+from django_mcp.auth.toolkit import get_access_token_model, oauth2_settings
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, oauth2_settings
 from tests.clients import Client
 
 Make = Callable[..., Any]
@@ -371,7 +371,7 @@ def test_an_id_token_that_the_toolkit_itself_would_take_opens_nothing(
     from oauth2_provider.models import get_id_token_model
     from oauth2_provider.settings import oauth2_settings as toolkit
 
-    from django_mcp.oauth.toolkit import OAuth2Validator
+    from django_mcp.auth.toolkit import OAuth2Validator
 
     key = jwk.JWK.generate(kty="RSA", size=2048)
     pem = key.export_to_pem(private_key=True, password=None).decode()

@@ -14,8 +14,8 @@ from django.test import RequestFactory, override_settings
 from django.views.debug import ExceptionReporter
 
 from django_mcp import APIKeys, Context, Head, MCPServer, tool
-from django_mcp.auth.keys import create_key, make_key
-from django_mcp.auth.redaction import RedactSecrets, install, install_where_wanted, redact
+from django_mcp.auth.api_keys import create_key, make_key
+from django_mcp.auth.log_filter import RedactSecrets, install, install_where_wanted, redact
 from tests.clients import MODERN, Answer, Client
 
 KEY = make_key()

@@ -9,11 +9,11 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from django_mcp import APIKeys, MCPServer, OAuth, Principal
+from django_mcp.auth.api_keys import create_key
 from django_mcp.auth.base import Head
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from django_mcp.core.resources import as_of_now
 from django_mcp.models import APIKey, ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
 
 pytestmark = pytest.mark.usefixtures("site")
 Make = Callable[..., Any]

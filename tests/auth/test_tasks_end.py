@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from django_mcp.auth.keys import create_key, revoke_key
+from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.models import Task
 from django_mcp.tasks import store
 

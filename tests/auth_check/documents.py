@@ -4,7 +4,7 @@ import os
 import ssl
 from collections.abc import Sequence
 
-from django_mcp.oauth.documents import MetadataFetcher
+from django_mcp.oauth.cimd import MetadataFetcher
 from tests.auth_check import DOCUMENTS_HOST
 
 

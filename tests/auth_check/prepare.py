@@ -9,7 +9,7 @@ CLIENT_ID, CLIENT_NAME = "conf-public", "Conformance suite"
 def main() -> None:
     """Do it."""
     django.setup()
-    from django_mcp.oauth.toolkit import get_application_model
+    from django_mcp.auth.toolkit import get_application_model
 
     call_command("migrate", verbosity=0)
     call_command("load_travel", verbosity=0)

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from django_mcp import APIKeys, Context, MCPServer, tool
-from django_mcp.auth.keys import make_key
+from django_mcp.auth.api_keys import make_key
 from tests.clients import LEGACY, MODERN, Client
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.every_way_in]

@@ -18,9 +18,9 @@ from demo_project.travel.endpoints import open_, staff
 from demo_project.travel.models import Booking, Flight, Hotel
 from django_mcp import MCPServer
 from django_mcp import server as agency
-from django_mcp.auth.identifiers import resource_of
-from django_mcp.auth.keys import create_key
-from django_mcp.oauth.toolkit import get_access_token_model, get_application_model, set_token_value
+from django_mcp.auth.api_keys import create_key
+from django_mcp.auth.protected_resource import resource_of
+from django_mcp.auth.toolkit import get_access_token_model, get_application_model, set_token_value
 from django_mcp.urls import build_urlpatterns
 from tests.clients import MODERN
 from tests.oauth.site import Caller

@@ -12,7 +12,7 @@ from django.test import Client as Browser
 
 from demo_project.travel.models import Document
 from django_mcp import APIKeys, Context, MCPServer, ModelResource, ToolError, register
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 from tests.clients import MODERN, Answer
 from tests.model_resources.allowing import Books, allow
 from tests.model_resources.conftest import ByName, Reader

@@ -1,6 +1,6 @@
 """The validator of a site that had an authorization server before it had MCP."""
 
-from django_mcp.oauth.toolkit import OAuth2Validator
+from django_mcp.auth.toolkit import OAuth2Validator
 from django_mcp.oauth.validator import MCPValidatorMixin
 
 

@@ -22,7 +22,7 @@ from django.test import Client as DjangoClient
 from django.urls import clear_url_caches, path
 
 from django_mcp import MCPServer, tool
-from django_mcp.auth.identifiers import resource_of
+from django_mcp.auth.protected_resource import resource_of
 from tests import referee
 from tests.clients import MODERN, Answer, Client
 
@@ -60,7 +60,7 @@ def add_tools(server: MCPServer) -> None:
 
 def urlconf() -> str:
     """The name of a new URLconf: the site's own pages, and ``django_mcp.urls`` with every endpoint there is now."""
-    from django_mcp.oauth.toolkit import AuthorizationView
+    from django_mcp.auth.toolkit import AuthorizationView
     from django_mcp.urls import build_urlpatterns
 
     module = types.ModuleType(f"tests.oauth.urls_{next(_numbers)}")
@@ -187,7 +187,7 @@ class Site:
 
     def make_client(self, client_id: str = "conf-public", **changes: Any) -> Any:
         """Another application."""
-        from django_mcp.oauth.toolkit import get_application_model
+        from django_mcp.auth.toolkit import get_application_model
 
         values = {
             "name": client_id,

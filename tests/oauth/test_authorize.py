@@ -45,7 +45,7 @@ def is_refused(response: HttpResponse, status: int = 400) -> bool:
 
 @pytest.fixture
 def grants(site: Site) -> Any:
-    from django_mcp.oauth.toolkit import get_grant_model
+    from django_mcp.auth.toolkit import get_grant_model
 
     return get_grant_model().objects
 
@@ -278,7 +278,7 @@ def test_requests_of_nobody_fetch_no_document(site: Site, fetched: list[str]) ->
 def test_requests_of_nobody_do_not_renew_a_document_either(site: Site, fetched: list[str]) -> None:
     site.ask(client_id=CIMD)
     assert fetched == [CIMD]
-    from django_mcp.oauth.toolkit import get_application_model
+    from django_mcp.auth.toolkit import get_application_model
 
     get_application_model().objects.filter(client_id=CIMD).update(cimd_expires_at="2020-01-01T00:00:00Z")
     assert urlsplit(Browser().get(address(site, client_id=CIMD))["Location"]).path == "/accounts/login/"

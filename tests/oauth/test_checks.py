@@ -12,9 +12,9 @@ from django.urls import include, path, re_path
 from django.views import View
 
 from django_mcp import MCPServer, SiteSession
+from django_mcp.auth.toolkit import OAuth2Validator, get_application_model, oauth2_settings
 from django_mcp.oauth import oauth_defaults
-from django_mcp.oauth.checks.toolkit_settings import RULES, compared
-from django_mcp.oauth.toolkit import OAuth2Validator, get_application_model, oauth2_settings
+from django_mcp.oauth.checks import RULES, compared
 from django_mcp.oauth.validator import Validator
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, ids, make_checked_site, only
 

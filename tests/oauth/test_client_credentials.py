@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
 from tests.oauth.site import Browser, Site
 
 AccessToken, RefreshToken = get_access_token_model(), get_refresh_token_model()

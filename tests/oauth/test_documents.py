@@ -21,11 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from django.core.cache import cache
 
-from django_mcp.oauth import outbound
-from django_mcp.oauth.client_metadata import InvalidMetadata
-from django_mcp.oauth.documents import MetadataFetcher, RatePermission, checked, normalised
-from django_mcp.oauth.outbound import is_public
-from django_mcp.oauth.toolkit import CIMDError, get_application_model
+from django_mcp.auth.toolkit import CIMDError, get_application_model
+from django_mcp.oauth import cimd
+from django_mcp.oauth.cimd import MetadataFetcher, RatePermission, checked, is_public, normalised
+from django_mcp.oauth.register import InvalidMetadata
 from tests.oauth.published_documents import CLAUDE, CODE_AND_REFRESH, DOCUMENTS
 from tests.oauth.site import Site
 from tests.ports import free_port
@@ -315,11 +314,11 @@ def test_an_address_that_is_not_of_the_public_internet_is_refused(monkeypatch: A
     def answers(inside: str, host: str, port: int, **_: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("1.1.1.1", inside)]
 
-    monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+    monkeypatch.setattr(cimd.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
     for address in INSIDE:
         with subtests.test(address=address):
             assert is_public(address) is False
-            monkeypatch.setattr(outbound.socket, "getaddrinfo", partial(answers, address))
+            monkeypatch.setattr(cimd.socket, "getaddrinfo", partial(answers, address))
             with pytest.raises(CIMDError, match="not public"):
                 MetadataFetcher().fetch(f"https://{HOST}{PATH}")
 
@@ -333,7 +332,7 @@ def test_a_public_address_is_not(subtests: pytest.Subtests) -> None:
 def test_other_ways_to_write_an_inner_address_are_refused_too(monkeypatch: Any, subtests: pytest.Subtests) -> None:
     for host in ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "10.1"]:
         with subtests.test(host=host):
-            monkeypatch.setattr(outbound.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+            monkeypatch.setattr(cimd.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
             with pytest.raises(CIMDError):
                 MetadataFetcher().fetch(f"https://{host}{PATH}")
 
@@ -636,8 +635,8 @@ def test_the_name_is_resolved_once_so_that_a_second_answer_cannot_lead_inside(se
         connections.append(address)
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(outbound.socket, "getaddrinfo", answers)
-    monkeypatch.setattr(outbound.socket, "create_connection", connect)
+    monkeypatch.setattr(cimd.socket, "getaddrinfo", answers)
+    monkeypatch.setattr(cimd.socket, "create_connection", connect)
     with pytest.raises(CIMDError):
         MetadataFetcher().fetch(server.url)
     assert (lookups, connections) == ([HOST], [("1.1.1.1", server.port)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from django_mcp.oauth.names import clean_name
+from django_mcp.oauth.consent import clean_name
 
 
 def test_what_hides_or_reorders_text_is_taken_out(subtests: pytest.Subtests) -> None:

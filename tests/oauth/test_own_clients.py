@@ -2,8 +2,8 @@
 
 import pytest
 
+from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
 from tests.oauth.site import VERIFIER, Site
 
 OTHER = "https://api.example.com/"

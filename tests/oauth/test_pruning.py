@@ -10,14 +10,14 @@ from django.core.cache import cache
 from django.core.management import call_command
 from django.utils import timezone
 
-from django_mcp.oauth import registration
-from django_mcp.oauth.pruning import prune_clients
-from django_mcp.oauth.toolkit import (
+from django_mcp.auth.toolkit import (
     get_access_token_model,
     get_application_model,
     get_grant_model,
     get_refresh_token_model,
 )
+from django_mcp.oauth import register
+from django_mcp.oauth.cleanup import prune_clients
 from tests.oauth.site import Browser, Site
 
 pytestmark = pytest.mark.postgresql
@@ -154,7 +154,7 @@ def test_a_document_that_has_expired_stays_while_its_client_has_a_live_token(sit
 
 
 def test_registering_prunes_now_and_then_where_nobody_runs_the_command(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr(registration, "EVERY", 2)
+    monkeypatch.setattr(register, "EVERY", 2)
     client(site, "old", 8 * DAY)
     body = json.dumps({"redirect_uris": ["https://app.example/cb"]})
     for _ in range(2):

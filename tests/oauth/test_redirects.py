@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from django_mcp.oauth.redirects import redirect_ok, usable_redirects
+from django_mcp.oauth.register import redirect_ok, usable_redirects
 from tests.oauth.site import Site
 
 CURSOR = "cursor://anysphere.cursor-mcp/oauth/callback"

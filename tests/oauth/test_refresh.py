@@ -11,8 +11,8 @@ import pytest
 from django.db import connections, transaction
 from django.utils import timezone
 
-from django_mcp.oauth import grace
-from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
+from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
+from django_mcp.oauth import validator as grace
 from tests.oauth.site import Site
 
 pytestmark = pytest.mark.postgresql
@@ -269,7 +269,7 @@ def test_one_that_comes_between_our_look_and_the_toolkits_costs_nobody_anything(
     live_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The toolkit reads the row again; had it been replaced by then, it would revoke all tokens of the login."""
-    from django_mcp.oauth.toolkit import OAuth2Validator
+    from django_mcp.auth.toolkit import OAuth2Validator
 
     first = live_site.tokens_for()
     look = OAuth2Validator.validate_refresh_token
@@ -368,7 +368,7 @@ def test_a_code_that_goes_between_two_looks_is_refused(live_site: Site, monkeypa
 
 
 def test_the_family_of_a_code_does_not_depend_on_the_process() -> None:
-    from django_mcp.oauth.checksums import family_of
+    from django_mcp.oauth.grants import family_of
 
     assert family_of("code") == family_of("code") != family_of("another")
     assert isinstance(family_of("code"), uuid.UUID)

@@ -8,7 +8,7 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django.utils import timezone
 
-from django_mcp.oauth.toolkit import get_access_token_model, get_application_model
+from django_mcp.auth.toolkit import get_access_token_model, get_application_model
 from tests.oauth.published_documents import CODE_AND_REFRESH, CURSOR_REDIRECTS, DEVICE, PYTHON_SDK, REGISTRATIONS
 from tests.oauth.site import Browser, Site
 

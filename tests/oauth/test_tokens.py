@@ -10,7 +10,7 @@ import pytest
 from django.test import override_settings
 from django.urls import resolve
 
-from django_mcp.oauth.toolkit import get_access_token_model, get_refresh_token_model
+from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from tests.oauth.site import HOST, Browser, Site
 
 AccessToken, RefreshToken = get_access_token_model(), get_refresh_token_model()

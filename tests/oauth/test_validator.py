@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from django_mcp.auth.toolkit import get_access_token_model, get_grant_model, get_refresh_token_model
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model, get_grant_model, get_refresh_token_model
 from tests.oauth.site import BASE_URL, CALLBACK, VERIFIER, Site, challenge_of
 
 AccessToken, Grant, RefreshToken = get_access_token_model(), get_grant_model(), get_refresh_token_model()
@@ -66,7 +66,7 @@ def test_a_resource_may_be_sent_twice(site: Site) -> None:
 
 
 def test_without_a_resource_it_is_the_default_endpoint(site: Site) -> None:
-    from django_mcp.oauth.resources import default_resource
+    from django_mcp.oauth.grants import default_resource
 
     response = site.exchange(site.code_for(resource=None))
     assert response.status_code == 200

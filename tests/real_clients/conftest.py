@@ -84,7 +84,7 @@ def annas_key(database: Path) -> str:
     """An API key of the agency's staff, for their endpoint."""
     made = Site("uvicorn", database, Path(), TASKS).run(
         "from django.contrib.auth.models import User\n"
-        "from django_mcp.auth.keys import create_key\n"
+        "from django_mcp.auth.api_keys import create_key\n"
         "scopes = ['travel:staff', 'travel:write']\n"
         "print(create_key(User.objects.get(username='anna'), 'tests', endpoints=['staff'], scopes=scopes, days=1)[1])"
     )

@@ -116,7 +116,7 @@ class Site:
         self.ben = model.objects.create_user(**person("ben"))
 
     def key(self, user: Any) -> tuple[Any, str]:
-        from django_mcp.auth.keys import create_key
+        from django_mcp.auth.api_keys import create_key
 
         return create_key(user, f"of a visit {time.monotonic()}")
 
@@ -199,7 +199,7 @@ def a_session_is_kept_and_ended(site: Site, ben: Endpoint) -> None:
 
 
 def a_key_opens_until_it_is_revoked(site: Site, ben: Endpoint) -> None:
-    from django_mcp.auth.keys import revoke_key
+    from django_mcp.auth.api_keys import revoke_key
 
     row, key = site.key(site.ben)
     caller = ben.having(Authorization=f"Bearer {key}")

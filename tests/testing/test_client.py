@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from pydantic import Field
 
 from django_mcp import APIKeys, Context, Elicitation, Header, MCPServer, URLElicitation, tool
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 from django_mcp.models import ToolCall, ToolPolicy
 from django_mcp.test import CANCEL, DECLINE, MCPClient
 from tests.model_resources.library.models import Tag

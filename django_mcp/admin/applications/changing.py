@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
 from django_mcp.models import Applications, ClientPolicy
-from django_mcp.oauth.accesses import acts_for_itself, name_of, take_back, take_back_all
+from django_mcp.oauth.connected_apps import acts_for_itself, name_of, take_back, take_back_all
 
 
 class Changing:

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_mcp.admin.applications.lines import with_facts
+from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import ClientPolicy, ToolCall
 from django_mcp.oauth import consent
-from django_mcp.oauth.accesses import Access, accesses_of, acts_for_itself, titles_of
-from django_mcp.oauth.toolkit import get_application_model
+from django_mcp.oauth.connected_apps import Access, accesses_of, acts_for_itself, titles_of
 
 
 @dataclass

@@ -13,10 +13,10 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import ClientPolicy, ToolCall
 from django_mcp.oauth import consent
-from django_mcp.oauth.accesses import Summary, held_at_endpoints, logins_began, name_of, summaries
-from django_mcp.oauth.toolkit import get_application_model
+from django_mcp.oauth.connected_apps import Summary, held_at_endpoints, logins_began, name_of, summaries
 
 SHORT = 32
 """Characters of a client id in the list."""

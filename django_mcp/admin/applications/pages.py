@@ -14,10 +14,10 @@ from django_mcp.admin.applications import facts
 from django_mcp.admin.applications.changing import Changing
 from django_mcp.admin.applications.lines import Choosing, Lines
 from django_mcp.admin.own_pages import OwnPagesAdmin, page_queries
+from django_mcp.auth.toolkit import get_application_model
 from django_mcp.models import ClientPolicy
 from django_mcp.oauth import consent
-from django_mcp.oauth.accesses import acts_for_itself, name_of, people
-from django_mcp.oauth.toolkit import get_application_model
+from django_mcp.oauth.connected_apps import acts_for_itself, name_of, people
 
 PER_PAGE = 100
 

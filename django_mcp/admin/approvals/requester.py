@@ -16,7 +16,7 @@ from django_mcp.approvals.about import page_path
 from django_mcp.approvals.deciding import may_decide
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
-from django_mcp.oauth.pages import page, protect, title_of
+from django_mcp.oauth.consent import page, protect, title_of
 
 State = Approval.State
 REFRESH_SECONDS = 30

@@ -52,7 +52,7 @@ def client_list() -> SafeString:
 
 def _clients() -> Iterable[tuple[str, str]]:
     if apps.is_installed("oauth2_provider"):
-        from django_mcp.oauth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
+        from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
 
         rows = get_application_model().objects.order_by("name").values_list("client_id", "name")
         return list(rows[:MOST_CLIENTS])

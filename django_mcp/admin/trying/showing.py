@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.shown import MOST_CHARACTERS
 from django_mcp.admin.trying.calling import Outcome
 from django_mcp.approvals.about import PAGE
-from django_mcp.auth.redaction import redact
+from django_mcp.auth.log_filter import redact
 from django_mcp.core.redaction import visible
 from django_mcp.models import Approval
 from django_mcp.protocol.errors import ProtocolError

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         finally:
             progress.close()
         if apps.is_installed("oauth2_provider"):
-            from django_mcp.oauth.pruning import prune_clients, prune_documents  # noqa: PLC0415 - not every site has it
+            from django_mcp.oauth.cleanup import prune_clients, prune_documents  # noqa: PLC0415 - not every site has it
 
             deleted["registered clients"] = prune_clients()
             deleted["clients with a document"] = prune_documents()

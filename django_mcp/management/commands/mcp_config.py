@@ -10,11 +10,10 @@ from urllib.parse import urlsplit
 from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.auth.base import authenticators
-from django_mcp.auth.identifiers import path_of
-from django_mcp.auth.keys import takes_keys
+from django_mcp.auth.api_keys import takes_keys
+from django_mcp.auth.base import Public, authenticators
 from django_mcp.auth.oauth import OAuth
-from django_mcp.auth.public import Public
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.server import MCPServer
 from django_mcp.core.server import server as default_server
 from django_mcp.management.callers import caller_of, find_server, url_of

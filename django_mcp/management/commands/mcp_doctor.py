@@ -10,8 +10,8 @@ from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error as DatabaseError
 
-from django_mcp.auth.identifiers import base_url, path_of
-from django_mcp.auth.keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.auth.api_keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.server import MCPServer
 from django_mcp.doctor.checks import run
 from django_mcp.doctor.findings import Checked, Severity

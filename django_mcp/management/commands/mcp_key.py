@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Q
 from django.utils import timezone
 
-from django_mcp.auth.identifiers import base_url, path_of
-from django_mcp.auth.keys import create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.auth.api_keys import create_key, hash_of, revoke_key, state_of, takes_keys
+from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.server import servers
 from django_mcp.management.callers import find_user
 from django_mcp.models import APIKey

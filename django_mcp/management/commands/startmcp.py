@@ -6,8 +6,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.auth.base import authenticators
-from django_mcp.auth.public import Public
+from django_mcp.auth.base import Public, authenticators
 from django_mcp.core.server import server
 from django_mcp.management.starting.source import source_of, tool_name
 

@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.identifiers import path_of
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context

@@ -11,10 +11,10 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 
+from django_mcp.auth.toolkit import OAuthLibCore, get_access_token_model
+from django_mcp.auth.toolkit import RevokeTokenView as ToolkitRevokeView
+from django_mcp.auth.toolkit import TokenView as ToolkitTokenView
 from django_mcp.endpoint.cors import with_cors
-from django_mcp.oauth.toolkit import OAuthLibCore, get_access_token_model
-from django_mcp.oauth.toolkit import RevokeTokenView as ToolkitRevokeView
-from django_mcp.oauth.toolkit import TokenView as ToolkitTokenView
 
 FORM = "application/x-www-form-urlencoded"
 LONGEST = 64 * 1024

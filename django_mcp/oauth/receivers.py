@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
+from django_mcp.auth.toolkit import get_access_token_model
 from django_mcp.models import ClientPolicy
-from django_mcp.oauth.toolkit import get_access_token_model
 from django_mcp.pubsub.publish import end_streams, renew_streams
 
 

@@ -9,8 +9,7 @@ from django.db import router, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from django_mcp.conf import settings
-from django_mcp.oauth.toolkit import (
+from django_mcp.auth.toolkit import (
     get_access_token_model,
     get_application_model,
     get_grant_model,
@@ -18,6 +17,7 @@ from django_mcp.oauth.toolkit import (
     oauth2_settings,
     refresh_token_expire_timedelta,
 )
+from django_mcp.conf import settings
 
 UNUSED = datetime.timedelta(days=7)
 """After which a client goes that never got a token."""

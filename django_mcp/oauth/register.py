@@ -1,0 +1,317 @@
+"""Dynamic client registration (RFC 7591), client metadata and redirect URIs.
+
+Anybody can say anything there. Whatever is not read here is ignored, and no URL in it is ever fetched.
+
+Whoever can reach the site can register. So a client gets what a person then agrees to and nothing else: no owner, no
+token, no way to change the registration (RFC 7592), and no grant without a person.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard
+from urllib.parse import urlsplit
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from django_mcp.auth.toolkit import AllowedURIValidator, get_application_model, oauth2_settings
+from django_mcp.conf import settings
+from django_mcp.core.request import Address, address_of
+from django_mcp.core.throttling import seconds_to_wait
+from django_mcp.endpoint.cors import with_cors
+from django_mcp.oauth.cleanup import BATCH, EVERY, YOUNG, make_room, prune_clients
+from django_mcp.oauth.consent import clean_name
+from django_mcp.protocol.errors import ParseError
+from django_mcp.protocol.jsonrpc import decode
+
+HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
+"""Where hosted clients call from for all their users: Anthropic's published outbound addresses."""
+
+HOSTED_TIMES = 20
+"""How many times as often as others these may do something."""
+
+
+class Caller(NamedTuple):
+    """Whom a limit by address counts.
+
+    Attributes:
+        name: an IPv4 address, an IPv6 network of 64 bits, which is what one customer has, or "?" where the server does
+            not know.
+        times: by how much the limit is multiplied.
+    """
+
+    name: str
+    times: int = 1
+
+
+def caller(meta: Mapping[str, object]) -> Caller:
+    """Who sent a request.
+
+    Args:
+        meta: ``request.META``; see ``core.addresses``.
+    """
+    address = address_of(meta)
+    return Caller("?") if address is None else _caller(address)
+
+
+def _caller(address: Address) -> Caller:
+    if isinstance(address, ipaddress.IPv6Address):
+        return Caller(str(ipaddress.ip_network((int(address), 64), strict=False)))
+    times = HOSTED_TIMES if any(address in network for network in HOSTED_CLIENTS) else 1
+    return Caller(str(address), times)
+
+
+LONGEST = 2000
+"""Characters of a redirect URI."""
+
+MOST = 10
+"""Redirect URIs of one client."""
+
+_ANYWHERE = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+"""Hosts as there are; browsers also take commas and quotation marks, which only serve to deceive."""
+
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+_LOOPBACK_URI = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?([/?].*|)")
+_FORBIDDEN = re.compile(r"[^!-~]|[\\#]")
+"""Everything but printable ASCII, of which URIs are made (RFC 3986), and two characters that readers of URLs disagree
+about or that the redirect could not be put behind."""
+
+
+def redirect_ok(uri: object) -> bool:
+    """Whether a self-registered client may have *uri* as a redirect URI.
+
+    https anywhere; http on this very computer (RFC 8252, section 7.3); and what ``EXTRA_REDIRECT_URIS`` lists.
+    """
+    if not isinstance(uri, str) or len(uri) > LONGEST or _FORBIDDEN.search(uri):
+        return False
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port  # ValueError where it is no port
+    except ValueError:
+        return False
+    if parts.scheme in {"https", "http"}:
+        hosts = _ANYWHERE if parts.scheme == "https" else _LOOPBACK
+        return hosts.fullmatch(parts.netloc) is not None  # so there is no user information
+    return "@" not in parts.netloc and uri in settings.EXTRA_REDIRECT_URIS
+
+
+def is_registered(uri: str, registered: Iterable[str]) -> bool:
+    """Return True if *uri* is one of *registered*, character by character (OAuth 2.1, section 2.3.1).
+
+    Only the port of a loopback address may differ (RFC 8252, section 7.3). Wildcards do not match.
+    """
+    return any(uri == each or _without_loopback_port(uri) == _without_loopback_port(each, each) for each in registered)
+
+
+def _without_loopback_port(uri: str, otherwise: str | None = None) -> str | None:
+    """Return a URI on this very computer without its port, *otherwise* for any other URI."""
+    found = _LOOPBACK_URI.fullmatch(uri)
+    return otherwise if found is None else found[1] + found[2]
+
+
+def usable_redirects(uris: Iterable[object]) -> list[str]:
+    """Those of *uris* that a client may have, each once.
+
+    The toolkit turns the whole client down for one URI it does not take, so its own test is asked as well.
+    """
+    takes = AllowedURIValidator(
+        {scheme.lower() for scheme in oauth2_settings.ALLOWED_REDIRECT_URI_SCHEMES},
+        name="redirect uri",
+        allow_path=True,
+        allow_query=True,
+    )
+
+    def usable(uri: object) -> bool:
+        try:
+            takes(uri)
+        except ValidationError:
+            return False
+        return True
+
+    return list(dict.fromkeys(str(uri) for uri in uris if redirect_ok(uri) and usable(uri)))
+
+
+GRANTS = ("authorization_code", "refresh_token")
+"""Grants a self-registered client may have."""
+
+
+class InvalidMetadata(Exception):
+    """A client that cannot be taken.
+
+    Args:
+        description: what is wrong, then what would be right, in the characters of an ``error_description``
+            (RFC 6749, section 5.2).
+        error: the code (RFC 7591, section 3.2.2).
+    """
+
+    def __init__(self, description: str, error: str = "invalid_client_metadata") -> None:
+        super().__init__(description)
+        self.description = description
+        self.error = error
+
+
+def redirects_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Its redirect URIs, without those that it may not have: clients send some for every platform at once.
+
+    Raises:
+        InvalidMetadata: none is left.
+    """
+    given = metadata.get("redirect_uris")
+    if not _are_strings(given):
+        raise InvalidMetadata("redirect_uris must be a list of strings.", "invalid_redirect_uri")
+    if usable := usable_redirects(given):
+        return usable
+    raise InvalidMetadata(
+        "None of redirect_uris can be used. Each must be https, or http on localhost, 127.0.0.1 or [::1], without "
+        "fragment, user information and white space.",
+        "invalid_redirect_uri",
+    )
+
+
+def grants_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Its grant types, without those that are not to be had here: clients list all that they know.
+
+    Raises:
+        InvalidMetadata: ``authorization_code`` is not among them.
+    """
+    given = metadata.get("grant_types", list(GRANTS))
+    if not _are_strings(given):
+        raise InvalidMetadata("grant_types must be a list of strings.")
+    if "authorization_code" not in given:
+        raise InvalidMetadata("grant_types must have authorization_code, alone or with refresh_token.")
+    return [grant for grant in GRANTS if grant in given]
+
+
+def name_of(metadata: Mapping[str, Any]) -> str:
+    """Its name for people, made fit to be shown; empty if it has none.
+
+    Raises:
+        InvalidMetadata: it is no string.
+    """
+    name = metadata.get("client_name", "")
+    if not isinstance(name, str):
+        raise InvalidMetadata("client_name must be a string.")
+    return clean_name(name)
+
+
+def _are_strings(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+LARGEST = 16 * 1024
+"""Bytes of a registration."""
+
+METHODS = ("none", "client_secret_post", "client_secret_basic")
+"""How clients may authenticate at the token endpoint."""
+
+NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+
+
+class Refused(Exception):
+    """A registration turned down before anybody looked at what it says."""
+
+    def __init__(self, status: int, error: str, description: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(description)
+        self.response = _problem(status, error, description, headers)
+
+
+@csrf_exempt
+@login_not_required
+@partial(with_cors, methods=["POST"])
+def registration_view(request: HttpRequest) -> HttpResponse:
+    """POST a client's metadata as JSON; 201 with its id, and its secret if it wants one (RFC 7591, section 3).
+
+    Cookies are not looked at.
+    """
+    try:
+        metadata = _read(request)
+        registered = register(metadata)
+    except Refused as refused:
+        return refused.response
+    except InvalidMetadata as invalid:
+        return _problem(400, invalid.error, invalid.description)
+    return JsonResponse(registered, status=201, headers=NO_STORE)
+
+
+def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Store a client; what it is told (RFC 7591, section 3.2.1).
+
+    Raises:
+        InvalidMetadata: it asks for what is not to be had.
+        Refused: there are too many clients that nobody uses.
+    """
+    if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
+        raise InvalidMetadata(f"There are more than {MOST} redirect_uris.", "invalid_redirect_uri")
+    redirects, grants, method, name = (read(metadata) for read in (redirects_of, grants_of, _method_of, name_of))
+    model = get_application_model()
+    if not make_room(model.RegistrationSource.DCR):
+        wait = {"Retry-After": str(int(YOUNG.total_seconds()))}
+        raise Refused(429, "temporarily_unavailable", "Too many clients have registered. Try again later.", wait)
+    client = model(
+        name=name,
+        redirect_uris=" ".join(redirects),
+        client_type=model.CLIENT_PUBLIC if method == "none" else model.CLIENT_CONFIDENTIAL,
+        authorization_grant_type=model.GRANT_AUTHORIZATION_CODE,
+        registration_source=model.RegistrationSource.DCR,
+    )
+    secret = client.client_secret  # hashed when it is saved
+    _save(client)
+    told = {
+        "client_id": client.client_id,
+        "client_id_issued_at": int(client.created.timestamp()),
+        "client_name": name,
+        "redirect_uris": redirects,
+        "grant_types": grants,
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+    }
+    return told if method == "none" else {**told, "client_secret": secret, "client_secret_expires_at": 0}
+
+
+def _save(client: Any) -> None:
+    try:
+        client.full_clean(validate_unique=False, validate_constraints=False)
+    except ValidationError:
+        raise InvalidMetadata("This site does not take a client with these values.") from None
+    client.save(force_insert=True)
+    if isinstance(client.pk, int) and client.pk % EVERY == 0:
+        prune_clients(most=BATCH)
+
+
+def _read(request: HttpRequest) -> Mapping[str, Any]:
+    if not oauth2_settings.DCR_ENABLED:
+        raise Refused(404, "not_found", "Clients do not register here.")
+    if request.method != "POST":
+        raise Refused(405, "invalid_request", "POST the metadata of a client.", {"Allow": "POST, OPTIONS"})
+    if request.content_type != "application/json":
+        raise Refused(415, "invalid_client_metadata", "Content-Type must be application/json.")
+    body = request.read(LARGEST + 1)
+    if len(body) > LARGEST:
+        raise Refused(413, "invalid_client_metadata", f"The body is larger than {LARGEST} bytes.")
+    who = caller(request.META)
+    if wait := seconds_to_wait(settings.REGISTRATION_RATE, f"register {who.name}", who.times):
+        text = "Too many registrations from this address. Try again later."
+        raise Refused(429, "temporarily_unavailable", text, {"Retry-After": str(wait)})
+    try:
+        metadata = decode(body)
+    except ParseError:
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise InvalidMetadata("The body must be a JSON object, in UTF-8, without a name that occurs twice.")
+    return metadata
+
+
+def _method_of(metadata: Mapping[str, Any]) -> str:
+    method = metadata.get("token_endpoint_auth_method", "client_secret_basic")  # the RFC's default
+    if method not in METHODS:
+        raise InvalidMetadata("token_endpoint_auth_method must be one of " + ", ".join(METHODS) + ".")
+    return str(method)
+
+
+def _problem(status: int, error: str, description: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    body = {"error": error, "error_description": description}
+    return JsonResponse(body, status=status, headers={**NO_STORE, **(headers or {})})
