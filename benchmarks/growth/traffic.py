@@ -35,7 +35,7 @@ def call_with_token(client: Client, word: str) -> None:
 
 def call_in_session(client: Client, word: str) -> None:
     """A session from its beginning to its end, with a call in it, and a stream of changes."""
-    from django_mcp.eras.legacy import sessions  # noqa: PLC0415 - Django is set up
+    from django_mcp.revisions.legacy import sessions  # noqa: PLC0415 - Django is set up
 
     sessions.CLEAR_EVERY = 10**9  # clearing is looked at by itself
     talk = client.open()

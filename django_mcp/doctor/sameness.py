@@ -5,9 +5,9 @@ import time
 from django_mcp.doctor.findings import Stop
 from django_mcp.doctor.speaking import greet
 from django_mcp.doctor.visit import Visit
-from django_mcp.eras.legacy.sessions import end_session
 from django_mcp.pubsub.follower import SAFETY_SECONDS
 from django_mcp.pubsub.notify import shared_layer
+from django_mcp.revisions.legacy.sessions import end_session
 
 SLOW_SECONDS = 2.0
 SOON_SECONDS = 0.25

@@ -18,9 +18,6 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.resources import as_of_now
 from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.lines import Lines
-from django_mcp.eras.base import Answer, Event, Inbound, failure
-from django_mcp.eras.legacy.connections import end_session, open_stream
-from django_mcp.eras.negotiation import choose, spoken
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
 from django_mcp.protocol.jsonrpc import (
@@ -34,6 +31,9 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.pubsub.follower import end_streams
+from django_mcp.revisions.base import Answer, Event, Inbound, failure
+from django_mcp.revisions.legacy.handler import end_session, open_stream
+from django_mcp.revisions.negotiation import choose, spoken
 
 GRACE_SECONDS = 1.0
 """How long calls may still run when the client has closed its end; it kills us after some two seconds."""

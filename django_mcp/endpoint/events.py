@@ -2,7 +2,7 @@
 
 from django_mcp.core.server import MCPServer
 from django_mcp.endpoint.gate import Endpoint
-from django_mcp.eras.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
+from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 
 
 class EventsEndpoint(Endpoint):

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from django_mcp.eras.base import KEEP_ALIVE, Event
+from django_mcp.revisions.base import KEEP_ALIVE, Event
 
 PING = b":\r\n\r\n"
 """A comment, which keeps proxies from closing an idle connection."""

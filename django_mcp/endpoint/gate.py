@@ -24,11 +24,11 @@ from django_mcp.endpoint.callers import find_caller, require_scopes
 from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
 from django_mcp.endpoint.origins import check_host, check_origin, preflight
 from django_mcp.endpoint.streams import EVENT_HEADERS, frame
-from django_mcp.eras.base import LARGE_BYTES, Answer, Event, Inbound, Wire, failure
-from django_mcp.eras.legacy.connections import end_session, open_stream
-from django_mcp.eras.negotiation import choose
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
+from django_mcp.revisions.base import LARGE_BYTES, Answer, Event, Inbound, Wire, failure
+from django_mcp.revisions.legacy.handler import end_session, open_stream
+from django_mcp.revisions.negotiation import choose
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from contextlib import aclosing
 from typing import Any
 
 from django_mcp.endpoint.frames import PING, frame, frame_for_many
-from django_mcp.eras.base import Event
-from django_mcp.eras.parked import ParkedStream
+from django_mcp.revisions.base import Event
+from django_mcp.revisions.subscriptions import ParkedStream
 
 MOST_BYTES = 64 * 1024
 """What is handed to the server at once: more of what a client does not read is not made into bytes."""

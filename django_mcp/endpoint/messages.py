@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from django_mcp.auth.base import Head as Head  # noqa: PLC0414 - the edges make it, authenticators read it
 from django_mcp.core.principal import Principal
-from django_mcp.eras.base import EventStream
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
+from django_mcp.revisions.base import EventStream
 
 Headers = Sequence[tuple[str, str]]
 

@@ -13,8 +13,8 @@ from django_mcp.endpoint.frames import PING
 from django_mcp.endpoint.frames import frame as frame  # noqa: PLC0414 - for those who write a single event
 from django_mcp.endpoint.held import HeldStream
 from django_mcp.endpoint.messages import Headers, Reply
-from django_mcp.eras.base import Event, EventStream
-from django_mcp.eras.parked import ParkedStream
+from django_mcp.revisions.base import Event, EventStream
+from django_mcp.revisions.subscriptions import ParkedStream
 
 ROUND_SECONDS = 0.05
 """A call is overdue after one to two of these, and then somebody watches whether its client is still there; most are

@@ -13,9 +13,9 @@ from django_mcp import MCPServer, Principal, Secret, tool
 from django_mcp.admin.shown import MOST_CHARACTERS, as_text
 from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
-from django_mcp.eras.legacy.sessions import open_session
 from django_mcp.models import Session, Task, TaskInput
 from django_mcp.pubsub.publish import topic_of
+from django_mcp.revisions.legacy.sessions import open_session
 from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError
 
 from django_mcp import Context, Elicitation, MCPServer, tool
-from django_mcp.eras.legacy import calls
+from django_mcp.revisions.legacy import calls
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 

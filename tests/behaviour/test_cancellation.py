@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from django_mcp import Cancelled, Context, MCPServer, tool
-from django_mcp.eras.legacy import control
 from django_mcp.models import Call, PendingRequest
+from django_mcp.revisions.legacy import sessions
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import WITHIN, Room, eventually
@@ -261,7 +261,7 @@ def test_a_cancellation_at_another_worker_arrives(
     """Workers share nothing but the database; a second room that knows of no calls stands for a second worker."""
     call = legacy_talk.begin_call("look")
     assert tools.running.wait(WITHIN)
-    monkeypatch.setattr(control, "_running", {})
+    monkeypatch.setattr(sessions, "_running", {})
     # After a moment there are the connection, the call, who watches for its cancellation, and who reads the log.
     eventually(lambda: legacy_talk.room.tasks >= tasks)
     with Room(legacy_talk.server, "asgi") as elsewhere:

@@ -10,9 +10,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, prompt, resource, tool
-from django_mcp.eras.modern import listening
 from django_mcp.pubsub import event_store, publish
 from django_mcp.pubsub.follower import end_streams
+from django_mcp.revisions.modern import listen as listening
 from tests.clients import LEGACY, META, MODERN
 from tests.conversation import Call, Conversation
 from tests.exchange import Room, eventually

@@ -13,9 +13,9 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
-from django_mcp.eras.legacy import sessions
 from django_mcp.models import Call, Event, PendingRequest, Session
 from django_mcp.pubsub import follower
+from django_mcp.revisions.legacy import sessions
 from tests.clients import LEGACY
 from tests.conversation import Conversation, accept
 from tests.exchange import Room, eventually

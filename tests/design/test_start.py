@@ -59,7 +59,6 @@ STARTING = {
     "approvals": {"starting"},
     "model_resources": {"receivers"},
     "skills": {"declaration", "receivers", "skill"},
-    "tasks": {"extension", "receivers", "store"},
 }
 """Packages of which these modules are imported, and no others."""
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from django_mcp.eras.legacy import sessions
+from django_mcp.revisions.legacy import sessions
 from tests.clients import Client
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from django_mcp.endpoint import held, streams
 from django_mcp.endpoint.held import HeldStream
-from django_mcp.eras.base import Event
-from django_mcp.eras.parked import ParkedStream
 from django_mcp.pubsub import follower
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Follower, Subscription
+from django_mcp.revisions.base import Event
+from django_mcp.revisions.subscriptions import ParkedStream
 
 WITHIN = 10.0
 LONG = "x" * 1000

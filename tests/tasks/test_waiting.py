@@ -13,9 +13,9 @@ from django.test import override_settings
 
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.core import database
-from django_mcp.eras.modern.states import SALT
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
+from django_mcp.revisions.modern.handler import SALT
 from tests.clients import META
 from tests.conversation import Conversation, Outcome, accept
 from tests.exchange import eventually

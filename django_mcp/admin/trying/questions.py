@@ -14,9 +14,9 @@ from django_mcp.admin.trying.forms import SchemaForm
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import Dialogue
-from django_mcp.eras.modern.states import seal, unseal
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.pubsub import once
+from django_mcp.revisions.modern.handler import seal, unseal
 
 SALT = "django_mcp.trying.questions"
 ACTIONS = ("accept", "decline", "cancel")

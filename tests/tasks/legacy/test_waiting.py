@@ -11,8 +11,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, models, tool
-from django_mcp.eras.legacy import outcome_streams
 from django_mcp.models import Task
+from django_mcp.revisions.legacy import task_results
 from tests.clients import LEGACY
 from tests.conversation import Call as Waiting
 from tests.conversation import Conversation
@@ -47,14 +47,14 @@ def begun_with(talk: Conversation, token: Any, **arguments: Any) -> str:
 @pytest.fixture
 def listeners(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Those who wait, each from when on it hears what a task says: what it said before is not repeated."""
-    words, listeners = outcome_streams.Words, list[object]()
+    words, listeners = task_results.Words, list[object]()
 
     def begin(*given: Any) -> Any:
         made = words(*given)
         listeners.append(made)
         return made
 
-    monkeypatch.setattr(outcome_streams, "Words", begin)
+    monkeypatch.setattr(task_results, "Words", begin)
     return listeners
 
 

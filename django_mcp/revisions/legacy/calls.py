@@ -15,12 +15,12 @@ from django.utils import timezone
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.elicitation import Dialogue
-from django_mcp.eras.legacy.shapes import question
-from django_mcp.eras.legacy.task_support import RESULT
 from django_mcp.models import Call, PendingRequest, Session
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import JSONRPC, Request, Response, encode, encode_error
 from django_mcp.pubsub import event_store
+from django_mcp.revisions.legacy.downgrade import question
+from django_mcp.revisions.legacy.tasks import RESULT
 
 END = ""
 """The entry after which a stream has no more."""

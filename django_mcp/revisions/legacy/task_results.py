@@ -1,26 +1,98 @@
-"""The stream of a client that waits for the outcome of a task: its questions, what it says, and the end."""
+"""``tasks/result``: the outcome of an experimental task, for which a client may wait (2025-11-25, Tasks).
 
+The task's own rows say what is open. Beside them is noted under which id whom was asked, so that each client that waits
+is asked, and each once.
+
+Nothing of a client that waits is in memory or in the log: there is a row that says what it asked for, and in its event
+ids is the last question it was sent. So any worker takes its stream up again.
+"""
+
+import datetime
 import json
+import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from django_mcp.core.channel import is_wanted
+from django.utils import timezone
+
+from django_mcp.conf import settings
+from django_mcp.core import database
+from django_mcp.core.channel import Channel, is_wanted
 from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.eras.base import KEEP_ALIVE, Event, notification
-from django_mcp.eras.legacy import sessions
-from django_mcp.eras.legacy.channel import RETRY_MS
-from django_mcp.eras.legacy.task_questions import event_id, unseen
-from django_mcp.eras.legacy.tasks import ended, related
-from django_mcp.models import Call, Session, Task
+from django_mcp.models import Call, PendingRequest, Session, Task, TaskInput
 from django_mcp.protocol.errors import InternalError, InvalidRequest, ProtocolError
-from django_mcp.protocol.jsonrpc import encode_error
+from django_mcp.protocol.jsonrpc import JSONRPC, Request, encode, encode_error
 from django_mcp.protocol.meta import meta_of
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
+from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, context_for, notification
+from django_mcp.revisions.legacy import calls, sessions
+from django_mcp.revisions.legacy.channel import RETRY_MS
+from django_mcp.revisions.legacy.downgrade import question
+from django_mcp.revisions.legacy.tasks import VERSION, ended, related
 from django_mcp.tasks import store
-from django_mcp.tasks.api import found
+from django_mcp.tasks.api import found, take_answers, task_id_of, wait
+
+
+class Asked(NamedTuple):
+    """A question on its way to a client.
+
+    Attributes:
+        number: its place among all.
+        event: the request, whose id says that the question was seen.
+    """
+
+    number: int
+    event: Event
+
+
+def unseen(task: Task, call: Call, seen: int) -> Sequence[Asked] | None:
+    """The open questions of a task that did not reach a client yet. Blocks.
+
+    Args:
+        task: which asks.
+        call: the client's, which waits.
+        seen: the last question that did.
+
+    Returns:
+        them, in their order; None where the client does not wait any more.
+    """
+    with database.atomic():
+        # Two streams of one client, the one it lost and the new one, note a question once.
+        if not Call.objects.select_for_update().filter(pk=call.pk, status=Call.Status.ASKING).exists():
+            return None
+        asked = {each.key: each for each in call.questions.order_by("pk")}
+        pairs = [(each, asked.get(each.key) or _noted(call, each)) for each in store.questions(task)]
+    found = [Asked(pending.pk, _request(task, each, pending)) for each, pending in pairs if pending.pk > seen]
+    return sorted(found, key=attrgetter("number"))
+
+
+def _noted(call: Call, each: TaskInput) -> PendingRequest:
+    return PendingRequest.objects.create(call=call, request_id=secrets.token_urlsafe(12), key=each.key)
+
+
+def _request(task: Task, each: TaskInput, pending: PendingRequest) -> Event:
+    asked = question(each.request, pending.request_id, VERSION)
+    params = {**asked["params"], "_meta": {**asked["params"].get("_meta", {}), **related(task.task_id)}}
+    message = {"jsonrpc": JSONRPC, "id": pending.request_id, **asked, "params": params}
+    return Event(encode(message), id=event_id(pending.call, pending.pk))
+
+
+def event_id(call: Call, seen: int) -> str:
+    """Where a client goes on that saw a question, or 0 for none."""
+    return f"{call.key}.{seen}"
+
+
+def take(pending: PendingRequest, inbound: Inbound) -> None:
+    """Give an answer to the task that asked. Blocks."""
+    request = Request(pending.call.request_id, **pending.call.request)
+    context = context_for(inbound, request, None, {}, Channel())
+    response = pending.answer.get("result", pending.answer)  # or the error that the client answered with
+    take_answers(context, request.params["taskId"], {pending.key: response})
 
 
 class Speech(NamedTuple):
@@ -167,3 +239,66 @@ class Words:
         given = {key: value for key, value in optional.items() if value is not None}
         params = {"progressToken": self._token, "progress": progress, **given, "_meta": self._meta}
         return [Event(notification("notifications/progress", params))]
+
+
+async def answered(request: Request, session: Session | None, inbound: Inbound) -> Answer:
+    """The answer to ``tasks/result``: at once where the task is over, else as soon as it is.
+
+    Raises:
+        ProtocolError: there is no such task, or it takes longer than this edge can wait.
+    """
+    context = context_for(inbound, request, None, {}, Channel())
+    task = await inbound.runner.sync(partial(found, context, task_id_of(context)))
+    if task.is_over:
+        return Answer(200, ended(request.id, task))
+    call = None
+    if session is not None and inbound.wire.takes_events:
+        call = await inbound.runner.sync(partial(_begin, session, request, task))
+    waiting = Waiting(context, session, call)
+    if inbound.wire.can_hold and inbound.wire.takes_events:
+        return Answer(200, stream=waiting.events())
+    return await _for_a_while(waiting, inbound, is_new=True)
+
+
+async def resumed(call: Call, seen: int, inbound: Inbound) -> Answer:
+    """The same for a client that lost its stream.
+
+    Args:
+        call: its request.
+        seen: the last question that reached it.
+        inbound: the GET it came back with.
+    """
+    request = Request(call.request_id, **call.request)
+    waiting = Waiting(context_for(inbound, request, None, {}, Channel()), call.session, call, seen)
+    if inbound.wire.can_hold:
+        return Answer(200, stream=waiting.events())
+    return await _for_a_while(waiting, inbound, is_new=False)
+
+
+def _begin(session: Session, request: Request, task: Task) -> Call:
+    """Note that a client waits. Such a call is withdrawn like any that waits for its client."""
+    call = calls.begin(session, request)
+    kept = timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS)
+    call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)
+    call.save(update_fields=["status", "expires"])
+    return call
+
+
+async def _for_a_while(waiting: Waiting, inbound: Inbound, *, is_new: bool) -> Answer:
+    """What there is to say when no stream is held: a client that can be told to comes back for the rest.
+
+    Raises:
+        InternalError: it cannot.
+    """
+    await wait(waiting.context, waiting.task_id, settings.TASK_WAIT_SECONDS)
+    speech = await inbound.runner.sync(waiting.look)
+    if is_new and speech.is_last:
+        return Answer(200, speech.events[0].data) if speech.events else ACCEPTED
+    if waiting.call is None:
+        raise InternalError("The task is still under way. Ask tasks/get how far it is, and then tasks/result again.")
+    if is_new:
+        inbound.wire.send(waiting.first())
+    for event in speech.events:
+        inbound.wire.send(event)
+    inbound.wire.send(Event(retry=RETRY_MS))
+    return Answer(200)

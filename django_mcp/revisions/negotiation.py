@@ -1,4 +1,4 @@
-"""Choose the protocol version of a request.
+"""Choose the protocol revision that serves a request.
 
 An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says which era a body belongs to.
 """
@@ -6,12 +6,12 @@ An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says w
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.eras.base import Era
-from django_mcp.eras.legacy.handler import LegacyEra
-from django_mcp.eras.modern.handler import ModernEra
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.meta import meta_of
+from django_mcp.revisions.base import Era
+from django_mcp.revisions.legacy.handler import LegacyEra
+from django_mcp.revisions.modern.handler import ModernEra
 
 MODERN = ModernEra()
 LEGACY = LegacyEra()

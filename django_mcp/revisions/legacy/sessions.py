@@ -1,24 +1,161 @@
-"""What a client says about its session: how much log it wants, which resources it watches, which call it gives up."""
+"""Sessions in the database, with their log level, subscriptions and cancellation (2025-11-25, Transports).
+
+Many clients ``initialize`` on each connect and never come back, so a session that was not used yet lives shortly.
+"""
 
 import asyncio
+import datetime
+import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import LEVELS
 from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.context import Context
+from django_mcp.core.database import Prepared
+from django_mcp.core.principal import Principal
 from django_mcp.core.resources import known_resources
-from django_mcp.eras.legacy import calls, sessions
-from django_mcp.eras.legacy.channel import LegacyChannel
-from django_mcp.models import Session
-from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId, ResourceNotFound
+from django_mcp.core.server import MCPServer
+from django_mcp.models import Event, Session
+from django_mcp.protocol.errors import (
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ProtocolError,
+    RequestId,
+    ResourceNotFound,
+)
 from django_mcp.protocol.jsonrpc import MAX_FILTER_BYTES
+from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub import event_store
+from django_mcp.pubsub.event_store import clear
 from django_mcp.pubsub.follower import follow
+from django_mcp.revisions.legacy import calls
+from django_mcp.revisions.legacy.channel import LegacyChannel
+
+UNUSED_SECONDS = 600
+"""How long a session lives that was opened and never used."""
+CLEAR_EVERY = 100
+"""After how many new sessions expired ones are deleted, for sites that never run ``mcp_clear``."""
+CLEAR_MOST = 500
+
+
+class SessionNotFound(ProtocolError):
+    """The session is unknown, expired, or somebody else's; the client has to ``initialize`` again."""
+
+    code = -32600
+    http_status = 404
+    broken_envelope = True
+
+    def __init__(self, request_id: RequestId | None = None) -> None:
+        super().__init__("There is no such session. Send 'initialize' again.", request_id=request_id)
+
+
+def open_session(server: MCPServer, principal: Principal, version: str, client: Any, capabilities: Any) -> str | None:
+    """A new session's id: visible ASCII, 256 random bits. None for a site without a database."""
+    if not database.has_database():
+        return None
+    _end_oldest(server, principal)
+    session_id = secrets.token_urlsafe(32)
+    session = Session.objects.create(
+        key=_hash(session_id),
+        server=server.name,
+        principal_kind=principal.kind,
+        principal_id=principal.id,
+        version=version,
+        # Icons, descriptions and the like are not read, and may be large.
+        client={name: text for name, text in ClientInfo.read(client)._asdict().items() if text},
+        capabilities=capabilities if isinstance(capabilities, dict) else {},
+        expires=_in(min(UNUSED_SECONDS, settings.SESSION_SECONDS)),
+    )
+    if session.pk % CLEAR_EVERY == 0:
+        clear(CLEAR_MOST)
+    return session_id
+
+
+def _end_oldest(server: MCPServer, principal: Principal) -> None:
+    """Make room for one more session of a caller: end those that were used longest ago.
+
+    To refuse the new one would lock out, for a day, the users of a client that ends none of its sessions.
+    """
+    mine = Session.objects.filter(
+        principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
+    )
+    most = settings.SESSIONS_PER_CALLER - 1
+    for session in mine.order_by("-expires", "-pk")[most : most + CLEAR_MOST]:
+        end_session(session)
+
+
+def find_session(session_id: str, server: MCPServer, principal: Principal) -> Session:
+    """The session, whose life begins anew.
+
+    Raises:
+        SessionNotFound: it is unknown, expired, of another endpoint or another caller: all in the same words.
+    """
+    session: Session | None = _LIVE.first(
+        key=_hash(session_id),
+        server=server.name,
+        principal_kind=principal.kind,
+        principal_id=principal.id,
+        now=timezone.now(),
+    )
+    if session is None:
+        raise SessionNotFound
+    # Not written with each request: only when a tenth of its life is over.
+    if session.expires < _in(settings.SESSION_SECONDS * 9 // 10):
+        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_SECONDS))
+    return session
+
+
+def _live(now: datetime.datetime, **which: str) -> QuerySet[Session]:
+    return Session.objects.filter(**which, expires__gt=now)
+
+
+_LIVE = Prepared(_live, key=str, server=str, principal_kind=str, principal_id=str, now=datetime.datetime)
+
+
+def end_session(session: Session) -> None:
+    """Delete it, with its calls, and end its streams."""
+    Event.objects.filter(topic__in=[f"stream:{key}" for key in session.calls.values_list("key", flat=True)]).delete()
+    event_store.append([(topic(session), '{"ended": true}')])
+    session.delete()
+
+
+def subscriptions_of(pk: int) -> list[str]:
+    """The URIs that a session is subscribed to by now; none where it has ended."""
+    return Session.objects.filter(pk=pk).values_list("subscriptions", flat=True).first() or []
+
+
+def forget_subscriptions(pk: int, uris: Collection[str]) -> None:
+    """Take *uris* out of those that a session is subscribed to."""
+    with database.atomic():
+        locked = Session.objects.select_for_update().filter(pk=pk).first()
+        if locked is not None:
+            locked.subscriptions = [each for each in locked.subscriptions if each not in uris]
+            locked.save(update_fields=["subscriptions"])
+
+
+def topic(session: Session) -> str:
+    """Under which is logged what concerns a session as a whole."""
+    return f"session:{session.pk}"
+
+
+def _hash(session_id: str) -> str:
+    return hashlib.sha256(session_id.encode()).hexdigest()
+
+
+def _in(seconds: float) -> datetime.datetime:
+    return timezone.now() + datetime.timedelta(seconds=seconds)
+
 
 PATIENCE_SECONDS = 0.05
 """How long a call runs before it listens for its cancellation; most are done by then."""
@@ -85,7 +222,7 @@ def _change(session: Session, what: str, uri: str) -> None:
             raise InvalidParams(f"The URIs that a session subscribes to have at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris
         locked.save(update_fields=["subscriptions"])
-        event_store.append([(sessions.topic(session), json.dumps({what: uri}))])
+        event_store.append([(topic(session), json.dumps({what: uri}))])
 
 
 def cancel(session: Session, params: Mapping[str, Any]) -> None:
@@ -95,7 +232,7 @@ def cancel(session: Session, params: Mapping[str, Any]) -> None:
         if (channel := _running.get((session.pk, request_id))) is not None:
             channel.withdraw()
         calls.withdraw(session, request_id)
-        event_store.append([(sessions.topic(session), json.dumps({"cancelled": request_id}))])
+        event_store.append([(topic(session), json.dumps({"cancelled": request_id}))])
 
 
 _running: dict[tuple[int, RequestId], LegacyChannel] = {}
@@ -123,7 +260,7 @@ def watch(session: Session, channel: LegacyChannel) -> None:
 
 
 async def _watch(session: Session, channel: LegacyChannel) -> None:
-    stream = sessions.topic(session)
+    stream = topic(session)
     subscription = await follow(stream)
     try:
         for entry in await patiently(shared_pool(), partial(event_store.after, 0, [stream])):

@@ -1,4 +1,4 @@
-"""HTTP+SSE, the transport of 2024-11-05: one stream for all that the server says, and a POST for each message.
+"""HTTP+SSE, the transport of 2024-11-05: one stream for all messages, and a POST for each request.
 
 A POST may come to another worker than the one that holds the stream. So what there is to say is logged under a topic
 of the session, and the stream reads it there: messages as they are, and between them words of our own, of which the
@@ -6,6 +6,7 @@ most important, ``call <key>``, says that a call has begun to speak. What it say
 (``calls``), and which from then on is part of this one.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
@@ -16,15 +17,6 @@ from django.utils.encoding import escape_uri_path
 
 from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.failures import log_seldom
-from django_mcp.eras.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, failure
-from django_mcp.eras.legacy import sessions
-from django_mcp.eras.legacy.connections import NotServed, Unavailable, named_session
-from django_mcp.eras.legacy.handler import LegacyEra, greet
-from django_mcp.eras.legacy.joined import Joined
-from django_mcp.eras.legacy.running import failed
-from django_mcp.eras.legacy.sessions import SessionNotFound
-from django_mcp.eras.legacy.streams import changes_for, tail
-from django_mcp.eras.parked import StreamSlot
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
@@ -32,6 +24,61 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import Subscription, follow
+from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Answer, Event, EventStream, Inbound, failure
+from django_mcp.revisions.legacy import sessions
+from django_mcp.revisions.legacy.handler import LegacyEra, NotServed, Unavailable, failed, greet, named_session
+from django_mcp.revisions.legacy.sessions import SessionNotFound
+from django_mcp.revisions.legacy.streams import changes_for, tail
+from django_mcp.revisions.subscriptions import StreamSlot
+
+logger = logging.getLogger("django_mcp")
+
+
+class Joined:
+    """The messages of several streams, as they come. Streams may be added while it is read."""
+
+    def __init__(self) -> None:
+        # Of one place: who does not read makes the streams wait, not the memory grow.
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, stream: EventStream, *, ends: bool = False) -> None:
+        """Add a stream.
+
+        Args:
+            stream: is closed at the end. Of its events only the messages are taken: ids are of no use here.
+            ends: all of it ends with this stream, and its keep-alive is that of the whole.
+        """
+        task = asyncio.get_running_loop().create_task(self._take(stream, ends=ends))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The messages."""
+        while (event := await self._events.get()) is not None:
+            yield event
+
+    async def close(self) -> None:
+        """End all of it."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take(self, stream: EventStream, *, ends: bool) -> None:
+        try:
+            async with aclosing(stream):
+                async for event in stream:
+                    if event.data:
+                        await self._events.put(Event(event.data))
+                    elif ends:
+                        await self._events.put(event)
+        except Exception:
+            logger.exception("a stream broke off")
+            ends = True  # with a hole in it, it is worth nothing to its client
+        if ends:
+            await self._events.put(None)
+
 
 STREAM, MESSAGES = "/sse", "/messages"
 """URL paths below that of the endpoint."""

@@ -12,16 +12,15 @@ from django.utils import timezone
 
 from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.principal import Principal
-from django_mcp.eras.base import KEEP_ALIVE, Answer, Event, Inbound, notification
-from django_mcp.eras.hearing import NONE, Hearing
-from django_mcp.eras.legacy import calls, sessions
-from django_mcp.eras.legacy.channel import PRIMING_SINCE, RETRY_MS
-from django_mcp.eras.legacy.task_support import RESULT
-from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.pubsub import event_store, publish
 from django_mcp.pubsub.follower import follow
+from django_mcp.revisions.base import KEEP_ALIVE, Answer, Event, Inbound, notification
+from django_mcp.revisions.legacy import calls, sessions
+from django_mcp.revisions.legacy.channel import PRIMING_SINCE, RETRY_MS
+from django_mcp.revisions.legacy.tasks import RESULT
+from django_mcp.revisions.subscriptions import NONE, Hearing, ParkedStream, StreamSlot
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
@@ -61,9 +60,9 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
 async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
     """A call's stream for a client that comes back."""
     if call.request["method"] == RESULT:
-        from django_mcp.eras.legacy import outcomes  # noqa: PLC0415 - most sites have no tasks
+        from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
 
-        return await outcomes.resumed(call, position, inbound)
+        return await task_results.resumed(call, position, inbound)
     if inbound.wire.can_hold:
         return Answer(200, stream=tail(call, position, inbound.principal))
     if await inbound.runner.sync(partial(calls.is_lost, call)):

@@ -1,4 +1,4 @@
-"""What the eras share: what comes in, what goes out."""
+"""What the protocol revisions share."""
 
 import logging
 import secrets

@@ -1,25 +1,25 @@
-"""``subscriptions/listen``: one stream of the changes a client asked for (2026-07-28, Subscriptions)."""
+"""``subscriptions/listen``: one stream of the changes that a client asked for (2026-07-28, Subscriptions)."""
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
 
 from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
+from django_mcp.core.context import Context
 from django_mcp.core.resources import known_resources
-from django_mcp.eras.base import Answer, Event, Inbound, capabilities, context_for, notification
-from django_mcp.eras.hearing import Hearing
-from django_mcp.eras.parked import ParkedStream, StreamSlot
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
-from django_mcp.tasks.extension import NAME
-
-if TYPE_CHECKING:
-    from django_mcp.eras.modern.task_hearing import TaskHearing
-
+from django_mcp.revisions.base import Answer, Event, Inbound, capabilities, context_for, notification
+from django_mcp.revisions.subscriptions import Hearing, ParkedStream, StreamSlot
+from django_mcp.tasks import store
+from django_mcp.tasks.api import look_up
+from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 TASKS = "notifications/tasks"
 MOST_URIS = 1000
@@ -67,7 +67,7 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
             honoured["resourceSubscriptions"] = known
     tasks = None
     if "taskIds" in asked and NAME in inbound.server.extensions:
-        from django_mcp.eras.modern.task_hearing import TaskHearing  # noqa: PLC0415 - most sites have no tasks
+        # DROPPED
 
         tasks = TaskHearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
@@ -144,3 +144,70 @@ class Listening(ParkedStream):
 def _methods(names: frozenset[str]) -> frozenset[str]:
     """The notifications of lists, of names in a filter; one set for all streams that asked for the same."""
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
+
+
+MOST_TASKS = 100
+"""Tasks one subscription may name."""
+
+
+class TaskHearing:
+    """Of one stream.
+
+    Args:
+        context: of the request that opened it.
+        asked: ``taskIds``, as the client sent it.
+
+    Attributes:
+        task_ids: those of them that are the caller's own, once ``find`` has looked.
+        topics: under which is logged what happens to them.
+
+    Raises:
+        MissingClientCapability: the client does not declare the extension.
+        InvalidParams: the ids are malformed.
+    """
+
+    def __init__(self, context: Context, asked: Any) -> None:
+        if not is_declared(context.capabilities):
+            raise not_declared("To hear of tasks")
+        if not isinstance(asked, list) or len(asked) > MOST_TASKS or not all(isinstance(each, str) for each in asked):
+            raise InvalidParams(f'"params.notifications.taskIds" must be at most {MOST_TASKS} ids of tasks.')
+        self._context = context
+        self._said: dict[str, dict[str, Any]] = {}
+        self.task_ids: Sequence[str] = list(dict.fromkeys(asked))
+        self.topics: dict[str, str] = {}
+
+    async def find(self) -> Sequence[str]:
+        """Look which of them there are."""
+        found = await self._look(self.task_ids)
+        self.task_ids = [each["taskId"] for each in found]
+        self.topics = {store.topic(task_id): task_id for task_id in self.task_ids}
+        return self.task_ids
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether something that happened to a task is told: what it logs is not (Tasks extension, Notifications)."""
+        return entry.topic in self.topics and "message" not in json.loads(entry.data)
+
+    async def now(self) -> list[dict[str, Any]]:
+        """All of them as they are, for a client that may have missed something before it listened."""
+        return self._new(await self._look(self.task_ids))
+
+    async def told(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+        """Those that something happened to, each once and as it is now."""
+        changed = dict.fromkeys(self.topics[entry.topic] for entry in entries if entry.topic in self.topics)
+        return self._new(await self._look(list(changed))) if changed else []
+
+    def _new(self, found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What was not said in these words before."""
+        new = [each for each in found if self._said.get(each["taskId"]) != each]
+        self._said.update({each["taskId"]: each for each in new})
+        return new
+
+    async def _look(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
+        # Under ASGI the view has no loop of its own while it makes the stream; the stream has one.
+        runner = shared_pool() if on_event_loop() else self._context.runner
+        return await patiently(runner, partial(_states, self._context, task_ids))
+
+
+def _states(context: Context, task_ids: Sequence[str]) -> list[dict[str, Any]]:
+    found = (look_up(context, task_id) for task_id in task_ids)
+    return [detailed(task) for task in found if task is not None]

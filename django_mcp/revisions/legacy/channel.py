@@ -1,29 +1,86 @@
-"""How a call speaks to a client that opened a session: on a stream that is logged, so that it can be resumed.
+"""Messages of a call to a client with a session, on a stored stream that can be resumed.
+
+process that died is told so, instead of waiting for it.
 
 A call that says nothing before its answer writes no log. The first word opens the stream: from then on what is said
 goes through a queue to the log, and from there to the connection, if it is still there.
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
+from django.db import DatabaseError
+
+from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.concurrency import patiently
-from django_mcp.eras.base import Answer, Event, Inbound, notification
-from django_mcp.eras.legacy import calls, leases
-from django_mcp.eras.legacy.task_calls import made, wants_task
-from django_mcp.eras.legacy.task_support import has_tasks
+from django_mcp.core.concurrency import detached, free_pool, patiently
 from django_mcp.models import Call, Session, Task
 from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
 from django_mcp.pubsub.once import StepChannel
+from django_mcp.revisions.base import Answer, Event, Inbound, notification
+from django_mcp.revisions.legacy import calls
+from django_mcp.revisions.legacy.tasks import has_tasks, made, wants_task
 
 if TYPE_CHECKING:
     from django_mcp.core.elicitation import Question
+
+_NO_CONTEXT = contextvars.Context()
+"""Or that of the call which started the clock would be kept, and be that of all."""
+
+
+class _Running:
+    """Those of one event loop. While there are some, their leases are renewed together, in one statement."""
+
+    __slots__ = ("held", "is_due")
+
+    def __init__(self) -> None:
+        self.held: set[int] = set()
+        self.is_due = False
+
+    def expect(self) -> None:
+        if not self.is_due:
+            self.is_due = True
+            pause = settings.KEEP_ALIVE_SECONDS / 2
+            asyncio.get_running_loop().call_later(pause, self._come, context=_NO_CONTEXT)
+
+    def _come(self) -> None:
+        self.is_due = False
+        if self.held:
+            self.expect()
+            detached(self._renew(tuple(self.held)))
+
+    async def _renew(self, held: tuple[int, ...]) -> None:
+        with suppress(DatabaseError):  # nobody can read either, meanwhile, that a lease has run out
+            await free_pool().sync(partial(calls.renew, held))
+
+
+_running: WeakKeyDictionary[asyncio.AbstractEventLoop, _Running] = WeakKeyDictionary()
+
+
+def hold(call: Call) -> None:
+    """A call whose stream is open runs on this event loop."""
+    loop = asyncio.get_running_loop()
+    running = _running.get(loop)
+    if running is None:
+        running = _running[loop] = _Running()
+    running.held.add(call.pk)
+    running.expect()
+
+
+def release(call: Call) -> None:
+    """It does not run here any more, if it did."""
+    running = _running.get(asyncio.get_running_loop())
+    if running is not None:
+        running.held.discard(call.pk)
+
 
 T = TypeVar("T")
 
@@ -146,12 +203,12 @@ class LegacyChannel(QuietChannel):
     def hold(self) -> None:
         """It runs here, and its stream is open."""
         if self.is_leased and self.call is not None:
-            leases.hold(self.call)
+            hold(self.call)
 
     def release(self) -> None:
         """This round is over."""
         if self.is_leased and self.call is not None:
-            leases.release(self.call)
+            release(self.call)
 
     # The end of a round
 

@@ -1,30 +1,32 @@
-"""Answer requests of protocol 2026-07-28: check them, dispatch them, and mark their results."""
+"""Protocol 2026-07-28: stateless requests, their channel, and ``requestState``.
+
+The client can read it and cannot change it: it is signed with ``SECRET_KEY`` (and read with its fallbacks, so keys
+can be rotated while questions are open), and good only for the same caller, endpoint, host, method and arguments,
+for ``INPUT_SECONDS`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the client
+did not say itself.
+"""
 
 import asyncio
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from types import coroutine
+from typing import Any, TypeVar
 
-from django_mcp.core.channel import Cancelled
+from django.core import signing
+
+from django_mcp.conf import settings
+from django_mcp.core.channel import LEVELS, Cancelled
 from django_mcp.core.context import ASKING, Context
 from django_mcp.core.dispatch import dispatch, may_speak
-from django_mcp.core.elicitation import InputRequired
+from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.policies import book
+from django_mcp.core.request import host_of
 from django_mcp.core.server import MCPServer
 from django_mcp.core.tool_search import behind
-from django_mcp.eras.base import (
-    ACCEPTED,
-    Answer,
-    Inbound,
-    Wire,
-    adopt_key,
-    capabilities,
-    context_for,
-    response,
-)
-from django_mcp.eras.modern.channel import ModernChannel
-from django_mcp.eras.modern.listening import listen
-from django_mcp.eras.modern.states import seal, unseal
+from django_mcp.models import Task
+from django_mcp.primitives.markers import Mirror
 from django_mcp.protocol import headers, meta, versions
 from django_mcp.protocol.errors import (
     HeaderMismatch,
@@ -46,6 +48,139 @@ from django_mcp.protocol.jsonrpc import (
 )
 from django_mcp.protocol.meta import Envelope, meta_of
 from django_mcp.pubsub import once
+from django_mcp.pubsub.once import StepChannel
+from django_mcp.revisions.base import (
+    ACCEPTED,
+    Answer,
+    Event,
+    Inbound,
+    Wire,
+    adopt_key,
+    capabilities,
+    context_for,
+    notification,
+    response,
+)
+from django_mcp.revisions.modern.listen import listen
+from django_mcp.tasks.extension import is_declared, not_declared
+
+T = TypeVar("T")
+
+
+class ModernChannel(StepChannel):
+    """Notifications go out before the answer; a closed connection stops the call."""
+
+    takes_ttl = False
+    _task: asyncio.Task[Any] | None = None
+
+    def __init__(self, inbound: Inbound, asked: Envelope) -> None:
+        self.inbound = inbound
+        self.protocol = asked.version
+        self.capabilities = asked.capabilities
+        if asked.log_level is not None:
+            if asked.log_level not in LEVELS:
+                raise InvalidParams(f"Unknown log level; use one of {', '.join(LEVELS)}.")
+            self.log_level = asked.log_level
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send it, where the client takes streams."""
+        if self.inbound.wire.takes_events:
+            self.inbound.wire.send(Event(notification(method, params)))
+
+    @coroutine
+    def followed(self, serving: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Serve a call, which stops when the client closes its connection (Streamable HTTP, Cancellation).
+
+        One that comes to its end without having waited for anything is not looked after at all.
+        """
+        try:
+            awaited = serving.send(None)
+            self._follow_client()
+            while True:
+                try:
+                    given = yield awaited
+                except BaseException as error:  # noqa: BLE001 - it is for the call
+                    awaited = serving.throw(error)
+                else:
+                    awaited = serving.send(given)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+    def _follow_client(self) -> None:
+        if self.inbound.wire.is_live:
+            self._task = asyncio.current_task()
+            self.inbound.wire.watch(self.cancel)
+
+    def cancel(self) -> None:
+        """Stop: a coroutine where it waits, a function where it next uses its context."""
+        self.cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def wants_task(self, support: str) -> bool:
+        """Whether the client declared the extension in this request; then it is the server who decides."""
+        if is_declared(self.capabilities):
+            return True
+        if support == "required":
+            raise not_declared("This tool takes longer than a call may. It")
+        return False
+
+    def task_made(self, task: Task) -> Result:
+        """``CreateTaskResult`` (Tasks extension, Task Creation)."""
+        from django_mcp.tasks.extension import shown  # noqa: PLC0415 - most sites have no tasks
+
+        return Result({"resultType": "task", **shown(task)})
+
+    def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
+        """The arguments, against ``Mcp-Param-*``."""
+        if self.inbound.over_http:
+            headers.check_parameters(self.inbound.headers, [(each.header, each.path) for each in mirrors], arguments)
+
+
+SALT = "django_mcp.request_state"
+
+
+def seal(context: Context, params: Mapping[str, Any]) -> str:
+    """The state for the next round of a call.
+
+    Args:
+        context: of the call.
+        params: as the client sent them; those of the context may be of the tool that ``call_tool`` named.
+    """
+    value = {"for": _binding(context, params), **context.channel.dialogue.to_json()}
+    return signing.dumps(value, salt=SALT, compress=True)
+
+
+def unseal(state: Any, context: Context) -> Dialogue:
+    """The dialogue a state holds.
+
+    Args:
+        state: as the client sent it.
+        context: of the call that it came with, before anything runs.
+
+    Raises:
+        InvalidParams: it is not ours, not for this call, or too old.
+    """
+    if not isinstance(state, str):
+        raise InvalidParams('"params.requestState" must be a string, as it was sent.')
+    try:
+        value = signing.loads(state, salt=SALT, max_age=settings.INPUT_SECONDS)
+    except signing.SignatureExpired:
+        raise InvalidParams("This requestState has expired. Make the call again without it.") from None
+    except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way
+        raise InvalidParams("This requestState was not issued here, or was altered.") from None
+    if value.pop("for", None) != _binding(context, context.params):
+        raise InvalidParams("This requestState belongs to another call: repeat the call with the same arguments.")
+    return Dialogue(**value)
+
+
+def _binding(context: Context, params: Mapping[str, Any]) -> str:
+    principal = context.principal
+    params = {key: value for key, value in params.items() if key not in {"_meta", "inputResponses", "requestState"}}
+    caller = [host_of(context.request.META), principal.kind, principal.id]
+    parts = [context.server.name, *caller, context.method, params]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class ModernEra:
