@@ -40,7 +40,8 @@ class DjangoMCPConfig(AppConfig):
         (decision 37).
         """
         from django_mcp import checks  # noqa: F401 - registers them
-        from django_mcp.approvals import starting as approvals
+        from django_mcp.approvals import receivers as approvals
+        from django_mcp.approvals import tool_policies
         from django_mcp.audit import recorder
         from django_mcp.auth import (
             api_keys,
@@ -49,7 +50,6 @@ class DjangoMCPConfig(AppConfig):
         )
         from django_mcp.auth import receivers as leaving  # noqa: F401
         from django_mcp.model_resources import receivers
-        from django_mcp.policies import deciding, reading  # noqa: F401 - the first hears of decisions
         from django_mcp.pubsub import publish
         from django_mcp.skills import receivers as skills
         from django_mcp.tasks import receivers as tasks
@@ -72,4 +72,4 @@ class DjangoMCPConfig(AppConfig):
         skills.start()
         tasks.prepare()
         approvals.start()
-        reading.start()
+        tool_policies.start()

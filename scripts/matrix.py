@@ -42,7 +42,7 @@ TESTS = (
     "tests/model_resources",
     "tests/ninja",
     "tests/oauth",
-    "tests/policies",
+    "tests/approvals/policies",
     "tests/primitives",
     "tests/protocol",
     "tests/rest_framework",

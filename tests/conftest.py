@@ -16,6 +16,7 @@ from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
 from django_mcp import MCPServer, Public
+from django_mcp.approvals import tool_policies
 from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
 from django_mcp.core import failures
@@ -35,7 +36,6 @@ from django_mcp.models import (
     ToolCall,
     ToolPolicy,
 )
-from django_mcp.policies import reading
 from django_mcp.tasks.backends import _pool as task_pool
 from django_mcp.tasks.store import UNFINISHED
 from django_mcp.tasks.worker import keeper
@@ -139,7 +139,7 @@ def _undecided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def policies(monkeypatch: pytest.MonkeyPatch, open_database: None) -> None:
     """What was decided about tools counts, and is looked at before each call."""
-    monkeypatch.setattr(book, "renew", lambda: reading.renew() and 0.0)
+    monkeypatch.setattr(book, "renew", lambda: tool_policies.renew() and 0.0)
     monkeypatch.setattr(book, "is_read", False)
     book.expire()
 

@@ -102,7 +102,7 @@ def ask_for_approval(client: Client, word: str) -> None:
     """A call that waits for approval, is approved and made; and one like it that is approved beforehand."""
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - Django is set up
 
-    from django_mcp.approvals.deciding import approve  # noqa: PLC0415
+    from django_mcp.approvals.decisions import approve  # noqa: PLC0415
     from django_mcp.models import Approval  # noqa: PLC0415
 
     params = {"name": "discard", "arguments": {"what": word}}
@@ -117,8 +117,8 @@ def ask_for_approval(client: Client, word: str) -> None:
 
 def keep_house(client: Client, word: str) -> None:  # noqa: ARG001 - as all others
     """What a site does now and then, or processes do beside calls."""
-    from django_mcp.approvals.sending import deliver_due, seconds_left  # noqa: PLC0415 - Django is set up
-    from django_mcp.approvals.tickets import expire_all  # noqa: PLC0415
+    from django_mcp.approvals.approval_requests import expire_all  # noqa: PLC0415
+    from django_mcp.approvals.notices import deliver_due, seconds_left  # noqa: PLC0415 - Django is set up
     from django_mcp.pubsub.event_store import clear  # noqa: PLC0415
     from django_mcp.tasks.backends import recover_all  # noqa: PLC0415
 

@@ -1,1 +1,1 @@
-"""Calls that somebody else has to approve: tickets, who may decide, and how a call meets its decision."""
+"""Human approval of tools and calls: policies, approval requests, decisions and notices."""

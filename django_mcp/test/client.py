@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp.approvals import deciding
+from django_mcp.approvals import decisions
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import as_of_now
 from django_mcp.core.server import MCPServer, servers
@@ -210,11 +210,11 @@ class MCPClient:
             AssertionError: it does not wait for approval, or cannot be approved by them.
             PermissionDenied: they may not decide.
         """
-        return self._decide(called, deciding.approve(_ticket(called), by, reason=reason, unseen=True), by, answers)
+        return self._decide(called, decisions.approve(_ticket(called), by, reason=reason, unseen=True), by, answers)
 
     def refuse(self, called: Called, by: Any, *, reason: str = "") -> Called:
         """Have somebody refuse it, and make the same call again. See ``approve``."""
-        return self._decide(called, deciding.deny(_ticket(called), by, reason=reason), by, None)
+        return self._decide(called, decisions.deny(_ticket(called), by, reason=reason), by, None)
 
     def _decide(self, called: Called, is_decided: bool, by: Any, answers: Answers | None) -> Called:
         if not is_decided:

@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 
 from django_mcp.admin.approvals.requester import describe
-from django_mcp.approvals import deciding, tickets
+from django_mcp.approvals import approval_requests, decisions
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task
 from django_mcp.tasks import store
@@ -38,7 +38,7 @@ def row(ada: User) -> Approval:
 def make(user: User | None, **fields: Any) -> Approval:
     made = unsaved(user, Approval.objects.count(), **fields)
     made.save()
-    tickets.note(made, tickets.Kind.PROPOSED)
+    approval_requests.note(made, approval_requests.Kind.PROPOSED)
     return made
 
 
@@ -557,7 +557,7 @@ def test_the_second_of_two_approvers_is_told_who_was_first(
 ) -> None:
     before = seen(approver, row)
     dora = User.objects.create_superuser("dora")
-    assert getattr(deciding, first)(row, dora, reason="No.")
+    assert getattr(decisions, first)(row, dora, reason="No.")
     for decision in ("approve", "refuse"):
         assert said in send(approver, row, {"decision": decision, "seen": before})
     row.refresh_from_db()
@@ -569,7 +569,7 @@ def test_a_call_whose_time_is_up_is_not_approved(approver: Browser, row: Approva
     before = seen(approver, row)
     Approval.objects.update(expires=timezone.now() - DAY)
     if noticed:
-        assert tickets.expire_all() == 1
+        assert approval_requests.expire_all() == 1
     assert "the time of this call of pay_bill is up" in send(approver, row, {"decision": "approve", "seen": before})
     assert "Expired" in words(page(approver, detail(row)))
     assert state(row) == ("expired" if noticed else "pending")
@@ -612,7 +612,7 @@ def test_nobody_makes_changes_or_deletes_any_by_hand(row: Approval) -> None:
 def standing(ada: User, row: Approval) -> StandingApproval:
     cleo = User.objects.create_user("cleo-who-approved")
     cleo.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
-    assert deciding.approve(row, cleo, names=["to"], calls=4, seconds=3600)
+    assert decisions.approve(row, cleo, names=["to"], calls=4, seconds=3600)
     return StandingApproval.objects.get()
 
 

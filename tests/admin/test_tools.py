@@ -17,10 +17,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_mcp import MCPServer, Public, tool
+from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server
 from django_mcp.models import KnownTool, ToolCall, ToolPolicy
-from django_mcp.policies import definitions
-from django_mcp.policies.deciding import decide
 
 pytestmark = pytest.mark.django_db
 
@@ -296,7 +296,7 @@ def test_who_may_look_at_policies_sees_no_buttons_and_decides_nothing(desk: MCPS
     assert looking.post(TOOLS, {"decide": "block desk.pay"}).status_code == 403
     assert looking.post(PAY, {"decide": "block"}).status_code == 403
     assert looking.post(PAY, {"override": "1", "client_id": CLIENT, "decision": "ask"}).status_code == 403
-    assert looking.post(PAY, {"accept": definitions.known(desk.tools["pay"]).digest}).status_code == 403
+    assert looking.post(PAY, {"accept": tool_policies.known(desk.tools["pay"]).digest}).status_code == 403
     assert not ToolPolicy.objects.exists()
     assert "calls" not in line_of(looking)
 
@@ -420,7 +420,7 @@ def test_with_change_knowntool_alone_one_accepts_and_decides_nothing(desk: MCPSe
     page(accepting)
     change(desk)
     assert accepting.post(PAY, {"decide": "block"}).status_code == 403
-    assert "is accepted as it is now" in told(accepting, PAY, accept=definitions.known(desk.tools["pay"]).digest)
+    assert "is accepted as it is now" in told(accepting, PAY, accept=tool_policies.known(desk.tools["pay"]).digest)
 
 
 def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser: Browser, desk: MCPServer) -> None:

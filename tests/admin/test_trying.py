@@ -37,7 +37,7 @@ from django_mcp import (
     tool,
 )
 from django_mcp.admin.trying.forms import SchemaForm
-from django_mcp.approvals import deciding
+from django_mcp.approvals import decisions
 from django_mcp.conf import settings
 from django_mcp.models import Approval, Task, ToolCall, ToolPolicy
 from django_mcp.protocol.content import Content
@@ -770,7 +770,7 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
     again = press(browser, address("pay"), "again", **hidden(page))
     assert "It waits for somebody" in sees(again)
     assert paid == []
-    deciding.approve(ticket, person("cleo", "approve_toolcall"))
+    decisions.approve(ticket, person("cleo", "approve_toolcall"))
     assert "It waits" in sees(typed(browser, "pay", amount="8"))
     assert "Paid 7." in sees(press(browser, address("pay"), "again", **hidden(page)))
     assert "It waits" in sees(press(browser, address("pay"), "again", **hidden(page)))
@@ -793,7 +793,7 @@ def test_a_result_that_claims_to_wait_leads_to_no_other_site(browser: Browser, s
 def test_a_refused_call_says_so(browser: Browser, server: MCPServer) -> None:
     tool(server=server, name="pay", policy="ask")(lambda: "Paid.")
     page = typed(browser, "pay")
-    deciding.deny(Approval.objects.get(), person("cleo", "approve_toolcall"), reason="Too dear.")
+    decisions.deny(Approval.objects.get(), person("cleo", "approve_toolcall"), reason="Too dear.")
     again = sees(press(browser, address("pay"), "again", **hidden(page)))
     assert "They say: Too dear." in again
     assert "It waits" not in again

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from django_mcp import MCPServer
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.contrib.rest_framework import api_tools
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.model_resources.conftest import registering

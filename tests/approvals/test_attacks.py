@@ -11,10 +11,10 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer, Public, ToolError, tool
-from django_mcp.approvals import tickets
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals import approval_requests
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.models import Approval, StandingApproval, Task
-from django_mcp.policies.deciding import decide
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import recover
 from django_mcp.tasks.worker import run
@@ -283,12 +283,12 @@ def test_a_ticket_that_is_deleted_while_it_is_used_runs_nothing(
 ) -> None:
     serve(server, people["ann"], "pay", FIVE)
     assert approve(the_ticket(), people["cleo"])
-    use = tickets.use
+    use = approval_requests.use
 
     def too_late(*given: Any) -> bool:
         Approval.objects.all().delete()
         return use(*given)
 
-    monkeypatch.setattr(tickets, "use", too_late)
+    monkeypatch.setattr(approval_requests, "use", too_late)
     assert kind_of(serve(server, people["ann"], "pay", FIVE)) == "expired"
     assert pay == []

@@ -13,12 +13,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
 
 from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, register, tool, view_tool
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.contrib.ninja import ninja_tools
 from django_mcp.endpoint.connection import Connection
 from django_mcp.endpoint.stdio import django_request
 from django_mcp.models import Approval, Task
-from django_mcp.policies.deciding import decide
 from django_mcp.tasks.worker import run
 from tests import referee
 from tests.approvals.asking import (
@@ -417,10 +417,10 @@ def test_through_call_tool_where_tools_are_searched(
 def test_a_tool_that_is_registered_while_the_site_runs_is_asked_about_at_once(
     server: MCPServer, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from django_mcp.approvals import tool_policies
     from django_mcp.core.policies import book
-    from django_mcp.policies import reading
 
-    monkeypatch.setattr(book, "renew", lambda: reading.renew() and 1000.0)
+    monkeypatch.setattr(book, "renew", lambda: tool_policies.renew() and 1000.0)
     tool(server=server, name="first")(lambda: "done")
     serve(server, people["ann"], "first", {})
     tool(server=server, policy="ask", name="second")(lambda: "done")

@@ -8,9 +8,9 @@ from django import forms
 from django.http import HttpRequest
 
 from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, register, tool
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
+from django_mcp.approvals.previews import preview_of
 from django_mcp.core.concurrency import INLINE, run_inline
-from django_mcp.core.previews import preview_of
 from django_mcp.models import Approval
 from django_mcp.protocol.meta import ClientInfo
 from django_mcp.pubsub.once import StepChannel

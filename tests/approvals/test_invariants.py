@@ -16,11 +16,11 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals import tickets
-from django_mcp.approvals.deciding import approve, deny, may_decide
+from django_mcp.approvals import approval_requests
+from django_mcp.approvals.decisions import approve, deny, may_decide
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.policies import Decision
 from django_mcp.models import Approval, Event, StandingApproval, ToolPolicy
-from django_mcp.policies.deciding import decide
 from tests.approvals.asking import PAID, Calls, People, events, kind_of, newest, serve, texts, the_ticket
 from tests.behaviour.users import ByName
 from tests.clients import LEGACY, MODERN, Client
@@ -215,9 +215,9 @@ def test_nothing_leaves_a_final_state(ask: Say, people: People) -> None:
         ticket = the_ticket()
         assert not approve(ticket, people["cleo"]), end
         assert not deny(ticket, people["dora"]), end
-        assert not tickets.use(Approval(pk=ticket.pk, state="approved"), "run", 0), end
-        tickets.expire_all()
-        tickets.current(ticket.digest, "another version")
+        assert not approval_requests.use(Approval(pk=ticket.pk, state="approved"), "run", 0), end
+        approval_requests.expire_all()
+        approval_requests.current(ticket.digest, "another version")
         assert the_ticket().state == end
 
 

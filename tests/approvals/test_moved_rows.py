@@ -8,7 +8,7 @@ from django import forms
 from django.db.models.signals import post_save
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register, tool
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.models import ApprovalEvent
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.model_resources.library.models import Author, Book, Tag

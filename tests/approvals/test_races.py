@@ -8,8 +8,8 @@ from django.db import connection
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.approvals import parking, tickets
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals import approval_requests, decisions
+from django_mcp.approvals.decisions import approve, deny
 from django_mcp.models import Approval, StandingApproval, Task
 from django_mcp.tasks import store
 from tests.approvals.asking import PAID, Calls, People, at_once, events, finished, newest, serve, texts
@@ -83,7 +83,7 @@ def test_an_approval_that_expires_while_it_is_used_is_one_or_the_other(
         ticket, before = propose(), len(pay)
         approve(ticket, people["cleo"])
         ticket.refresh_from_db()
-        at_once(partial(serve, server, people["ann"], "pay", {"amount": 5}), partial(tickets.expire, ticket))
+        at_once(partial(serve, server, people["ann"], "pay", {"amount": 5}), partial(approval_requests.expire, ticket))
         ticket.refresh_from_db()
         assert (ticket.state, len(pay) - before) in {("consumed", 1), ("expired", 0)}
         Approval.objects.all().delete()
@@ -128,7 +128,7 @@ def test_a_task_that_is_let_go_twice_runs_once(
     for number in range(min(TIMES, 5)):
         task = parked()
         approve(newest(), people["cleo"])
-        at_once(*[partial(parking.release, task)] * 3)
+        at_once(*[partial(decisions.release, task)] * 3)
         finished(task)
         assert len(pay) == number + 1
         Approval.objects.all().delete()

@@ -17,8 +17,8 @@ from django.urls import clear_url_caches, path
 from django.utils import timezone
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals.about import page_url
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.messages import page_url
 from django_mcp.models import Approval, Notice, Task
 from django_mcp.tasks.store import make
 from django_mcp.urls import build_urlpatterns

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import pytest
 
 from django_mcp import MCPServer, ModelResource, Rows, register, tool
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.model_resources.library.models import Author, Book, Tag
 

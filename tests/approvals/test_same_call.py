@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from typing_extensions import TypedDict
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 from tests.approvals.asking import People, kind_of, newest, serve
 

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.models import Approval, StandingApproval, Task, ToolPolicy
-from django_mcp.policies.deciding import decide
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.tasks import store
 from django_mcp.tasks.worker import run

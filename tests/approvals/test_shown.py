@@ -9,7 +9,7 @@ import pytest
 from django.test import Client as Browser
 
 from django_mcp import MCPServer, Secret, tool
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 from tests.approvals.asking import People, kind_of, serve, texts, the_ticket
 

@@ -5,8 +5,8 @@ import datetime
 import pytest
 from django.test import override_settings
 
-from django_mcp.approvals import words
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals import messages
+from django_mcp.approvals.decisions import approve, deny
 from django_mcp.models import Approval, ApprovalEvent
 from tests.approvals.asking import Calls, People, call, kind, the_ticket
 from tests.clients import Client
@@ -59,4 +59,4 @@ def test_until_when_it_waits_is_told_in_utc_whatever_moments_the_site_has(
     approval = the_ticket()
     approval.expires = moment
     with override_settings(USE_TZ=moment.tzinfo is not None, TIME_ZONE="America/Chicago"):
-        assert "It waits until 2026-11-26 01:00 UTC." in words.waits_until(approval)
+        assert "It waits until 2026-11-26 01:00 UTC." in messages.waits_until(approval)

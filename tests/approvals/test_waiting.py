@@ -13,10 +13,10 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
-from django_mcp.approvals import tickets
-from django_mcp.approvals.deciding import approve, deny
+from django_mcp.approvals import approval_requests
+from django_mcp.approvals.decisions import approve, deny
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.models import Approval, Event
-from django_mcp.policies.deciding import decide
 from django_mcp.pubsub.publish import end_access
 from tests.approvals.asking import PAID, Calls, People, kind_of, serve, texts, the_ticket
 from tests.behaviour.users import as_user
@@ -133,8 +133,8 @@ def test_a_credential_that_is_taken_back_just_when_the_ticket_is_there_opens_not
         assert approve(the_ticket(), people["cleo"])
         return made
 
-    propose = tickets.propose
-    monkeypatch.setattr(tickets, "propose", proposed)
+    propose = approval_requests.propose
+    monkeypatch.setattr(approval_requests, "propose", proposed)
     assert kind_of(serve(server, people["ann"], "pay", {"amount": 5})) == "expired"
     assert pay == []
 

@@ -14,13 +14,12 @@ from django.http import Http404
 from django.utils.functional import lazystr
 
 from django_mcp import Cancelled, Context, MCPServer, Principal, Secret, ToolError, tool
+from django_mcp.approvals.previews import MOST, preview_of
 from django_mcp.core import database
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, Pool, Runner, run_inline
 from django_mcp.core.database import rolled_back
 from django_mcp.core.elicitation import Dialogue
-from django_mcp.core.plain import MOST
-from django_mcp.core.previews import preview_of
 from django_mcp.primitives.schema import ArgumentError
 
 EDGES = ("inline", pytest.param("pool", marks=pytest.mark.slow))

@@ -56,7 +56,7 @@ UNUSED = (
 )
 """Of these nothing is imported for a site with a few plain tools and without the admin."""
 STARTING = {
-    "approvals": {"starting"},
+    "approvals": {"receivers", "tool_policies"},
     "model_resources": {"receivers"},
     "skills": {"declaration", "receivers", "skill"},
 }

@@ -13,9 +13,9 @@ from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, MCPServer, Principal
+from django_mcp.approvals.previews import preview_of
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE, run_inline
-from django_mcp.core.previews import preview_of
 
 SIGNALS = (pre_save, post_save, pre_delete, post_delete, m2m_changed)
 WRITING = ("INSERT", "UPDATE", "DELETE")

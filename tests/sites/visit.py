@@ -220,7 +220,7 @@ def a_token_opens_and_says_where_to_get_one(site: Site, ben: Endpoint) -> None:
 
 
 def an_approved_call_runs_once(site: Site, ben: Endpoint) -> None:
-    from django_mcp.approvals.deciding import approve
+    from django_mcp.approvals.decisions import approve
     from django_mcp.models import Approval
 
     params = {"name": "refund", "arguments": {"name": f"lamp {time.monotonic()}"}}
@@ -240,7 +240,7 @@ def an_approved_call_runs_once(site: Site, ben: Endpoint) -> None:
 def an_approver_finds_the_page(site: Site, ben: Endpoint) -> None:
     from django.test import Client
 
-    from django_mcp.approvals.about import page_url
+    from django_mcp.approvals.messages import page_url
     from django_mcp.models import Approval
 
     ben.request("tools/call", {"name": "refund", "arguments": {"name": f"page {time.monotonic()}"}})

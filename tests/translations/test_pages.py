@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import override
 
 from django_mcp import MCPServer, Public, tool
-from django_mcp.approvals import mails
+from django_mcp.approvals import notices
 from django_mcp.models import Approval, Notice, ToolCall
 from tests.oauth.site import Browser, Site, forget_urlconfs, make_site
 from tests.translations.catalogs import catalog_file, read
@@ -200,7 +200,7 @@ def test_the_page_of_applications_with_access_is_in_chinese(site: Site) -> None:
 
 def test_a_mail_about_a_call_that_waits_is_in_the_language_of_the_site(approval: Approval) -> None:
     with override(CHINESE):
-        mails.send(Notice(approval=approval, target="cleo@example.com"))
+        notices.send_mail(Notice(approval=approval, target="cleo@example.com"))
     assert mail.outbox[0].subject == "pay 等待审批，请求者：ada-the-caller"
     assert "有一个调用正在等待审批。" in mail.outbox[0].body
     assert "工具： pay (desk)" in mail.outbox[0].body

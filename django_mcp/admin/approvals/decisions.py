@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.approvals.cards import seen
 from django_mcp.admin.approvals.values import line
-from django_mcp.approvals import deciding
+from django_mcp.approvals import decisions
 from django_mcp.core import database
 from django_mcp.models import OVER, Approval
 
@@ -73,7 +73,7 @@ def decide(request: HttpRequest, row: Approval) -> Said:
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
             return messages.ERROR, _("This call is not as you saw it any more. Look at it again, and then decide.")
         is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
-        if not is_told and (hidden := deciding.not_shown(row)):
+        if not is_told and (hidden := decisions.not_shown(row)):
             words = _("Nothing was decided: not all of this call is shown (%s). Tick that you approve it all the same.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, request.user, form.cleaned_data):
@@ -84,12 +84,12 @@ def decide(request: HttpRequest, row: Approval) -> Said:
 def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
     match given["decision"]:
         case "refuse":
-            return deciding.deny(row, user, reason=given["reason"])
+            return decisions.deny(row, user, reason=given["reason"])
         case "approve":
-            return deciding.approve(row, user, reason=given["reason"], unseen=given["unseen"])
+            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"])
     calls = None if given["calls"] is None else given["calls"] + 1
     more = {"names": given["names"], "calls": calls, "seconds": given["seconds"] or HOUR, "unseen": given["unseen"]}
-    return deciding.approve(row, user, reason=given["reason"], **more)
+    return decisions.approve(row, user, reason=given["reason"], **more)
 
 
 def _done(row: Approval, given: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from django_mcp.approvals.approvers import APPROVE
+from django_mcp.approvals.notices import APPROVE
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]

@@ -19,7 +19,7 @@ from django_mcp.admin.approvals.decisions import PERIODS, decide
 from django_mcp.admin.approvals.lists import ApprovalList, StateFilter, WaitingList
 from django_mcp.admin.approvals.looking import STYLES, LookingAdmin
 from django_mcp.admin.approvals.values import line
-from django_mcp.approvals.about import client
+from django_mcp.approvals.messages import client
 from django_mcp.models import Approval
 
 LIVE = "x-mcp-live"

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from django.views import View
 
 from django_mcp.admin.approvals.cards import RUNS, cards, run_of, state_of
-from django_mcp.approvals.about import page_path
-from django_mcp.approvals.deciding import may_decide
+from django_mcp.approvals.decisions import may_decide
+from django_mcp.approvals.messages import page_path
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
 from django_mcp.oauth.consent import page, protect, title_of

@@ -16,7 +16,7 @@ from django_mcp.admin.approvals.looking import STYLES, LookingAdmin
 from django_mcp.admin.approvals.values import NONE, line, shown_value
 from django_mcp.admin.people import names_of, with_names
 from django_mcp.admin.stopping import StoppableAdmin
-from django_mcp.approvals.approvers import APPROVE
+from django_mcp.approvals.notices import APPROVE
 from django_mcp.models import StandingApproval
 
 

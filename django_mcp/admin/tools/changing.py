@@ -10,10 +10,10 @@ from django.utils.translation import ngettext
 
 from django_mcp.admin.tools.forms import OverrideForm
 from django_mcp.admin.tools.lines import Line
+from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import database
 from django_mcp.models import ToolPolicy, Tools
-from django_mcp.policies import definitions
-from django_mcp.policies.deciding import decide
 
 DEFAULT = "default"
 DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
@@ -93,11 +93,11 @@ class Changing:
 
     def accept(self, line: Line, digest: str) -> None:
         """Say that a tool is right as it was shown. Where it became another one meanwhile, that is not said of it."""
-        if digest != definitions.known(line.tool).digest:
+        if digest != tool_policies.known(line.tool).digest:
             self._tell(_("The tool changed again meanwhile. Look at it once more."), messages.WARNING)
             return
         with database.atomic():
-            definitions.accept(line.server, line.tool, self._request.user)
+            tool_policies.accept(line.server, line.tool, self._request.user)
             self._note(line, _("Accepted as it is now."))
         self._tell(_("Tool %s is accepted as it is now.") % line.key)
 

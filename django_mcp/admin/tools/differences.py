@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
+from django_mcp.approvals.tool_policies import SHOWN
 from django_mcp.core.redaction import visible
-from django_mcp.policies.definitions import SHOWN
 
 MOST_LINES = 400
 """Of one difference that are shown."""

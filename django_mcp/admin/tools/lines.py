@@ -17,12 +17,12 @@ from django_mcp.admin.figures import count, share
 from django_mcp.admin.plots import sparkline
 from django_mcp.admin.statistics import ToolStatistics, tool_statistics
 from django_mcp.admin.tools import words
+from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import default_decision
 from django_mcp.conf import settings
 from django_mcp.core.policies import Decision
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import KnownTool, ToolPolicy
-from django_mcp.policies import definitions
-from django_mcp.policies.defaults import default_decision
 from django_mcp.primitives.tool import Tool
 
 DAYS = 30
@@ -117,7 +117,7 @@ class Line:
     @cached_property
     def is_changed(self) -> bool:
         """Whether it is another one than the one that was accepted."""
-        return self.known is not None and self.known.digest != definitions.known(self.tool).digest
+        return self.known is not None and self.known.digest != tool_policies.known(self.tool).digest
 
     @property
     def is_held(self) -> bool:
@@ -208,7 +208,7 @@ def lines(*, with_calls: bool) -> list[Line]:
     served = list(servers())
     known = {(each.server, each.tool): each for each in KnownTool.objects.defer("definition")}
     digests = {which: each.digest for which, each in known.items()}
-    definitions.remember(served, digests)
+    tool_policies.remember(served, digests)
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
     for row in ToolPolicy.objects.select_related("group", "changed_by").order_by("group__name", "client_id"):
         rows[row.server, row.tool].append(row)
@@ -234,14 +234,14 @@ def find(key: str, *, with_calls: bool) -> Line | None:
     server_name, _dot, tool_key = key.partition(".")
     server = next((each for each in servers() if each.name == server_name), None)
     tool = None if server is None else server.tools.get(tool_key)
-    if server is None or tool is None or tool not in definitions.tools_of(server):
+    if server is None or tool is None or tool not in tool_policies.tools_of(server):
         return None
     which = {"server": server.name, "tool": tool.key}
     rows = ToolPolicy.objects.filter(**which).select_related("group", "changed_by").order_by("group__name", "client_id")
     accepted = KnownTool.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
-        definitions.remember([server], definitions.accepted())
+        tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
     return Line(server, tool, list(rows), known, calls)
@@ -249,7 +249,7 @@ def find(key: str, *, with_calls: bool) -> Line | None:
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:
     for server in served:
-        for tool in definitions.tools_of(server):
+        for tool in tool_policies.tools_of(server):
             yield server, tool, (server.name, tool.key)
 
 

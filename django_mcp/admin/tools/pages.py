@@ -18,9 +18,9 @@ from django_mcp.admin.tools.choosing import Choosing
 from django_mcp.admin.tools.differences import differences
 from django_mcp.admin.tools.forms import OverrideForm, client_list
 from django_mcp.admin.tools.lines import DAYS, Line, decided_words, find, left_over, lines
+from django_mcp.approvals import tool_policies
 from django_mcp.conf import settings
 from django_mcp.models import ToolCall, ToolPolicy
-from django_mcp.policies import definitions
 
 PER_PAGE = 100
 LAST_CALLS = 20
@@ -111,7 +111,7 @@ class ToolsAdmin(OwnPagesAdmin):
             "form": form,
             "clients": client_list(),
             "may_accept": self.has_accept_permission(request),
-            "digest": definitions.known(line.tool).digest,
+            "digest": tool_policies.known(line.tool).digest,
             "differences": _differences(line),
             "days": DAYS,
             "holds": settings.HOLD_CHANGED_TOOLS,
@@ -164,7 +164,7 @@ class ToolsAdmin(OwnPagesAdmin):
 def _differences(line: Line) -> Any:
     if line.known is None or not line.is_changed:
         return []
-    return differences(line.known.definition, definitions.known(line.tool).definition)
+    return differences(line.known.definition, tool_policies.known(line.tool).definition)
 
 
 def _output_schema(line: Line) -> Any:

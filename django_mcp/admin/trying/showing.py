@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.shown import MOST_CHARACTERS
 from django_mcp.admin.trying.calling import Outcome
-from django_mcp.approvals.about import PAGE
+from django_mcp.approvals.messages import PAGE
 from django_mcp.auth.log_filter import redact
 from django_mcp.core.redaction import visible
 from django_mcp.models import Approval

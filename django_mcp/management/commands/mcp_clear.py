@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 
-from django_mcp.approvals.tickets import expire_all
+from django_mcp.approvals.approval_requests import expire_all
 from django_mcp.management.progress import Progress
 from django_mcp.pubsub.event_store import clear
 

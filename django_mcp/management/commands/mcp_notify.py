@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error as DatabaseError
 from django.db import connections
 
-from django_mcp.approvals.sending import deliver_due
+from django_mcp.approvals.notices import deliver_due
 
 logger = logging.getLogger("django_mcp")
 

@@ -11,8 +11,8 @@ from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import Context, MCPServer, ModelResource, form_tool, register
+from django_mcp.approvals.tool_policies import default_decision
 from django_mcp.core.policies import Decision
-from django_mcp.policies.defaults import default_decision
 from tests.model_resources.conftest import ByName, Reader
 from tests.model_resources.library.models import Author, Book, Copy, Draft, Leaf, Publisher, Review, Tag
 

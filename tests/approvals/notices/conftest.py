@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from django_mcp.approvals import notices
-from django_mcp.approvals.background import sender
+from django_mcp.approvals.notices import sender
 from django_mcp.models import Approval, Notice
 from tests.approvals.notices.receiver import SECRET, Receiver, listening
 

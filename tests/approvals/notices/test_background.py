@@ -10,8 +10,10 @@ from django.db import DatabaseError
 from django.test import Client
 from django.utils import timezone
 
-from django_mcp.approvals import background, notices, sending, starting
-from django_mcp.approvals.background import sender
+from django_mcp.approvals import notices, receivers
+from django_mcp.approvals import notices as background
+from django_mcp.approvals import notices as sending
+from django_mcp.approvals.notices import sender
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, ticket
 from tests.approvals.notices.receiver import Receiver
@@ -93,7 +95,7 @@ def test_a_process_that_looks_at_tickets_delivers_what_was_left_and_looks_again_
 
 def test_the_first_request_that_a_process_serves_has_it_deliver_what_was_left(site: Receiver) -> None:
     left_by_a_process_that_is_gone()
-    request_started.connect(starting._serves, dispatch_uid="django_mcp.approvals")
+    request_started.connect(receivers._serves, dispatch_uid="django_mcp.approvals")
     Client().get("/")
     until(lambda: Notice.objects.get().delivered, "it is delivered")
     assert not request_started.disconnect(dispatch_uid="django_mcp.approvals"), "other requests do not look"

@@ -14,9 +14,10 @@ from django.test import RequestFactory
 from django.urls import get_script_prefix
 from django.utils import timezone
 
-from django_mcp.approvals import notices, sending
-from django_mcp.approvals.about import page_url
-from django_mcp.approvals.background import sender
+from django_mcp.approvals import notices
+from django_mcp.approvals import notices as sending
+from django_mcp.approvals.messages import page_url
+from django_mcp.approvals.notices import sender
 from django_mcp.models import Approval, Notice
 from tests.approvals.notices.conftest import Configure, asked, ticket, time_passes
 from tests.approvals.notices.mailers import send_mail_by

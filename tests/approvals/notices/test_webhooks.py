@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from django_mcp.approvals import notices, posting
-from django_mcp.approvals.webhooks import MOST_BYTES
+from django_mcp.approvals import notices
+from django_mcp.approvals import notices as posting
+from django_mcp.approvals.notices import MOST_BYTES
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, person, time_passes
 from tests.approvals.notices.receiver import SECRET, Receiver
@@ -110,7 +111,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver, configure: Configure) ->
 def test_an_answer_that_does_not_come_is_not_waited_for(
     receiver: Receiver, configure: Configure, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(posting, "SECONDS", 0.1)
+    monkeypatch.setattr(posting, "POST_TIMEOUT", 0.1)
     configure(APPROVAL_WEBHOOK=receiver.url)
     receiver.silent = threading.Event() if how == "silent" else None
     receiver.drips = how == "dripping"

@@ -34,7 +34,7 @@ def _prepare() -> None:
     from django.contrib.auth.models import Permission, User
 
     from django_mcp import server
-    from django_mcp.policies.deciding import decide
+    from django_mcp.approvals.tool_policies import decide
 
     User.objects.create_user("ann")
     approve = Permission.objects.get(codename="approve_toolcall")
@@ -45,7 +45,7 @@ def _prepare() -> None:
 def _decide(verb: str, label: str) -> None:
     from django.contrib.auth.models import User
 
-    from django_mcp.approvals.deciding import approve, deny
+    from django_mcp.approvals.decisions import approve, deny
     from django_mcp.models import Approval
 
     cleo = User.objects.get(username="cleo")

@@ -9,8 +9,8 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from django_mcp.approvals import tickets
-from django_mcp.approvals.approvers import may_approve
+from django_mcp.approvals import approval_requests
+from django_mcp.approvals.notices import may_approve
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.models import Approval, StandingApproval
@@ -111,6 +111,6 @@ def use(standing: StandingApproval, fields: Mapping[str, Any], run: str, round: 
             run=run,
             rounds=round + 1,
         )
-        tickets.note(made, tickets.Kind.PROPOSED)
-        tickets.note(made, tickets.Kind.EXECUTED, text=f"standing approval {standing.pk}")
+        approval_requests.note(made, approval_requests.Kind.PROPOSED)
+        approval_requests.note(made, approval_requests.Kind.EXECUTED, text=f"standing approval {standing.pk}")
     return made

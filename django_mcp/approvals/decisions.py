@@ -1,4 +1,4 @@
-"""Deciding about a ticket: by a person who may, who did not make the call, and who is the first to do so."""
+"""Approve and deny approval requests, and release the tasks that wait for them."""
 
 import datetime
 from collections.abc import Iterable
@@ -9,12 +9,64 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from django_mcp.approvals import parking, standing, tickets
-from django_mcp.approvals.approvers import may_approve
+from django_mcp.approvals import approval_requests, auto_approvals, messages
+from django_mcp.approvals.notices import may_approve
 from django_mcp.conf import settings
 from django_mcp.core import database
+from django_mcp.core.context import Context
 from django_mcp.core.redaction import SECRET
 from django_mcp.models import OVER, Approval, Task
+from django_mcp.primitives.tool import Tool
+from django_mcp.tasks import store
+from django_mcp.tasks.api import check_room, make, record
+from django_mcp.tasks.backends import start as start_task
+
+
+def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
+    """The task of a call that waits, the same for each try of it. Blocks.
+
+    Its lease ends with the ticket: then it is run like one whose worker is gone, finds that nobody approved it, and
+    ends with these words. So it ends even where nobody is left who knows of the ticket.
+
+    Args:
+        context: of the call.
+        tool: that is called.
+        approval: its ticket.
+        start: it may run already.
+
+    Raises:
+        ToolError: the caller has too many tasks.
+    """
+    with database.atomic():
+        if approval is not None and not start:
+            # No join: PostgreSQL locks no rows that may be missing.
+            approval = Approval.objects.select_for_update().get(pk=approval.pk)
+            if approval.task is not None:
+                return approval.task
+        if start:
+            check_room(context)
+        task = make(context, tool, None)
+        if approval is not None and not start:
+            task.needs_approval, task.message, task.lease = True, messages.short(context, approval), approval.expires
+            task.expires = approval.expires + datetime.timedelta(seconds=settings.TASK_SECONDS)
+            task.save(update_fields=["needs_approval", "message", "lease", "expires"])
+            Approval.objects.filter(pk=approval.pk).update(task=task)
+            if approval.state != Approval.State.PENDING:  # it was decided at this very moment
+                database.on_commit(lambda: release(task))
+        if start:
+            record(context, task)
+    if start:
+        context.channel.is_recorded = True
+        start_task(task)
+    return task
+
+
+def release(task: Task) -> None:
+    """Run a task whose ticket was decided: it goes on, or finds that it was refused."""
+    found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
+    if found.update(lease=store.lease_end(), message=""):
+        start_task(task)
+
 
 State = Approval.State
 
@@ -56,7 +108,7 @@ def approve(
             return False
         if seconds and (calls is None or calls > 1):
             more = None if calls is None else calls - 1
-            standing.make(approval, by, names, more, seconds)
+            auto_approvals.make(approval, by, names, more, seconds)
     return True
 
 
@@ -73,11 +125,11 @@ def _decide(approval: Approval, by: Any, state: str, reason: str, more: dict[str
         return False
     approval.refresh_from_db()
     by_themselves = " (their own call)" if approval.user_id == approver.pk else ""
-    tickets.note(approval, state, approver, f"{reason}{by_themselves}")
-    tickets.tell(approval)
+    approval_requests.note(approval, state, approver, f"{reason}{by_themselves}")
+    approval_requests.tell(approval)
     if approval.task is not None:
         task = approval.task
-        database.on_commit(lambda: parking.release(task))
+        database.on_commit(lambda: release(task))
     return True
 
 

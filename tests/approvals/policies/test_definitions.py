@@ -8,13 +8,13 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
+from django_mcp.approvals import tool_policies
 from django_mcp.core.server import server as default_server
 from django_mcp.core.server import servers
 from django_mcp.models import KnownTool
-from django_mcp.policies import definitions
+from tests.approvals.policies.conftest import tool_of
 from tests.behaviour.test_visibility import As
 from tests.clients import MODERN, Client
-from tests.policies.conftest import tool_of
 
 Make = Callable[..., Any]
 
@@ -51,7 +51,7 @@ def test_a_tool_that_changed_is_not_there_until_somebody_accepts_it(server: MCPS
         assert ada.listed("tools/list") == [], change
         assert "error" in ada.call("pay").json, change
 
-        definitions.accept(server, tool_of(server, "pay"), None)
+        tool_policies.accept(server, tool_of(server, "pay"), None)
         assert ada.listed("tools/list") == ["pay"], change
         assert ada.call("pay").text == "paid", change
 
@@ -64,7 +64,7 @@ def test_a_change_of_the_schema_alone_is_one(server: MCPServer, ada: As) -> None
 
 
 def test_a_decision_does_not_bring_back_what_is_held(server: MCPServer, ada: As) -> None:
-    from django_mcp.policies.deciding import decide
+    from django_mcp.approvals.tool_policies import decide
 
     assert ada.call("pay").text == "paid"
     offer(server, description="Pay everything.")
@@ -84,14 +84,14 @@ def test_what_is_registered_again_as_it_was_is_no_change(server: MCPServer, ada:
 def test_no_tool_of_the_demo_changes_by_being_listed(policies: None, language: str) -> None:
     """Some are completed when they are first listed, and some are translated."""
     every = list(servers())
-    definitions.remember(every, definitions.accepted())
-    before = definitions.accepted()
+    tool_policies.remember(every, tool_policies.accepted())
+    before = tool_policies.accepted()
     from django.utils import translation
 
     with translation.override(language):
         Client(default_server, MODERN, "asgi").request("tools/list")
-    definitions._known.clear()
+    tool_policies._known.clear()
     assert before
     assert {
-        (each.name, one.key): definitions.known(one).digest for each in every for one in definitions.tools_of(each)
+        (each.name, one.key): tool_policies.known(one).digest for each in every for one in tool_policies.tools_of(each)
     } == {key: digest for key, digest in before.items() if key[0] in {each.name for each in every}}

@@ -30,4 +30,4 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "static/"
-ROOT_URLCONF = "tests.policies.site.urls"
+ROOT_URLCONF = "tests.approvals.policies.site.urls"

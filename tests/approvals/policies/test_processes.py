@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from benchmarks.process import run_to_end
+from tests.approvals.policies.browser import Browser
 from tests.clients import LEGACY
 from tests.conformance.databases import postgresql, sqlite
 from tests.faults import wire
 from tests.faults.conftest import Workers, service, until, workers
 from tests.faults.wire import Legacy, Modern, text
-from tests.policies.browser import Browser
 
 WITHIN = 1.0
 """Seconds in which a decision counts everywhere: ``POLICY_SECONDS``, and as much again for busy machines."""
@@ -42,7 +42,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         host, port = service("REDIS_URL")
         environment = {"CONFORMANCE_REDIS_URL": f"redis://{host}:{port}/0"}
     with sqlite(folder) if request.param == "sqlite" else postgresql() as database:
-        environment |= {**database, "DJANGO_SETTINGS_MODULE": "tests.policies.site.settings"}
+        environment |= {**database, "DJANGO_SETTINGS_MODULE": "tests.approvals.policies.site.settings"}
         with workers(2, environment, folder) as made:
             login = {
                 "DJANGO_SUPERUSER_USERNAME": "owner",

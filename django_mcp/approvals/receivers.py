@@ -26,7 +26,7 @@ def start() -> None:
 
 async def _admit(*given: Any) -> Result | None:
     """See ``admitting.admit``."""
-    from django_mcp.approvals.admitting import admit  # noqa: PLC0415 - most calls need no approval
+    from django_mcp.approvals.gate import admit  # noqa: PLC0415 - most calls need no approval
 
     return await admit(*given)
 
@@ -35,6 +35,6 @@ def _serves(**_: Any) -> None:
     """The first request: this process serves, and may find what was left when another one ended."""
     request_started.disconnect(dispatch_uid="django_mcp.approvals")
     if is_wanted():
-        from django_mcp.approvals.background import look  # noqa: PLC0415 - most sites send no notices
+        from django_mcp.approvals.notices import look  # noqa: PLC0415 - most sites send no notices
 
         look()

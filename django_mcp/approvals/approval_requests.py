@@ -16,10 +16,10 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_mcp.approvals import notices
+from django_mcp.approvals.previews import Plain
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
-from django_mcp.core.plain import Plain
 from django_mcp.core.redaction import CUT, declared
 from django_mcp.models import OVER, Approval, ApprovalEvent, Task
 from django_mcp.primitives.tool import Tool, ToolError

@@ -20,11 +20,11 @@ from django.db.models import Model
 from django.utils.crypto import salted_hmac
 from pydantic import BaseModel, SecretBytes, SecretStr
 
+from django_mcp.approvals.previews import ENDS_THE_CALL
+from django_mcp.approvals.tool_policies import known
 from django_mcp.core.context import Context
 from django_mcp.core.policies import Rule
-from django_mcp.core.previews import ENDS_THE_CALL
 from django_mcp.core.request import host_of
-from django_mcp.policies.definitions import known
 from django_mcp.primitives.tool import Tool
 
 SALT = "django_mcp.approvals"

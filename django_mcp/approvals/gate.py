@@ -1,4 +1,4 @@
-"""How a call meets its decision. ``core.methods`` asks here before it runs a tool whose calls are to be approved.
+"""Apply the decision to a call before it runs, or wait for one.
 
 A call runs where somebody approved just this call of just this caller, or further calls like it. Else it gets a
 ticket, once for the same call, and its client what it can make most of: a task, which goes on by itself; a link, where
@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django_mcp.approvals import standing, tickets, words
-from django_mcp.approvals.canonical import Rows, addressed, digest, is_same, parts, version
-from django_mcp.approvals.parking import park
-from django_mcp.approvals.waiting import is_still_there, wait
+from django.utils import timezone
+
+from django_mcp.approvals import approval_requests, auto_approvals, messages
+from django_mcp.approvals.decisions import park
+from django_mcp.approvals.fingerprint import Rows, addressed, digest, is_same, parts, version
+from django_mcp.approvals.previews import Plain, preview_of
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.channel import no_waiting
@@ -20,14 +22,56 @@ from django_mcp.core.context import Context
 from django_mcp.core.elicitation import URLElicitation
 from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import find_rule, may_use
-from django_mcp.core.plain import Plain
-from django_mcp.core.policies import Admission, Decision, Rule
-from django_mcp.core.previews import preview_of
+from django_mcp.core.policies import Admission, Decision, Rule, book
+from django_mcp.core.resources import as_of_now
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.protocol.jsonrpc import Result
-from django_mcp.pubsub import event_store
+from django_mcp.pubsub import event_store, publish
+from django_mcp.pubsub.waiting import wait_for
 from django_mcp.tasks.api import run_before
+
+
+async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
+    """The ticket when it is decided, or as it is when the time is up.
+
+    Args:
+        context: of who waits.
+        approval: the ticket.
+        seconds: how long.
+    """
+    # Hardly any progress: what the tool reports later has to be more.
+    context.report_progress(0, message=messages.short(context, approval))
+    topic = approval_requests.topic(approval.ticket)
+    return await wait_for(context, topic, partial(_look, approval), _is_decided, seconds)
+
+
+def is_still_there(context: Context, since: int) -> bool:
+    """Whether a caller who waited may still call. Their rights, and what was decided, are those of now from then on.
+
+    Args:
+        context: of who waited.
+        since: the newest entry of the log when their call came.
+    """
+    principal = as_of_now(context.principal, context.server)
+    if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
+        return False
+    if any(each.data == publish.REVOKED for each in event_store.after(since, publish.topics_of(principal))):
+        return False
+    context.principal = principal
+    if book.is_due:
+        book.bring_up_to_date()
+    return True
+
+
+def _look(approval: Approval) -> Approval:
+    approval.refresh_from_db()
+    return approval
+
+
+def _is_decided(approval: Approval) -> bool:
+    return approval.state != Approval.State.PENDING
+
 
 State = Approval.State
 
@@ -48,17 +92,17 @@ class TicketAdmission(Admission):
 
     def use(self) -> None:
         """See ``tickets.use``."""
-        if not tickets.use(self._approval, self._dialogue.id, self._dialogue.round):
-            raise words.used()
+        if not approval_requests.use(self._approval, self._dialogue.id, self._dialogue.round):
+            raise messages.used()
 
     def require_same(self, argument: str, rows: Any) -> None:
         """See ``Admission``."""
         if argument not in self._rows or not is_same(rows, self._rows[argument]):
-            raise words.moved(self._approval, argument)
+            raise messages.moved(self._approval, argument)
 
     def ended(self, outcome: str) -> None:
         """See ``tickets.ended``."""
-        tickets.ended(self._approval, outcome)
+        approval_requests.ended(self._approval, outcome)
 
 
 class StandingAdmission(TicketAdmission):
@@ -70,9 +114,9 @@ class StandingAdmission(TicketAdmission):
 
     def use(self) -> None:
         """Take it; there is a ticket for it from then on."""
-        made = standing.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
+        made = auto_approvals.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
-            raise words.used()
+            raise messages.used()
         self._approval, self.ticket = made, made.ticket
 
 
@@ -90,7 +134,7 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
     if rule.decision is Decision.ALLOW and not context.channel.needs_approval:
         return await call.as_task(None)
     if context.principal.is_anonymous:
-        raise words.anonymous()
+        raise messages.anonymous()
     return await call.answer()
 
 
@@ -114,14 +158,14 @@ class _Call:
             return Result(kept)
         if context.admission is not None:
             return await self.as_task(found)
-        kind = words.PENDING
+        kind = messages.PENDING
         if found is None:
             if context.channel.is_task:  # which was made for a call that was approved, or to wait for that
-                raise words.expired()
+                raise messages.expired()
             context.channel.wants_task(self.tool.task or "optional")  # or the tool is nothing for this client
-            await context.runner.sync(partial(tickets.check_room, context))
+            await context.runner.sync(partial(approval_requests.check_room, context))
             await run_before(context, self.tool, self.keywords)
-            kind = words.REQUIRED
+            kind = messages.REQUIRED
             found = await self._propose()
         return await self._decided(found, kind)
 
@@ -142,12 +186,12 @@ class _Call:
         self.digest = digest(context, self.tool, self.keywords, self.rows)
         self.parts = parts(context, self.tool, self.keywords, self.rows)
         dialogue = context.channel.dialogue
-        found = tickets.of_run(self.digest, self.version, dialogue.id, dialogue.round)
-        found = found or tickets.current(self.digest, self.version)
+        found = approval_requests.of_run(self.digest, self.version, dialogue.id, dialogue.round)
+        found = found or approval_requests.current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
             context.admission = TicketAdmission(found, context, self.rows)
         elif found is None or found.state == State.PENDING:
-            approved = standing.find(context, self.tool, self.parts, self.version)
+            approved = auto_approvals.find(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
                 context.admission = StandingAdmission(approved, self._fields(), context, self.rows)
         if context.admission is None and context.channel.waits:
@@ -157,11 +201,11 @@ class _Call:
 
     def _fields(self, preview: Plain | None = None) -> dict[str, Any]:
         more = {"digest": self.digest, "version": self.version, "parts": self.parts}
-        return {**tickets.fields_of(self.context, self.tool, preview), **more}
+        return {**approval_requests.fields_of(self.context, self.tool, preview), **more}
 
     async def _propose(self) -> Approval:
         preview = await preview_of(self.context, self.tool, self.keywords)
-        propose = partial(tickets.propose, self.context, self._fields(preview))
+        propose = partial(approval_requests.propose, self.context, self._fields(preview))
         return (await self.context.runner.sync(propose))[0]
 
     async def as_task(self, found: Approval | None) -> Result | None:
@@ -176,8 +220,8 @@ class _Call:
         """What answers a call that has a ticket which does not let it through, or not yet."""
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
-            if kind == words.PENDING:
-                await context.runner.sync(partial(tickets.note, found, tickets.Kind.REPEATED))
+            if kind == messages.PENDING:
+                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REPEATED))
             if channel.wants_task(self.tool.task or "optional"):
                 made = await context.runner.sync(partial(park, context, self.tool, found))
                 return channel.task_made(made)
@@ -189,12 +233,12 @@ class _Call:
                 context.admission = TicketAdmission(found, context, self.rows)
                 return None
             case State.DENIED:
-                await context.runner.sync(partial(tickets.note, found, tickets.Kind.REFUSED))
-                raise words.denied(found)
+                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REFUSED))
+                raise messages.denied(found)
             case State.PENDING:
                 if not channel.is_task:
-                    return words.waits(context, found, kind)
-        raise words.expired(found)
+                    return messages.waits(context, found, kind)
+        raise messages.expired(found)
 
     async def _waited(self, found: Approval) -> Approval:
         """The ticket when it is decided, or as it is after some time.
@@ -210,7 +254,7 @@ class _Call:
             and await may_use(context, self.tool)
             and version(self.tool, await find_rule(context, self.tool)) == self.version
         ):
-            raise words.expired(found)
+            raise messages.expired(found)
         return found
 
     def _means_the_same(self) -> bool:
@@ -224,7 +268,7 @@ class _Call:
         Raises:
             InputRequired: they were not asked yet.
         """
-        url = words.url_of(self.context, found)
+        url = messages.url_of(self.context, found)
         if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):
             message = (
                 f"A call of {self.tool.name} has to be approved. Approvers decide on this page; others see its state."

@@ -10,14 +10,14 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import MCPServer, tool
+from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import policies as core
 from django_mcp.core.policies import Book, book
 from django_mcp.models import Event, ToolPolicy
-from django_mcp.policies import reading
-from django_mcp.policies.deciding import decide
 from django_mcp.protocol.errors import InternalError
+from tests.approvals.policies.conftest import tool_of
 from tests.clients import MODERN, Client
-from tests.policies.conftest import tool_of
 
 Make = Callable[..., Any]
 
@@ -39,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("django_mcp.core.policies.monotonic", clock)
     monkeypatch.setattr("django_mcp.core.dispatch.monotonic", clock)
-    monkeypatch.setattr(book, "renew", reading.renew)
+    monkeypatch.setattr(book, "renew", tool_policies.renew)
     book.expire()
     return clock
 
@@ -137,7 +137,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fail() -> Any:
         raise OperationalError("the database is away")
 
-    return lambda: monkeypatch.setattr(reading, "_decided", fail)
+    return lambda: monkeypatch.setattr(tool_policies, "_decided", fail)
 
 
 def test_where_decisions_cannot_be_read_those_known_before_count(

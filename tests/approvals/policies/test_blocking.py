@@ -9,14 +9,14 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_mcp import MCPServer, tool
+from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.policies import book
 from django_mcp.models import Task, ToolPolicy
-from django_mcp.policies.deciding import decide
 from django_mcp.tasks import store
+from tests.approvals.policies.conftest import tool_of
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import group
 from tests.clients import LEGACY, MODERN, Answer, Client
-from tests.policies.conftest import tool_of
 
 Make = Callable[..., Any]
 CLIENT = "https://client.example.com/app.json"

@@ -1,0 +1,271 @@
+"""Policies of tools: loading, setting, defaults, accepted definitions, and telling clients.
+
+What was decided is read anew by each process, ``POLICY_SECONDS`` after it was last read, when there is a call: with one
+query, or with two where changed tools are held. So it counts everywhere after that time, whether a bell can be heard or
+not.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from django.conf import settings as django_settings
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
+from django.utils import timezone, translation
+
+from django_mcp.conf import settings
+from django_mcp.core import database
+from django_mcp.core.policies import Decision, Policies, Rule, book
+from django_mcp.core.server import MCPServer, every_server
+from django_mcp.models import Event, KnownTool, ToolPolicy
+from django_mcp.primitives.base import spoken
+from django_mcp.primitives.tool import Tool
+from django_mcp.pubsub import publish
+
+SKEW = timedelta(seconds=1)
+"""How far the clocks of processes may be apart."""
+
+
+def announce(server: MCPServer) -> None:
+    """Tell of it as soon as every process knows, so that whoever looks upon hearing is shown what is true now."""
+    server.pages = {}
+    publish.publish([(publish.topic(server), _change())])
+
+
+def was_announced(server: MCPServer, since: datetime) -> bool:
+    """Whether some process told of it since a time."""
+    data = json.dumps(_change())
+    return Event.objects.filter(topic=publish.topic(server), data=data, created__gt=since - SKEW).exists()
+
+
+def _change() -> dict[str, object]:
+    return {"method": publish.list_changed_method("tools"), "params": {}, "after": settings.POLICY_SECONDS}
+
+
+def decide(
+    server: MCPServer,
+    tool: Tool,
+    decision: str | None,
+    *,
+    group: Any = None,
+    client_id: str = "",
+    user: Any = None,
+) -> None:
+    """Decide about a tool.
+
+    Args:
+        server: its endpoint.
+        tool: the tool.
+        decision: ``"allow"``, ``"ask"`` or ``"block"``; None for what the tool says of itself.
+        group: a Django group, whose users it is for; None for everybody.
+        client_id: the OAuth client it is for; empty for all.
+        user: who decides.
+    """
+    which = {"server": server.name, "tool": tool.key, "group": group, "client_id": client_id}
+    with database.atomic():
+        if decision is None:
+            for row in ToolPolicy.objects.filter(**which):
+                row.delete()
+        else:
+            ToolPolicy.objects.update_or_create(**which, defaults={"decision": decision, "changed_by": user})
+
+
+@receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
+@receiver([post_save, post_delete], sender=KnownTool, dispatch_uid="django_mcp.policies.known")
+def _on_changed(instance: ToolPolicy | KnownTool, raw: bool = False, **_: Any) -> None:
+    """Look again before the next call, and tell clients that listen that a list is another one now."""
+    if raw:
+        return
+    database.on_commit(book.expire)
+    for server in every_server():
+        if server.name == instance.server and instance.tool in server.tools:
+            announce(server)
+
+
+ASKING = ("destructive", "writes", "nothing")
+"""Values of ``ASK_BY_DEFAULT``."""
+
+
+def default_decision(tool: Tool) -> Decision:
+    """What it says of itself, in its options or by its hints."""
+    if tool.policy is not None:
+        return Decision[tool.policy.upper()]
+    return Decision.ASK if _asks(tool) else Decision.ALLOW
+
+
+def _asks(tool: Tool) -> bool:
+    # The hint has to be given: the specification takes for destructive whatever does not say otherwise, and clients do
+    # so too; a site would be asked about everything.
+    if settings.ASK_BY_DEFAULT == "destructive":
+        return bool(tool.annotations.get("destructiveHint"))
+    return settings.ASK_BY_DEFAULT == "writes" and not tool.read_only
+
+
+def default_rule(tool: Tool) -> Rule:
+    """The same as a rule for everybody."""
+    return Rule(default_decision(tool), version="default")
+
+
+SHOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+"""What a model sees of a tool, and what clients tell people about it."""
+
+
+class Known(NamedTuple):
+    """What a tool is, and the digest of that."""
+
+    definition: dict[str, Any]
+    digest: str
+
+
+_known: WeakKeyDictionary[Tool, tuple[Mapping[str, Any], Known]] = WeakKeyDictionary()
+
+
+def known(tool: Tool) -> Known:
+    """What a tool is now; worked out again when it is described anew."""
+    before = _known.get(tool)
+    if before is not None and before[0] is tool.definition:
+        return before[1]
+    shown = {key: tool.definition[key] for key in SHOWN if key in tool.definition}
+    with translation.override(django_settings.LANGUAGE_CODE):
+        plain = json.loads(json.dumps(spoken(shown, django_settings.LANGUAGE_CODE), sort_keys=True, default=str))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    now = Known(plain, hashlib.sha256(text.encode()).hexdigest())
+    _known[tool] = tool.definition, now
+    return now
+
+
+def tools_of(server: MCPServer) -> Iterator[Tool]:
+    """The tools about which something can be decided: not those that only find others."""
+    return (each for each in server.tools.values() if each.kind == "tool")
+
+
+def accepted() -> Mapping[tuple[str, str], str]:
+    """Endpoint and tool -> the digest of what was accepted. One query."""
+    rows = KnownTool.objects.values_list("server", "tool", "digest")
+    return {(server, tool): digest for server, tool, digest in rows}
+
+
+def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]) -> None:
+    """Note what nobody has seen so far: a new tool is as its author made it, and only a change is news."""
+    now = timezone.now()
+    rows = [
+        KnownTool(server=server.name, tool=tool.key, definition=is_now.definition, digest=is_now.digest, accepted=now)
+        for server in servers
+        for tool in tools_of(server)
+        if (server.name, tool.key) not in before and tool.find_failure() is None and (is_now := known(tool))
+    ]
+    if rows:
+        KnownTool.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def accept(server: MCPServer, tool: Tool, user: Any) -> None:
+    """Say that a tool is right as it is now."""
+    is_now = known(tool)
+    with database.atomic():
+        KnownTool.objects.update_or_create(
+            server=server.name,
+            tool=tool.key,
+            defaults={
+                "definition": is_now.definition,
+                "digest": is_now.digest,
+                "accepted": timezone.now(),
+                "accepted_by": user,
+            },
+        )
+
+
+FOREVER = float("inf")
+HELD = Rule(Decision.BLOCK, version="changed")
+Rules = Mapping[tuple[str, str], list[Rule]]
+
+_looked: datetime | None = None
+"""When this process last looked at what was decided."""
+
+
+def renew() -> float:
+    """Bring the policies of every endpoint up to date; for how many seconds they are good. Blocks."""
+    if not database.has_database():  # without a database, what tools say of themselves is all there is
+        apply({}, set())
+        return FOREVER
+    global _looked
+    before, _looked = _looked, timezone.now()
+    changed = apply(_decided(), _held())
+    # What no signal told of: changes by one statement for many rows, or by another program.
+    if book.is_read and before is not None:
+        for server in changed:
+            if not was_announced(server, before):
+                announce(server)
+    return settings.POLICY_SECONDS
+
+
+def _decided() -> Rules:
+    found: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+    columns = ("server", "tool", "decision", "group__name", "client_id", "pk", "changed")
+    for server, tool, decision, group, client_id, pk, changed in ToolPolicy.objects.order_by("pk").values_list(
+        *columns
+    ):
+        rule = Rule(Decision[decision.upper()], group, client_id or None, f"{pk} {changed.isoformat()}")
+        found[server, tool].append(rule)
+    return found
+
+
+def _held() -> set[tuple[str, str]]:
+    """Tools that are others than those that were accepted, where that matters."""
+    if not settings.HOLD_CHANGED_TOOLS:
+        return set()
+    servers, fingerprints = every_server(), accepted()
+    remember(servers, fingerprints)
+    return {
+        (server.name, tool.key)
+        for server in servers
+        for tool in tools_of(server)
+        if fingerprints.get((server.name, tool.key), digest := known(tool).digest) != digest
+    }
+
+
+def apply(decided: Rules, held: Iterable[tuple[str, str]]) -> list[MCPServer]:
+    """Give every endpoint its policies, and forget pages that were made under others; those that have other ones."""
+    held, changed = set(held), []
+    for server in every_server():
+        rules = {tool.key: _rules(server, tool.key, decided, held) for tool in tools_of(server)}
+        policies = Policies({key: each for key, each in rules.items() if _is_worth_noting(each)})
+        if policies.rules != server.policies.rules:
+            server.policies = policies
+            server.pages = {}
+            changed.append(server)
+        if policies.asking:
+            _add_tasks(server)
+    return changed
+
+
+def _add_tasks(server: MCPServer) -> None:
+    """Give an endpoint the methods of tasks: a call that has to be approved may become a task that waits."""
+    from django_mcp.tasks.methods import EXTENSION  # noqa: PLC0415 - most sites have no use for it
+
+    if EXTENSION.name not in server.extensions:
+        server.extensions = {**server.extensions, EXTENSION.name: EXTENSION}
+
+
+def _rules(server: MCPServer, key: str, decided: Rules, held: set[tuple[str, str]]) -> list[Rule]:
+    if (server.name, key) in held:
+        return [HELD]
+    rules = list(decided.get((server.name, key), ()))
+    if not any(each.is_for_everybody for each in rules):
+        rules.append(default_rule(server.tools[key]))
+    return rules
+
+
+def _is_worth_noting(rules: Iterable[Rule]) -> bool:
+    return any(each.decision is not Decision.ALLOW or not each.is_for_everybody for each in rules)
+
+
+def start() -> None:
+    """Have every call look whether something was decided. What tools say of themselves counts at once."""
+    book.renew = renew
+    book.expire()
+    apply({}, set())
