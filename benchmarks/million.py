@@ -41,7 +41,7 @@ REPEATS = 20
 def declare(model: Any, endpoint: str) -> Any:
     """A view of an endpoint with *model* on it."""
     from django_mcp import MCPServer, ModelResource, Public, register  # noqa: PLC0415 - Django is set up
-    from django_mcp.endpoint.views import mcp_view  # noqa: PLC0415
+    from django_mcp.transports.view import mcp_view  # noqa: PLC0415
 
     server = MCPServer(f"{model.__name__}-{endpoint}".lower(), authentication=[Public()])
 

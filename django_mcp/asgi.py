@@ -18,6 +18,6 @@ def mcp_application(django_application: Application) -> Application:
     Raises:
         ImproperlyConfigured: an endpoint has no authentication.
     """
-    from django_mcp.endpoint.asgi import MCPApplication  # noqa: PLC0415 - needs the app registry
+    from django_mcp.transports.asgi import MCPApplication  # noqa: PLC0415 - needs the app registry
 
     return MCPApplication(django_application)

@@ -16,9 +16,9 @@ from django_mcp.auth.base import authenticators
 from django_mcp.auth.oauth import OAuth
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
-from django_mcp.endpoint.http_sse import http_sse_endpoints
-from django_mcp.endpoint.resource_metadata import metadata_patterns
-from django_mcp.endpoint.views import event_loop_view, mcp_view
+from django_mcp.transports.http import http_sse_endpoints
+from django_mcp.transports.resource_metadata import metadata_patterns
+from django_mcp.transports.view import event_loop_view, mcp_view
 
 APP_NAME = "django_mcp"
 

@@ -38,7 +38,7 @@ TESTS = (
     "tests/auth",
     "tests/behaviour",
     "tests/core",
-    "tests/endpoint",
+    "tests/transports",
     "tests/model_resources",
     "tests/ninja",
     "tests/oauth",

@@ -19,8 +19,8 @@ from django.test import override_settings
 from django.urls import clear_url_caches, re_path
 
 from django_mcp import MCPServer
-from django_mcp.endpoint.asgi import MCPApplication
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.asgi import MCPApplication
+from django_mcp.transports.view import mcp_view
 from tests import referee
 
 MODERN = "2026-07-28"

@@ -15,7 +15,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.test import Client as DjangoClient
 
 from django_mcp import MCPServer
-from django_mcp.endpoint.asgi import MCPApplication
+from django_mcp.transports.asgi import MCPApplication
 from tests.clients import no_django, urls
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.endpoint.stdio import django_request
+from django_mcp.transports.stdio import django_request
 
 
 def find_server(name: str) -> MCPServer:

@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch, reverse
 from django_mcp.auth.protected_resource import base_url
 from django_mcp.auth.toolkit import oauth2_settings
 from django_mcp.conf import settings
-from django_mcp.endpoint.resource_metadata import public_document
+from django_mcp.transports.resource_metadata import public_document
 
 GRANTS = {"authorization_code", "refresh_token", "client_credentials"}
 """All that there can be, whatever the toolkit's settings list."""

@@ -22,11 +22,11 @@ from django_mcp.auth.toolkit import AllowedURIValidator, get_application_model, 
 from django_mcp.conf import settings
 from django_mcp.core.request import Address, address_of
 from django_mcp.core.throttling import seconds_to_wait
-from django_mcp.endpoint.cors import with_cors
 from django_mcp.oauth.cleanup import BATCH, EVERY, YOUNG, make_room, prune_clients
 from django_mcp.oauth.consent import clean_name
 from django_mcp.protocol.errors import ParseError
 from django_mcp.protocol.jsonrpc import decode
+from django_mcp.transports.base import with_cors
 
 HOSTED_CLIENTS = (ipaddress.ip_network("160.79.104.0/21"),)
 """Where hosted clients call from for all their users: Anthropic's published outbound addresses."""

@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django_mcp.auth.toolkit import OAuthLibCore, get_access_token_model
 from django_mcp.auth.toolkit import RevokeTokenView as ToolkitRevokeView
 from django_mcp.auth.toolkit import TokenView as ToolkitTokenView
-from django_mcp.endpoint.cors import with_cors
+from django_mcp.transports.base import with_cors
 
 FORM = "application/x-www-form-urlencoded"
 LONGEST = 64 * 1024

@@ -17,10 +17,10 @@ from django_mcp.core.permissions import covers
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.callers import find_caller, too_little
-from django_mcp.endpoint.gate import Accepts, Admission, Endpoint
-from django_mcp.endpoint.messages import Head, Refusal, Reply
-from django_mcp.endpoint.streams import BufferedWire
+from django_mcp.transports.authentication import find_caller, too_little
+from django_mcp.transports.base import Head, Refusal, Reply
+from django_mcp.transports.http import Accepts, Admission, Endpoint
+from django_mcp.transports.sse import BufferedWire
 
 HOST = "testserver"
 logger = logging.getLogger("django_mcp")

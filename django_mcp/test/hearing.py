@@ -15,12 +15,12 @@ from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import find_known
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.streams import BufferedWire
 from django_mcp.model_resources.notifications import begin_anew
 from django_mcp.pubsub import event_store, publish
 from django_mcp.revisions.base import Inbound
 from django_mcp.revisions.subscriptions import Hearing
 from django_mcp.test.exchange import head_of
+from django_mcp.transports.sse import BufferedWire
 
 
 @dataclass

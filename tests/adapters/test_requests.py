@@ -89,7 +89,7 @@ def test_a_site_below_a_prefix_stays_there() -> None:
 def test_a_call_without_http_has_a_request_all_the_same() -> None:
     from django_mcp import MCPServer
     from django_mcp.core.server import server
-    from django_mcp.endpoint.stdio import django_request
+    from django_mcp.transports.stdio import django_request
 
     assert isinstance(server, MCPServer)
     request = site_request(context(django_request(server)), Call("GET", "/a/"))

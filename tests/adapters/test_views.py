@@ -13,7 +13,7 @@ from django.urls import path, re_path
 from pydantic import Field
 
 from django_mcp import MCPServer, view_tool
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.view import mcp_view
 from tests.adapters import views_site
 from tests.adapters.visitors import Visitor
 

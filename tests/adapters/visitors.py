@@ -12,7 +12,7 @@ from django.test import override_settings
 from django.urls import clear_url_caches, re_path
 
 from django_mcp import Authenticator, Head, MCPServer, Principal
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.view import mcp_view
 from tests.adapters import views_site
 from tests.clients import Client
 

@@ -16,10 +16,9 @@ from django_mcp import Context, MCPServer, ModelResource, Principal, form_tool, 
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.contrib.ninja import ninja_tools
-from django_mcp.endpoint.connection import Connection
-from django_mcp.endpoint.stdio import django_request
 from django_mcp.models import Approval, Task
 from django_mcp.tasks.worker import run
+from django_mcp.transports.stdio import Connection, django_request
 from tests import referee
 from tests.approvals.asking import (
     META,
@@ -39,10 +38,10 @@ from tests.behaviour.users import as_user, group
 from tests.clients import LEGACY, MODERN, Client
 from tests.clients import META as MCP
 from tests.conversation import Conversation, Outcome, accept
-from tests.endpoint.test_http_sse import Listener, Worker, site
 from tests.exchange import Room, eventually
 from tests.tasks.clients import TaskClient, knows_tasks
 from tests.tasks.legacy.work import NAMES
+from tests.transports.test_http_sse import Listener, Worker, site
 
 FIVE = {"amount": 5}
 FORMS = {"elicitation": {"form": {}}}

@@ -17,8 +17,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp import MCPServer, tool
 from django_mcp.audit import writer
-from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import ToolCall
+from django_mcp.transports.asgi import MCPApplication
 from tests.clients import MODERN, Client, exchange, no_django
 
 Log = Callable[[], list[ToolCall]]

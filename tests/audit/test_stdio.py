@@ -11,8 +11,8 @@ from benchmarks.process import run_to_end
 from tests.clients import LEGACY, META, MODERN
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate
-from tests.endpoint.pipes import Message, Pipe
 from tests.faults.reading import read
+from tests.transports.pipes import Message, Pipe
 
 ADA = "from django.contrib.auth.models import User; print(User.objects.create_user('ada').pk)"
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     """Names the database of a site that has one user."""
     folder = tmp_path_factory.mktemp(f"stdio-{request.param}")
     with sqlite(folder) if request.param == "sqlite" else postgresql() as database:
-        made = {"DJANGO_SETTINGS_MODULE": "tests.endpoint.local.settings", "CONFORMANCE_REDIS_URL": "", **database}
+        made = {"DJANGO_SETTINGS_MODULE": "tests.transports.local.settings", "CONFORMANCE_REDIS_URL": "", **database}
         migrate(made)
         run_to_end("manage.py", "shell", "-v", "0", "-c", ADA, environment=made)
         yield made

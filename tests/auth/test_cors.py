@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import MCPServer, OAuth, Public, tool
 from django_mcp.auth.session import own_origins
-from django_mcp.endpoint.cors import with_cors
+from django_mcp.transports.base import with_cors
 from tests.clients import Client
 
 Make = Callable[..., Any]

@@ -346,7 +346,7 @@ def test_a_principal_of_the_sites_own_kind_needs_no_scopes(server: MCPServer) ->
 
 def test_the_asgi_edge_recognises_in_one_hop(server: MCPServer, make_token: Make) -> None:
     from django_mcp.core.concurrency import shared_pool
-    from django_mcp.endpoint.callers import find_caller
+    from django_mcp.transports.authentication import find_caller
 
     hops = []
 

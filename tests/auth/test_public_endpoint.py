@@ -12,7 +12,7 @@ import pytest
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, OAuth, Public, tool
-from django_mcp.endpoint.resource_metadata import metadata_patterns
+from django_mcp.transports.resource_metadata import metadata_patterns
 from tests.auth import issuer as issuers
 from tests.clients import Client
 

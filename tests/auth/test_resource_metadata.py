@@ -11,8 +11,8 @@ from django.test import Client as Browser
 from django.test import override_settings
 from django.urls import clear_url_caches
 
-import django_mcp.endpoint.resource_metadata as module
 from django_mcp import MCPServer, OAuth, Public, tool
+from django_mcp.transports import resource_metadata as module
 from tests.auth.conftest import BASE
 
 Make = Callable[..., Any]

@@ -15,7 +15,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, Head, InvalidToken, MCPServer, OAuth, Public, SiteSession, tool
-from django_mcp.endpoint.asgi import MCPApplication
+from django_mcp.transports.asgi import MCPApplication
 from tests.clients import Client, exchange, no_django
 
 Make = Callable[..., Any]

@@ -185,7 +185,7 @@ def test_what_waits_for_a_thread_too_long_is_never_begun(
     server: MCPServer, talk: Conversation, release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django_mcp.core.concurrency import Pool
-    from django_mcp.endpoint import asgi
+    from django_mcp.transports import asgi
 
     pool, began = Pool(1), []
     monkeypatch.setattr(asgi, "shared_pool", lambda: pool)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from django_mcp import Annotations, Context, Icon, MCPServer, ResourceContents, ResourceLink, resource, tool
 from django_mcp.core.concurrency import Pool
-from django_mcp.endpoint import asgi
+from django_mcp.transports import asgi
 from tests.clients import MODERN, Client
 
 B64_SAN_JOSE = f"=?base64?{base64.b64encode('travel://cities/San José'.encode()).decode()}?="

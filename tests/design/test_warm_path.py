@@ -12,8 +12,8 @@ import pytest
 
 from django_mcp import MCPServer, tool
 from django_mcp.core.concurrency import Pool
-from django_mcp.endpoint import asgi
-from django_mcp.endpoint.asgi import MCPApplication
+from django_mcp.transports import asgi
+from django_mcp.transports.asgi import MCPApplication
 from tests.clients import LEGACY, MODERN, Client, exchange, no_django
 from tests.design.sources import ROOT
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from django_mcp.endpoint import stopping
-from django_mcp.endpoint.stopping import Patience
 from django_mcp.pubsub.follower import listen_for_stop, server_stops
+from django_mcp.transports import asgi
+from django_mcp.transports.asgi import Patience
 from tests.faults.reading import read
 from tests.faults.stopping import HOLDS_STREAMS, SERVERS, running
 from tests.faults.wire import text
@@ -151,7 +151,7 @@ class TestPatience:
         assert asyncio.run(self._cancelled(stops=True, seconds=0.05)) == ["began", "done"]
 
     def test_a_call_that_takes_too_long_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(stopping, "GRACE_SECONDS", 0.02)
+        monkeypatch.setattr(asgi, "GRACE_SECONDS", 0.02)
         assert asyncio.run(self._cancelled(stops=True, seconds=60)) == ["began", "cancelled"]
 
     def test_a_call_whose_client_has_gone_is_cut_off_at_once(self) -> None:

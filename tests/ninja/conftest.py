@@ -16,7 +16,7 @@ from ninja import NinjaAPI
 
 import tests.clients
 from django_mcp import MCPServer
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.view import mcp_view
 from tests.model_resources.conftest import ByName, Reader, reader, version  # noqa: F401 - fixtures
 from tests.ninja.shelf import make_api
 

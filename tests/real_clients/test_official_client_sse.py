@@ -15,9 +15,9 @@ from mcp.client import Client
 from mcp.client.sse import sse_client
 
 from tests.conformance.prepared import prepare
-from tests.endpoint.pipes import LOCAL, until
 from tests.lanes import at_night
 from tests.real_clients.sites import Site, manage
+from tests.transports.pipes import LOCAL, until
 
 T = TypeVar("T")
 

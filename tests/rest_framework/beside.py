@@ -12,7 +12,7 @@ from django.urls import clear_url_caches, re_path
 
 import tests.clients
 from django_mcp import MCPServer
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.view import mcp_view
 
 
 @contextmanager

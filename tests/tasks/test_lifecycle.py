@@ -14,11 +14,11 @@ from django.test import override_settings
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, ToolError, tool
-from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import Task
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks import store
 from django_mcp.tasks.extension import NAME
+from django_mcp.transports.asgi import MCPApplication
 from tests.clients import LEGACY, META
 from tests.conversation import Conversation
 from tests.exchange import Room, eventually

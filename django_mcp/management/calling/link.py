@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.connection import Connection
-from django_mcp.endpoint.stdio import django_request
 from django_mcp.protocol.jsonrpc import decode, encode
+from django_mcp.transports.stdio import Connection, django_request
 
 Message = dict[str, Any]
 

@@ -4,9 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from django_mcp.endpoint.lines import take_streams
-from django_mcp.endpoint.stdio import serve
 from django_mcp.management.callers import caller_of, find_server
+from django_mcp.transports.stdio import serve, take_streams
 
 
 class Command(BaseCommand):

@@ -11,8 +11,8 @@ from tests.approvals.processes.deciding import REASON, approved, prepare, refuse
 from tests.clients import LEGACY, MODERN
 from tests.conformance.databases import postgresql, sqlite
 from tests.conformance.legs import migrate
-from tests.endpoint.pipes import Message, Pipe, until
 from tests.faults.reading import read
+from tests.transports.pipes import Message, Pipe, until
 
 Environment = Mapping[str, str]
 Start = Callable[..., Pipe]

@@ -9,16 +9,15 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 
 from django_mcp import MCPServer, Principal, Public
-from django_mcp.endpoint.connection import Connection
-from django_mcp.endpoint.stdio import django_request
+from django_mcp.transports.stdio import Connection, django_request
 from tests import referee
 from tests.clients import LEGACY
 from tests.conversation import accept
-from tests.endpoint.test_http_sse import ON, Listener, Worker, site
 from tests.exchange import WITHIN, Room
 from tests.tasks.legacy.conftest import add_tools
 from tests.tasks.legacy.test_waiting import UNDER_ASGI
 from tests.tasks.legacy.work import RELATED, Work
+from tests.transports.test_http_sse import ON, Listener, Worker, site
 
 Message = dict[str, Any]
 ADA = accept(name="Ada")

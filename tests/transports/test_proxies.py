@@ -8,8 +8,8 @@ import pytest
 from django.test import override_settings
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.endpoint.asgi import MCPApplication, host_of, read_headers
-from django_mcp.endpoint.origins import is_our_host, is_our_origin
+from django_mcp.transports.asgi import MCPApplication, host_of, read_headers
+from django_mcp.transports.base import is_our_host, is_our_origin
 from tests.clients import MODERN, Client, no_django
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

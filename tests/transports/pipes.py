@@ -18,7 +18,7 @@ from tests import referee
 from tests.clients import META, MODERN
 from tests.real_clients.sites import PROJECT, Project, environment
 
-LOCAL = Project("tests.endpoint.local", "CONFORMANCE_DATABASE")
+LOCAL = Project("tests.transports.local", "CONFORMANCE_DATABASE")
 PATIENCE = 30.0
 """Seconds for what should happen soon."""
 

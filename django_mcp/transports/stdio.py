@@ -1,23 +1,34 @@
-"""A client and an endpoint on one connection that carries all messages both ways, in either era.
+"""The stdio transport: a client on the same machine starts the site and talks over standard streams.
+
+Threads, because an event loop cannot wait for every kind of file that may be a standard stream.
 
 There are no headers: a message says itself which version it is of, or the version is what ``initialize`` agreed on.
 What a client over HTTP would send as headers, or open a stream for, is done here in its place.
+
+One message a line (2026-07-28, stdio; 2025-11-25, Transports, stdio).
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Protocol
 
+from django.conf import settings as django_settings
 from django.db import Error as DatabaseError
+from django.http import HttpRequest
 
+from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import as_of_now
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.lines import Lines
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
 from django_mcp.protocol.jsonrpc import (
@@ -34,6 +45,117 @@ from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.base import Answer, Event, Inbound, failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.negotiation import choose, spoken
+
+CHUNK = 64 * 1024
+MOST_CHUNKS = 16
+"""Chunks read ahead of who takes the lines."""
+
+
+def take_streams() -> tuple[int, int]:
+    """The descriptors of stdin and stdout, from now on for the caller alone.
+
+    Whoever else reads finds nothing, and whoever else prints does so on stderr: ``print``, C libraries and
+    subprocesses. What was printed before and still waits in a buffer goes there too.
+    """
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout.flush()
+    sys.stdout = sys.stderr
+    return incoming, outgoing
+
+
+class Lines(Protocol):
+    """Where lines come from."""
+
+    def lines(self) -> AsyncGenerator[bytes | None, None]:
+        """Lines without their ends, as they come; None for one that is too long. Ends with the client's end."""
+
+
+class LineReader:
+    """Lines from a file descriptor.
+
+    Args:
+        descriptor: to read from.
+        limit: the longest line in bytes; of a longer one no more than that is kept.
+    """
+
+    def __init__(self, descriptor: int, limit: int) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._room = threading.Semaphore(MOST_CHUNKS)
+        threading.Thread(target=self._read, name="django-mcp-in", daemon=True).start()
+
+    async def lines(self) -> AsyncGenerator[bytes | None, None]:
+        """Lines without their ends, as they come; None for one that is too long. Ends with the file."""
+        parts: list[bytes] = []
+        length = 0
+        while chunk := await self._chunks.get():
+            self._room.release()
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                yield b"".join([*parts, end]) if length + len(end) <= self._limit else None
+                parts, length = [], 0
+            length += len(rest)
+            parts = [*parts, rest] if length <= self._limit else []
+        if length:
+            yield b"".join(parts) if parts else None
+
+    def _read(self) -> None:
+        chunk = b"-"
+        while chunk:
+            self._room.acquire()
+            try:
+                chunk = os.read(self._descriptor, CHUNK)
+            except OSError:  # gone, which is an end too
+                chunk = b""
+            try:
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+            except RuntimeError:  # the loop is closed: nobody reads any more
+                return
+
+
+class LineWriter:
+    """Lines to a file descriptor, whole and one after the other.
+
+    Args:
+        descriptor: to write to.
+        broken: called from the thread that writes, once nobody reads any more.
+    """
+
+    def __init__(self, descriptor: int, broken: Callable[[], object]) -> None:
+        self._descriptor = descriptor
+        self._broken = broken
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="django-mcp-out", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Have it written. From any thread; never waits."""
+        self._lines.put(line)
+
+    def close(self, patience: float) -> None:
+        """Wait until all is written, for at most *patience* seconds: nobody may be reading."""
+        self._lines.put(None)
+        self._thread.join(patience)
+
+    def _work(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                self._write(line + b"\n")
+            except OSError:
+                self._broken()
+                return
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
 
 GRACE_SECONDS = 1.0
 """How long calls may still run when the client has closed its end; it kills us after some two seconds."""
@@ -243,3 +365,38 @@ def _start(coroutine: Coroutine[Any, Any, None], among: set[asyncio.Task[None]])
     among.add(task)
     task.add_done_callback(among.discard)
     return task
+
+
+def serve(server: MCPServer, principal: Principal, incoming: int, outgoing: int) -> None:
+    """Serve an endpoint on two file descriptors until the client closes its end, or SIGTERM."""
+    asyncio.run(_converse(server, principal, incoming, outgoing))
+
+
+async def _converse(server: MCPServer, principal: Principal, incoming: int, outgoing: int) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, stopped.set)
+    writer = LineWriter(outgoing, partial(loop.call_soon_threadsafe, stopped.set))
+    connection = Connection(server, principal, partial(django_request, server), writer.write)
+    reading = loop.create_task(connection.read(LineReader(incoming, settings.MAX_BODY_BYTES)))
+    stopping = loop.create_task(stopped.wait())
+    try:
+        await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await connection.end()
+    finally:
+        stopping.cancel()
+        reading.cancel()
+        writer.close(GRACE_SECONDS)
+    if not reading.cancelled() and reading.done():
+        reading.result()
+
+
+def django_request(server: MCPServer) -> HttpRequest:
+    """A Django request for code that wants one. No HTTP brought it, so its host is the first one the site allows."""
+    names = (host.lstrip(".") for host in django_settings.ALLOWED_HOSTS if "*" not in host)
+    request = HttpRequest()
+    request.method = "POST"
+    request.path = request.path_info = path_of(server)
+    request.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": next(names, "localhost"), "SERVER_PORT": "80"}
+    return request

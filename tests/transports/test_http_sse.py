@@ -21,14 +21,14 @@ from django.urls import Resolver404, clear_url_caches, resolve
 
 import django_mcp.urls
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, conf, resource, tool
-from django_mcp.endpoint.asgi import MCPApplication
 from django_mcp.models import Call, Event, Session
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.legacy import http_sse
+from django_mcp.transports.asgi import MCPApplication
 from tests import referee
 from tests.clients import no_django
-from tests.endpoint.local import urls as urlconf
 from tests.exchange import Exchange, Received, Room, eventually, scope_of
+from tests.transports.local import urls as urlconf
 
 pytestmark = pytest.mark.postgresql
 

@@ -6,5 +6,5 @@ from django.apps import AppConfig
 class LocalConfig(AppConfig):
     """Named, because "local" alone says too little as a label."""
 
-    name = "tests.endpoint.local"
+    name = "tests.transports.local"
     label = "local_site"

@@ -19,9 +19,9 @@ from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.gate import Endpoint, keep_script_prefix, length_required
-from django_mcp.endpoint.messages import Head, Reply
-from django_mcp.endpoint.streams import BufferedWire
+from django_mcp.transports.base import Head, Reply
+from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
+from django_mcp.transports.sse import BufferedWire
 
 MOST_NAMES = 256
 """Keys of ``request.META`` that are remembered."""

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from django_mcp.endpoint import streams
-from django_mcp.endpoint.streams import when_overdue
+from django_mcp.transports import sse
+from django_mcp.transports.sse import when_overdue
 
 WITHIN = 10
 """Seconds that nothing here takes."""
@@ -16,7 +16,7 @@ WITHIN = 10
 
 @pytest.fixture(autouse=True)
 def _short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "ROUND_SECONDS", 0.001)
+    monkeypatch.setattr(sse, "ROUND_SECONDS", 0.001)
 
 
 async def rounds(count: int) -> None:
@@ -44,7 +44,7 @@ def test_nothing_is_overdue_before_a_whole_round_is_over() -> None:
 
     async def test() -> None:
         when_overdue(lambda: None)
-        (clock,) = [each for loop, each in streams._clocks.items() if loop is asyncio.get_running_loop()]
+        (clock,) = [each for loop, each in sse._clocks.items() if loop is asyncio.get_running_loop()]
         when_overdue(lambda: done.append(1))
         clock.tick()
         assert not done
@@ -57,7 +57,7 @@ def test_nothing_is_overdue_before_a_whole_round_is_over() -> None:
 def test_no_timer_runs_while_there_is_nothing_to_wait_for() -> None:
     async def test() -> None:
         when_overdue(lambda: None)
-        (clock,) = [each for loop, each in streams._clocks.items() if loop is asyncio.get_running_loop()]
+        (clock,) = [each for loop, each in sse._clocks.items() if loop is asyncio.get_running_loop()]
         clock.tick()
         assert clock.is_running, "one is older now"
         clock.tick()

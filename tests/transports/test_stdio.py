@@ -11,8 +11,8 @@ import pytest
 
 from tests.clients import LEGACY, META, MODERN
 from tests.conformance.prepared import prepare
-from tests.endpoint.pipes import LOCAL, Message, Pipe, until
 from tests.real_clients.sites import DEMO, load_agency, manage
+from tests.transports.pipes import LOCAL, Message, Pipe, until
 
 Start = Callable[..., Pipe]
 

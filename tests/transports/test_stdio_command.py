@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import override_settings
 
 from tests.clients import MODERN
-from tests.endpoint.pipes import Pipe
+from tests.transports.pipes import Pipe
 
 
 def test_a_process_discovers_calls_and_ends(open_database: None, tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_an_unknown_endpoint_is_refused_with_those_there_are() -> None:
         call_command("mcp_stdio", server="x")
 
 
-@pytest.mark.parametrize("authentication", [[], ["tests.endpoint.test_stdio_command.Nobody"]])
+@pytest.mark.parametrize("authentication", [[], ["tests.transports.test_stdio_command.Nobody"]])
 def test_an_endpoint_that_is_not_open_to_everybody_wants_a_user(authentication: list[str]) -> None:
     settings = {"AUTHENTICATION": authentication}
     with override_settings(DJANGO_MCP=settings), pytest.raises(CommandError, match="--user NAME"):

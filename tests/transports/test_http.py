@@ -12,8 +12,8 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.test import RequestFactory, override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, tool
-from django_mcp.endpoint.asgi import MCPApplication
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.asgi import MCPApplication
+from django_mcp.transports.view import mcp_view
 from tests.clients import Client, no_django, urls
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

@@ -18,8 +18,7 @@ from django_mcp.auth.base import Authenticator, Head, InvalidToken
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.callers import find_caller
-from django_mcp.endpoint.lookups import MOST_TURNS, Lookups
+from django_mcp.transports.authentication import MOST_TURNS, Lookups, find_caller
 
 WITHIN = 10
 """Seconds that nothing here takes."""

@@ -14,8 +14,8 @@ from django.test import override_settings
 
 from django_mcp import Authenticator, Context, Head, MCPServer, Principal, Public, ToolError, tool
 from django_mcp.auth.protected_resource import path_of
-from django_mcp.endpoint.asgi import MCPApplication
-from django_mcp.endpoint.views import mcp_view
+from django_mcp.transports.asgi import MCPApplication
+from django_mcp.transports.view import mcp_view
 from tests.clients import MODERN, Client, exchange, no_django, urls
 
 

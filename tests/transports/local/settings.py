@@ -11,9 +11,9 @@ import os
 from tests.conformance.settings import *  # noqa: F403
 from tests.conformance.settings import INSTALLED_APPS as CONFORMANCE_APPS
 
-INSTALLED_APPS = [*CONFORMANCE_APPS, "tests.endpoint.local"]
-ROOT_URLCONF = "tests.endpoint.local.urls"
-ASGI_APPLICATION = "tests.endpoint.local.asgi.application"
+INSTALLED_APPS = [*CONFORMANCE_APPS, "tests.transports.local"]
+ROOT_URLCONF = "tests.transports.local.urls"
+ASGI_APPLICATION = "tests.transports.local.asgi.application"
 ALLOWED_HOSTS = [".agency.example", "localhost", "127.0.0.1"]
 
 DJANGO_MCP = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from django_mcp.endpoint import held, streams
-from django_mcp.endpoint.held import HeldStream
 from django_mcp.pubsub import follower
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Follower, Subscription
 from django_mcp.revisions.base import Event
 from django_mcp.revisions.subscriptions import ParkedStream
+from django_mcp.transports import sse
+from django_mcp.transports.sse import HeldStream
 
 WITHIN = 10.0
 LONG = "x" * 1000
@@ -183,46 +183,46 @@ def test_of_what_a_client_does_not_read_little_is_kept_and_it_is_told_to_come_ba
 
     connection = played(act)
     assert connection.ended
-    assert most < held.MOST_BYTES + 2 * len(LONG)
-    assert max(connection.stream.at_once) == held.MOST_ENTRIES
+    assert most < sse.MOST_WAITING_BYTES + 2 * len(LONG)
+    assert max(connection.stream.at_once) == sse.MOST_ENTRIES
     assert connection.body.count(LONG) == 500
 
 
-def wired(act: Callable[[streams.LiveWire, Connection], Coroutine[Any, Any, None]]) -> Connection:
+def wired(act: Callable[[sse.LiveWire, Connection], Coroutine[Any, Any, None]]) -> Connection:
     """What came out of a wire, once *act* was done with it and its client reads again."""
 
     async def play() -> Connection:
         connection = Connection(Echo())
         connection.holding.cancel()
         connection.takes.clear()
-        wire = streams.LiveWire(connection.receive, connection.send, takes_events=True, headers=())
+        wire = sse.LiveWire(connection.receive, connection.send, takes_events=True, headers=())
         await act(wire, connection)
         connection.takes.set()
         async with asyncio.timeout(WITHIN):
-            await wire.finish(streams.Reply(200, (), b"answer"))
+            await wire.finish(sse.Reply(200, (), b"answer"))
         return connection
 
     return asyncio.run(play())
 
 
 def test_notifications_are_dropped_for_a_client_that_does_not_read_and_the_answer_is_not() -> None:
-    big = Event(b"y" * (streams.MOST_BYTES // 4))
+    big = Event(b"y" * (sse.MOST_BYTES // 4))
 
-    async def act(wire: streams.LiveWire, connection: Connection) -> None:
+    async def act(wire: sse.LiveWire, connection: Connection) -> None:
         for _ in range(50):
             wire.send(big)
         await connection.until(lambda: connection.sent)
 
     connection = wired(act)
-    assert connection.body.count("y") < 2 * streams.MOST_BYTES
+    assert connection.body.count("y") < 2 * sse.MOST_BYTES
     assert "data: answer" in connection.body
     assert connection.ended
 
 
 def test_a_stream_that_can_be_resumed_ends_before_there_is_a_hole_in_it() -> None:
-    most = streams.MOST_WAITING + 1
+    most = sse.MOST_WAITING + 1
 
-    async def act(wire: streams.LiveWire, connection: Connection) -> None:
+    async def act(wire: sse.LiveWire, connection: Connection) -> None:
         for number in range(most + 50):
             wire.send(Event(b"word", id=f"key.{number}"))
         await connection.until(lambda: connection.sent)

@@ -1,4 +1,4 @@
-"""The endpoint without its edges: from a request's head and body to a reply.
+"""The MCP endpoint: from a request's head and body to a response; the HTTP+SSE endpoints.
 
 Order of checks: Host, Origin, OPTIONS, method, who calls, size and type, and only then the message.
 """
@@ -20,15 +20,15 @@ from django_mcp.core.dispatch import watching
 from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.endpoint.callers import find_caller, require_scopes
-from django_mcp.endpoint.messages import Head, Headers, Refusal, Reply
-from django_mcp.endpoint.origins import check_host, check_origin, preflight
-from django_mcp.endpoint.streams import EVENT_HEADERS, frame
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
 from django_mcp.revisions.base import LARGE_BYTES, Answer, Event, Inbound, Wire, failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
+from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
+from django_mcp.transports.authentication import find_caller, require_scopes
+from django_mcp.transports.base import Head, Headers, Refusal, Reply, check_host, check_origin, preflight
+from django_mcp.transports.sse import EVENT_HEADERS, frame
 
 T = TypeVar("T")
 
@@ -272,3 +272,29 @@ def accepts(content_type: str, accept: str) -> Accepts:
     if not json and not events:
         raise Refusal(406, "Accept must allow application/json or text/event-stream.")
     return Accepts(json, events)
+
+
+class EventsEndpoint(Endpoint):
+    """Opens a session and its stream."""
+
+    verbs = {"GET": open_events}  # noqa: RUF012 - nobody changes it
+
+
+class MessagesEndpoint(Endpoint):
+    """Takes the messages of a session."""
+
+    verbs = {"POST": receive_message}  # noqa: RUF012 - nobody changes it
+
+
+def events_endpoints(server: MCPServer) -> dict[str, Endpoint]:
+    """Endpoints by what their paths have after the server's own."""
+    return {STREAM: EventsEndpoint(server), MESSAGES: MessagesEndpoint(server)}
+
+
+def http_sse_endpoints(server: MCPServer) -> dict[str, Endpoint]:
+    """Endpoints by what their paths have after the server's own; none where they are not wanted."""
+    if not settings.HTTP_SSE:
+        return {}
+    # DROPPED
+
+    return events_endpoints(server)

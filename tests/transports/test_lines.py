@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_mcp.endpoint.lines import LineReader, LineWriter
+from django_mcp.transports.stdio import LineReader, LineWriter
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.endpoint.local.settings")
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.transports.local.settings")
 django_application = get_asgi_application()
 
 from django_mcp.asgi import mcp_application  # noqa: E402 - Django has to be set up before
