@@ -7,9 +7,6 @@ the names are imported when a name is first asked for: few sites use all of them
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_mcp.adapters.forms import form_tool
-    from django_mcp.adapters.templates import prompt_template
-    from django_mcp.adapters.views import view_tool
     from django_mcp.auth.api_keys import APIKeys
     from django_mcp.auth.base import Authenticator, Head, InvalidToken, Public
     from django_mcp.auth.jwt import ExternalTokens
@@ -32,6 +29,9 @@ if TYPE_CHECKING:
     from django_mcp.core.principal import Principal
     from django_mcp.core.server import MCPServer, server
     from django_mcp.core.signals import call_logged
+    from django_mcp.integrations.forms import form_tool
+    from django_mcp.integrations.prompts import prompt_template
+    from django_mcp.integrations.views import view_tool
     from django_mcp.model_resources.arguments import Rows
     from django_mcp.model_resources.model_admin import from_admin
     from django_mcp.model_resources.notifications import publish
@@ -62,9 +62,6 @@ else:
     _WHERE = {
         name: module
         for module, names in {
-            "django_mcp.adapters.forms": "form_tool",
-            "django_mcp.adapters.templates": "prompt_template",
-            "django_mcp.adapters.views": "view_tool",
             "django_mcp.auth.api_keys": "APIKeys",
             "django_mcp.auth.base": "Authenticator Head InvalidToken Public",
             "django_mcp.auth.jwt": "ExternalTokens",
@@ -80,6 +77,9 @@ else:
             "django_mcp.core.principal": "Principal",
             "django_mcp.core.server": "MCPServer server",
             "django_mcp.core.signals": "call_logged",
+            "django_mcp.integrations.forms": "form_tool",
+            "django_mcp.integrations.prompts": "prompt_template",
+            "django_mcp.integrations.views": "view_tool",
             "django_mcp.model_resources.arguments": "Rows",
             "django_mcp.model_resources.model_admin": "from_admin",
             "django_mcp.model_resources.notifications": "publish",

@@ -241,9 +241,9 @@ def _of_folders(when: str, *arguments: Any) -> list[CheckMessage]:
         when: the name of a tuple of functions in the modules of checks, where they have it.
         arguments: for each function.
     """
-    from django_mcp.adapters import checks as adapters  # noqa: PLC0415
     from django_mcp.approvals import checks as approvals  # noqa: PLC0415
     from django_mcp.auth import checks as auth  # noqa: PLC0415
+    from django_mcp.integrations import checks as adapters  # noqa: PLC0415
     from django_mcp.model_resources import checks as exposure  # noqa: PLC0415
     from django_mcp.oauth import checks as oauth  # noqa: PLC0415
     from django_mcp.skills import checks as skills  # noqa: PLC0415

@@ -24,7 +24,7 @@ else:
 
 MIGRATION_MODULES = NoMigrations()
 
-INSTALLED_APPS = [*INSTALLED_APPS, "tests.model_resources.library", "tests.rest_framework.snippets"]
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.model_resources.library", "tests.contrib.drf.snippets"]
 DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
 # Most tests are of what endpoints do, for whom there is no need to sign in. The demo's own settings, with OAuth and API

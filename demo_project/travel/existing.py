@@ -13,7 +13,7 @@ from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import City
 from demo_project.travel.results import Departures
 from django_mcp import Context, ToolResult, form_tool, prompt_template, view_tool
-from django_mcp.contrib.rest_framework import api_tools
+from django_mcp.contrib.drf import api_tools
 
 
 def complete_city(value: str) -> Iterable[str]:

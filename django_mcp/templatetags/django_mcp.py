@@ -10,7 +10,7 @@ from django import template
 from django.template.base import NodeList, Parser, Token
 from django.utils.safestring import mark_safe
 
-from django_mcp.adapters.template_messages import Messages, rendering
+from django_mcp.integrations.prompts import Messages, rendering
 from django_mcp.protocol.content import Role
 
 register = template.Library()

@@ -15,11 +15,11 @@ from rest_framework.response import Response
 
 from django_mcp import MCPServer
 from django_mcp.approvals.decisions import approve
-from django_mcp.contrib.rest_framework import api_tools
+from django_mcp.contrib.drf import api_tools
 from tests.approvals.asking import People, kind_of, newest, serve
+from tests.contrib.drf.beside import api_beside
 from tests.model_resources.conftest import registering
 from tests.model_resources.library.models import Author, Book, Tag
-from tests.rest_framework.beside import api_beside
 
 pytestmark = pytest.mark.postgresql
 

@@ -12,9 +12,9 @@ from demo_project.travel.api import EventViewSet
 from demo_project.travel.models import CalendarEvent
 from demo_project.urls import urlpatterns
 from django_mcp import MCPServer
-from django_mcp.contrib.rest_framework import api_tools
+from django_mcp.contrib.drf import api_tools
+from tests.contrib.drf.beside import api_beside
 from tests.model_resources.conftest import ByName, Reader, reader, version  # noqa: F401 - fixtures
-from tests.rest_framework.beside import api_beside
 
 pytestmark = pytest.mark.django_db
 

@@ -75,12 +75,9 @@ THIRD_PARTY: dict[str, set[str]] = {
 """Which folders import a package that is not Django, the standard library or pydantic."""
 
 UNMOVED = {
-    "adapters",
     "admin",
     "client",
-    "contrib",
     "doctor",
-    "integrations",
     "management",
     "test",
     "urls",

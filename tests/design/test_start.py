@@ -42,7 +42,7 @@ print(json.dumps({"started": started, "called": own(), "answer": sent[-1]["body"
 """
 
 UNUSED = (
-    "django_mcp.adapters",
+    "django_mcp.integrations",
     "django_mcp.admin",
     "django_mcp.contrib",
     "django_mcp.management",

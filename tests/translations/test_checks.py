@@ -14,11 +14,11 @@ from django.urls import include, path
 from django.utils.translation import override
 
 from django_mcp import ExternalTokens, MCPServer, ModelResource, OAuth, Public, conf, register, tool, view_tool
-from django_mcp.contrib.rest_framework import api_tools
+from django_mcp.contrib.drf import api_tools
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, make_checked_site
+from tests.contrib.drf import shop
 from tests.model_resources.conftest import registering
 from tests.model_resources.library.models import Author, Book
-from tests.rest_framework import shop
 from tests.translations.catalogs import PACKAGE
 
 CHINESE = "zh-hans"

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.generics import CreateAPIView
 
 from django_mcp import MCPServer
-from django_mcp.contrib.rest_framework import api_tools
+from django_mcp.contrib.drf import api_tools
 from tests.model_resources.library.models import Tag
 from tests.types_table.cases import Case
 

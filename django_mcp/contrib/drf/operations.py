@@ -1,0 +1,322 @@
+"""The operations of a view, and their URLs in the site's URLconf."""
+
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+from urllib.parse import unquote
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    URLResolver,
+    get_resolver,
+    get_script_prefix,
+    get_urlconf,
+    resolve,
+    reverse,
+)
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+from rest_framework.request import Request
+from rest_framework.routers import BaseRouter, SimpleRouter
+from rest_framework.versioning import NamespaceVersioning, URLPathVersioning
+from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSetMixin
+
+from django_mcp.integrations import views
+from django_mcp.integrations.views import Address, fits_into_path
+
+METHODS = ("get", "post", "put", "patch", "delete")
+STANDARD = ("list", "retrieve", "create", "update", "partial_update", "destroy")
+"""The actions of a viewset that routers know of themselves."""
+_GROUPS = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one view at one of its URLs.
+
+    Attributes:
+        view: the class.
+        method: of HTTP, in upper case.
+        handler: the name of the view's method.
+        action: which of ``STANDARD`` it does; else *handler*.
+        detail: it is about one row, named in the URL.
+        mapping: for viewsets, from methods of HTTP to names of the view's.
+        initkwargs: what ``as_view`` is given.
+        variables: names of the URL's variables besides the row's, as far as they are known here.
+        callback: what ``as_view`` made, where the site's owner chose that; only its own URLs are meant then.
+    """
+
+    view: type[APIView]
+    method: str
+    handler: str
+    action: str
+    detail: bool
+    mapping: Mapping[str, str] | None = None
+    initkwargs: Mapping[str, Any] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()
+    callback: Any = None
+
+    @property
+    def decorated(self) -> Any:
+        """The handler with what decorators have put on it."""
+        return getattr(self.view, self.handler)
+
+    @property
+    def function(self) -> Any:
+        """The handler as it was written."""
+        written = inspect.unwrap(self.decorated)
+        if not getattr(written, "__closure__", None):
+            return written
+        # @api_view puts one handler for all methods around the function.
+        return inspect.getclosurevars(written).nonlocals.get("func", written)
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it is none of the standard actions."""
+        return self.action not in STANDARD
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it changes nothing."""
+        return self.method == "GET"
+
+    def mentions(self, *names: str) -> bool:
+        """Whether the handler's own code uses an attribute or a name."""
+        return not _names(self.function).isdisjoint(names)
+
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """Those of the handler's parameters that are variables of the URL."""
+        named = inspect.signature(self.function).parameters
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return {
+            name: each
+            for name, each in named.items()
+            if each.kind not in kinds and name not in {"self", "request", "format", self.version_variable}
+        }
+
+    @property
+    def lookup(self) -> str | None:
+        """The URL's variable that names the row; None where it is about none, or its view finds it without the URL."""
+        is_routed = self.mapping is not None and self.callback is None
+        if not self.detail or not (is_routed or _is_named_in_url(self.view, self.handler)):
+            return None
+        return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
+
+    @property
+    def version_variable(self) -> str | None:
+        """The URL's variable for the version."""
+        scheme = self.view.versioning_class
+        return scheme.version_param if scheme and issubclass(scheme, URLPathVersioning) else None
+
+    def instance(self) -> Any:
+        """A view as it is while it serves, for an anonymous caller.
+
+        ``swagger_fake_view`` tells it, as schema generators do, that nobody asked.
+        """
+        made: Any = self.view(**{key: value for key, value in self.initkwargs.items() if key != "schema"})
+        request = HttpRequest()
+        request.method = self.method
+        request.user = AnonymousUser()
+        made.request = Request(request)
+        made.request.user = request.user
+        made.request.version = made.request.versioning_scheme = None
+        made.request.accepted_media_type = "application/json"
+        made.args, made.kwargs, made.format_kwarg = (), {}, None
+        made.swagger_fake_view = True
+        if self.mapping is not None:
+            made.action_map, made.action = dict(self.mapping), self.handler
+        return made
+
+
+def operations(source: Any) -> Iterator[Operation]:
+    """All that a router, a view's class, or what ``as_view`` and ``@api_view`` made, can do.
+
+    Raises:
+        ImproperlyConfigured: it is none of these.
+    """
+    if isinstance(source, BaseRouter):
+        for prefix, viewset, basename in source.registry:
+            yield from _of_viewset(viewset, source, prefix, basename)
+    elif inspect.isclass(source) and issubclass(source, ViewSetMixin):
+        yield from _of_viewset(source, SimpleRouter(), "", None)
+    elif inspect.isclass(source) and issubclass(source, APIView):
+        yield from _of_view(source, {}, None)
+    elif getattr(source, "actions", None):
+        yield from _mapped(source.cls, source.actions, source.initkwargs, source.initkwargs.get("detail"), (), source)
+    elif hasattr(source, "cls"):
+        yield from _of_view(source.cls, source.initkwargs, source)
+    else:
+        msg = f"api_tools({source!r}): give it a router, a view set, or a view of Django REST framework."
+        raise ImproperlyConfigured(msg)
+
+
+def _of_viewset(viewset: Any, router: Any, prefix: str, basename: str | None) -> Iterator[Operation]:
+    for route in router.get_routes(viewset):
+        mapping = router.get_method_map(viewset, route.mapping)
+        named = {} if basename is None else {"basename": basename}
+        yield from _mapped(viewset, mapping, {**route.initkwargs, **named}, route.detail, (prefix, route.url))
+
+
+def _mapped(
+    viewset: Any,
+    mapping: Mapping[str, str],
+    initkwargs: Mapping[str, Any],
+    detail: bool | None,
+    parts: Sequence[str],
+    callback: Any = None,
+) -> Iterator[Operation]:
+    variables = tuple(first or second for part in parts for first, second in _GROUPS.findall(part))
+    for method, handler in mapping.items():
+        if method in METHODS:
+            about_one = getattr(getattr(viewset, handler), "detail", None) if detail is None else detail
+            if about_one is None:
+                about_one = handler in STANDARD and handler not in {"list", "create"}
+            yield Operation(
+                viewset, method.upper(), handler, handler, about_one, mapping, initkwargs, variables, callback
+            )
+
+
+def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) -> Iterator[Operation]:
+    for method in METHODS:
+        if hasattr(view, method) and method in view.http_method_names:
+            made = Operation(view, method.upper(), method, method, False, None, initkwargs)
+            names = _names(made.function)
+            action = next((each for each in STANDARD if each in names and hasattr(view, each)), method)
+            about_one = action in {"retrieve", "update", "partial_update", "destroy"} or "get_object" in names
+            yield Operation(view, method.upper(), method, action, about_one, None, initkwargs, callback=callback)
+
+
+def _is_named_in_url(view: Any, handler: str) -> bool:
+    """Return False if neither the handler nor what it calls, a ``get_object`` of the site's own, looks at the URL."""
+    waiting, seen = [handler, "get_object"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        method = getattr(view, name, None)
+        if method is None and name == "get_object":
+            return True
+        method = getattr(method, "fget", None) or getattr(method, "func", None) or method  # of properties
+        if name in seen or not callable(method):
+            continue
+        seen.add(name)
+        names = _names(inspect.unwrap(method))
+        if names & {"kwargs", "lookup_field", "lookup_url_kwarg"} or (name == "get_object" and "super" in names):
+            return True
+        waiting += names
+    return False
+
+
+def _names(function: Any) -> set[str]:
+    """The names that a function uses; none where it is not written in Python, or is a partial of another."""
+    code = getattr(function, "__code__", None)
+    return _names_in(code) if code else set()
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names_in(each))}
+
+
+class NoSuchURLError(Exception):
+    """No URL of the view has these values.
+
+    Attributes:
+        lacking: the variables that its shortest URL has besides, where each has more than were given.
+    """
+
+    def __init__(self, lacking: frozenset[str] = frozenset()) -> None:
+        super().__init__()
+        self.lacking = lacking
+
+
+def place(operation: Operation, values: Mapping[str, Any], version: str | None) -> tuple[str, Any]:
+    """The path to ask, percent-encoded, and what it resolves to.
+
+    Args:
+        operation: of a view that is in the URLconf.
+        values: of the URL's variables.
+        version: of the API.
+
+    Raises:
+        NoSuchURLError: none of the view's URLs takes these values.
+        ImproperlyConfigured: it has none with these variables.
+    """
+    known = addresses(operation, version)
+    longer = [each.variables.keys() - values.keys() for each in known if each.variables.keys() > values.keys()]
+    lacking = frozenset(min(longer, key=len, default=()))
+    fitting = [each for each in known if each.variables.keys() == values.keys()]
+    if not fitting and not lacking:
+        with override(None):  # logs are in English
+            raise ImproperlyConfigured(missing(operation, known))
+    for each in fitting:
+        if not all(map(fits_into_path, values.values())):
+            continue
+        try:
+            path = reverse(each.lookup, kwargs=dict(values))
+            match = resolve(_plain(path))
+        except (NoReverseMatch, Resolver404):
+            continue
+        # A value may make a URL that belongs to another view, one that was not published perhaps.
+        if match.func is each.callback:
+            return path, match
+    raise NoSuchURLError(frozenset() if fitting else lacking)
+
+
+def missing(operation: Operation, known: Sequence[Address]) -> str:
+    """For the site's owner: that no URL leads to an operation."""
+    urls = [
+        _("with %(variables)s") % {"variables": ", ".join(sorted(each.variables)) or _("no variables")}
+        for each in known
+    ]
+    has = _("the URLconf has none (in a namespace a URL needs a name)")
+    if urls:
+        has = _("its URLs are %(urls)s") % {"urls": "; ".join(urls)}
+    return _("No URL leads to %(method)s of %(view)s with the variables that its tool knows: %(has)s.") % {
+        "method": operation.method,
+        "view": f"{operation.view.__module__}.{operation.view.__qualname__}",
+        "has": has,
+    }
+
+
+def addresses(operation: Operation, version: str | None) -> list[Address]:
+    """All entries of the URLconf for an operation, in order; of one version where they differ by namespace."""
+    every = _by_view(get_resolver(get_urlconf())).get(operation.view, ())
+    known = [each for each in every if _leads_to(each.callback, operation) and "format" not in each.variables]
+    if operation.callback is not None:
+        # One class may be at several URLs, with other permissions at each.
+        known = [each for each in known if each.callback is operation.callback] or [
+            each for each in known if getattr(each.callback, "initkwargs", None) == operation.initkwargs
+        ]
+    scheme = operation.view.versioning_class
+    if version is None or scheme is None or not issubclass(scheme, NamespaceVersioning):
+        return known
+    return [each for each in known if version in each.namespaces]
+
+
+def _leads_to(callback: Any, operation: Operation) -> bool:
+    actions = getattr(callback, "actions", None) or {}
+    return operation.mapping is None or actions.get(operation.method.lower()) == operation.handler
+
+
+@lru_cache(maxsize=8)
+def _by_view(resolver: URLResolver) -> Mapping[type, Sequence[Address]]:
+    """The entries that ``reverse`` can find, by the class of their view."""
+    found: defaultdict[type, list[Address]] = defaultdict(list)
+    for each in views.addresses(resolver):
+        if each.lookup is not None and hasattr(each.callback, "cls"):
+            found[each.callback.cls].append(each)
+    return found
+
+
+def _plain(path: str) -> str:
+    """A path as a resolver takes it: decoded, and without the prefix under which the site runs."""
+    return "/" + unquote(path).removeprefix(get_script_prefix())

@@ -1,0 +1,468 @@
+"""``api_tools``: the views of a REST API as tools, with names and descriptions."""
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error as DatabaseError
+from django.utils.encoding import force_str
+from rest_framework.serializers import BaseSerializer, ListSerializer
+
+from django_mcp import Context
+from django_mcp.contrib.drf import (
+    checks,  # noqa: F401 - registers one
+    response_schema,
+)
+from django_mcp.contrib.drf.json_schema import (
+    NOTHING,
+    OperationNote,
+    Schema,
+    column_of,
+    column_schema,
+    from_annotation,
+    inlined,
+    note_of_operation,
+    schema_of_note,
+    structural,
+)
+from django_mcp.contrib.drf.operations import METHODS, Operation, operations
+from django_mcp.contrib.drf.request_schema import (
+    Parameter,
+    addresses_rows,
+    default_serializer,
+    query_parameters,
+    request_of,
+    response_of,
+    rows_in,
+    serializer_parameters,
+)
+from django_mcp.contrib.drf.requests import APIArguments, Endpoint, Sent, page_arguments
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.server import Where
+from django_mcp.core.signatures import function, shaped
+from django_mcp.integrations.http import hints
+from django_mcp.integrations.late_tools import LateTool
+from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.validation_errors import with_article
+
+_SECTION = re.compile(r"^(\w+):[ \t]*(.*)$", re.MULTILINE)
+_SUFFIXES = ("ViewSet", "APIView", "View", "API", "List", "Detail")
+
+NAMES = {
+    "list": "list_{plural}",
+    "retrieve": "get_{name}",
+    "create": "create_{name}",
+    "update": "replace_{name}",
+    "partial_update": "update_{name}",
+    "destroy": "delete_{name}",
+}
+SENTENCES = {
+    "list": "List {plural}.",
+    "retrieve": "Get one {name}.",
+    "create": "Create {a_name}.",
+    "update": "Replace all fields of {a_name}.",
+    "partial_update": "Change the given fields of {a_name}.",
+    "destroy": "Delete {a_name}.",
+}
+DONE = {"destroy": "Deleted."}
+
+
+class Noun:
+    """What a view is about, in the singular and the plural, as identifiers."""
+
+    def __init__(self, view: type, model: Any, name: str | None, plural: str | None) -> None:
+        singular = untranslated(model._meta.verbose_name) if model else _snake(view.__name__)  # noqa: SLF001
+        several = untranslated(model._meta.verbose_name_plural) if model else f"{singular}s"  # noqa: SLF001
+        self.name = name or identifier(singular)
+        self.plural = plural or (f"{name}s" if name else identifier(several))
+
+    def in_words(self, sentence: str) -> str:
+        """A sentence with it in the place of ``{name}``, ``{a_name}`` and ``{plural}``."""
+        name = self.name.replace("_", " ")
+        return sentence.format(name=name, a_name=with_article(name), plural=self.plural.replace("_", " "))
+
+
+def tool_name(operation: Operation, noun: Noun, note: OperationNote) -> str:
+    """What an operation is called as a tool."""
+    if note.operation_id:
+        return identifier(note.operation_id)
+    if operation.action in NAMES:
+        return NAMES[operation.action].format(name=noun.name, plural=noun.plural)
+    if operation.action in METHODS:
+        own = _snake(operation.view.__name__)
+        several = sum(hasattr(operation.view, method) for method in METHODS) > 1
+        return f"{operation.action}_{own}" if several else own
+    about = noun.name if operation.detail else noun.plural
+    # ``recent_users`` of users has its noun already.
+    return operation.action if noun.name in operation.action else f"{operation.action}_{about}"
+
+
+def description(operation: Operation, view: Any, noun: Noun, note: OperationNote) -> str:
+    """What a model is told of a tool: what the site wrote of the operation, else of the view."""
+    if note.description:
+        return force_str(note.description)
+    sections = _sections(_written(operation.view))
+    if words := _written(operation.function) or sections.get(operation.handler) or sections.get(operation.action):
+        return words
+    title = force_str(note.summary or getattr(view, "name", None) or "")
+    first = noun.in_words(SENTENCES[operation.action]) if operation.action in SENTENCES else title
+    if operation.action not in {*SENTENCES, *METHODS}:
+        first = title or f"{tool_name(operation, noun, OperationNote()).replace('_', ' ').capitalize()}."
+    return "\n\n".join(filter(None, [first, sections.get("", "")])) or operation.view.__name__
+
+
+def _written(function: Any) -> str:
+    return (inspect.getdoc(function) or "") if _is_sites(function) else ""
+
+
+def _is_sites(written: Any) -> bool:
+    return not (written.__module__ or "").startswith("rest_framework.")
+
+
+def _sections(text: str | None) -> Mapping[str, str]:
+    """A view's docstring by method, where it is written so: ``list:`` on a line of its own, and its words below."""
+    parts = _SECTION.split(text or "")
+    first, *rest = parts
+    found = {"": first.strip()}
+    for heading, same_line, below in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if below.startswith("\n") and heading in {*NAMES, *METHODS}:
+            found[heading] = f"{same_line}\n{below}".strip()
+        else:
+            found[""] = f"{found['']}\n{heading}: {same_line}{below}".strip()
+    return found
+
+
+def identifier(words: str) -> str:
+    """Words as one name, of letters that every client takes."""
+    found = re.sub(r"[^a-zA-Z0-9]+", "_", words).strip("_").lower()
+    if not found:
+        msg = f"{words!r} makes no name of a tool; say name='…' and plural='…'."
+        raise ImproperlyConfigured(msg)
+    return found
+
+
+def _snake(name: str) -> str:
+    for suffix in _SUFFIXES:
+        if name.endswith(suffix) and name != suffix:
+            name = name.removesuffix(suffix)
+            break
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+T = TypeVar("T")
+
+ANY_KEY: Schema = {"type": ["integer", "string"]}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What ``api_tools`` was told besides the source; see there."""
+
+    names: Mapping[str, str]
+    request: Mapping[str, Any]
+    responses: Mapping[str, Any]
+    path_arguments: Mapping[str, Any]
+    filters: Collection[str] | None
+    version: str | None
+    mounted: bool
+    name: str | None
+    plural: str | None
+
+    def about(self, operation: Operation, given: Mapping[str, Any]) -> Any:
+        """What one of the mappings has for an operation, by action or by the name of its method; else ``NOTHING``."""
+        return given.get(operation.action, given.get(operation.handler, NOTHING))
+
+
+class APITool(LateTool):
+    """A tool that calls a view. Serializers are read when it is first listed or called: some ask the database.
+
+    Attributes:
+        endpoint: what it calls.
+    """
+
+    reads_database = True
+
+    def __init__(self, endpoint: Endpoint, described: "Described", **options: Any) -> None:
+        self.endpoint, self._described, self._options = endpoint, described, options
+        super().__init__(self._function(EMPTY), **options)
+        self.rows_of = endpoint.rows
+        self.complete_now()
+
+    def _function(self, returns: Any) -> Any:
+        return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
+
+    def made(self) -> Tool:
+        """See ``LateTool``."""
+        output = self._described.output
+        call = self._function(EMPTY if output is None else shaped(output))
+        return Tool(call, context_type=Context, arguments=self._described.arguments, **self._options)
+
+    def _fill(self, whole: Tool) -> None:
+        super()._fill(whole)
+        self._output = whole.output
+        if "outputSchema" in whole.definition:
+            self._definition["outputSchema"] = whole.definition["outputSchema"]
+
+
+class Described:
+    """All that a view tells of one operation, read once.
+
+    Raises:
+        ImproperlyConfigured: it cannot be read without a request from somebody.
+    """
+
+    def __init__(self, operation: Operation, told: Told) -> None:
+        self.operation = operation
+        self._told = told
+        self._label = f"api_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
+        self._read(self._begin)
+
+    def _begin(self) -> None:
+        self.view = self.operation.instance()
+        self.note: OperationNote = note_of_operation(self.view, self.operation.decorated, self.operation.method)
+        self.noun = Noun(self.operation.view, self.model, self._told.name, self._told.plural)
+
+    def _read(self, part: Callable[[], T]) -> T:
+        try:
+            return part()
+        except (ImproperlyConfigured, DatabaseError):
+            raise
+        except Exception as error:
+            msg = (
+                f"{self._label} cannot be described: {error!r}. Views are asked what they take as for a schema, with "
+                "swagger_fake_view set and an anonymous caller; or say it with request={...} and responses={...}."
+            )
+            raise ImproperlyConfigured(msg) from error
+
+    def tool(self, name: str, options: Mapping[str, Any]) -> "APITool":
+        """The tool, with the options of ``@tool``."""
+        endpoint = Endpoint(self.operation, self, self._told.version, self._told.mounted, self._done)
+        own: dict[str, Any] = {**hints(self.operation.method)}
+        if self.operation.action == "create":
+            own["destructive"] = False
+        own["description"] = description(self.operation, self.view, self.noun, self.note)
+        own["title"] = self.note.summary or name.replace("_", " ").capitalize()
+        return APITool(endpoint, self, name=name, **{**own, **options})
+
+    @cached_property
+    def arguments(self) -> APIArguments:
+        """What the operation takes."""
+        return self._read(self._read_arguments)
+
+    @cached_property
+    def output(self) -> Schema | None:
+        """JSON Schema of the tool's structured content; None where nobody said what comes back."""
+        return self._read(self._read_output)
+
+    @property
+    def _given(self) -> Any:
+        return self._told.about(self.operation, self._told.request)
+
+    @cached_property
+    def _request(self) -> Any:
+        return request_of(self.operation, self.view, self.note, self._given)
+
+    @cached_property
+    def addresses_rows(self) -> bool:
+        """The body may mean rows by something else than their primary keys."""
+        return addresses_rows(self._body(self.view))
+
+    def rows_in(self, view: Any, sent: Sent) -> dict[str, Any]:
+        """The rows that a body means, by argument.
+
+        Args:
+            view: as it serves the call.
+            sent: the values of the call.
+        """
+        body, arguments = self._body(view), self.arguments
+        if arguments.whole is not None:
+            return {arguments.whole: rows_in(body, sent.body)}
+        return {
+            arguments.of_body[name]: rows_in(each, sent.body[name])
+            for name, each in getattr(body, "fields", {}).items()
+            if name in sent.body and name in arguments.of_body
+        }
+
+    def _body(self, view: Any) -> Any:
+        body = request_of(self.operation, view, self.note, self._given)
+        if not isinstance(body, dict) or not self.arguments.is_list:
+            return body
+        own = default_serializer(self.operation, view)
+        return own if own is None or isinstance(own, ListSerializer) else ListSerializer(child=own, context=own.context)
+
+    @cached_property
+    def _response(self) -> Any:
+        return response_of(self.operation, self.view, self.note, self._told.about(self.operation, self._told.responses))
+
+    @property
+    def _done(self) -> str:
+        return DONE.get(self.operation.action, "Done.")
+
+    @cached_property
+    def model(self) -> Any:
+        """The model of the view's rows; None where it has none that could be known here."""
+        queryset = getattr(self.view, "queryset", None)
+        if queryset is not None:
+            return queryset.model
+        serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self.note.request]
+        models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
+        return next(filter(None, models), None)
+
+    # Arguments
+
+    def _read_arguments(self) -> APIArguments:
+        query = query_parameters(self.operation, self.view, self.note, self.model, self._told.filters)
+        body = self._request
+        if self.operation.is_safe and isinstance(body, BaseSerializer):
+            query, body = [*query, *serializer_parameters(body)], None
+        made = APIArguments(list(self._variables()), query, body, self._label)
+        if paginator := getattr(self.view, "paginator", None):
+            pages = {each["name"] for each in paginator.get_schema_operation_parameters(self.view)}
+            made.paging = frozenset(pages & {each.name for each in query})
+        return made
+
+    def _variables(self) -> Iterator[Parameter]:
+        """The variables of the URL, in the order of a URL, with their types as far as they are known."""
+        operation, signature = self.operation, self.operation.parameters()
+        names = [*operation.variables, *([operation.lookup] if operation.lookup else []), *signature]
+        for name in dict.fromkeys([*names, *self._told.path_arguments]):
+            if name in {"format", operation.version_variable, None}:
+                continue
+            parameter = signature.get(name)
+            optional = parameter is not None and parameter.default is not parameter.empty and name != operation.lookup
+            yield Parameter(name, self._variable_schema(name, parameter), required=not optional)
+
+    def _variable_schema(self, name: str, parameter: Any) -> Schema:
+        if annotation := self._told.path_arguments.get(name):
+            return from_annotation(annotation) or ANY_KEY
+        if name == self.operation.lookup and self.model is not None:
+            column = column_of(self.model, self.view.lookup_field)
+            schema = ANY_KEY if column is None else column_schema(column)
+            words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
+            return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
+        if parameter is not None and parameter.annotation is not parameter.empty:
+            return from_annotation(parameter.annotation) or ANY_KEY
+        return ANY_KEY
+
+    # Output
+
+    def _read_output(self) -> Schema | None:
+        if self._response is NOTHING or self._response is None:
+            return None
+        schema = structural(schema_of_note(self._response, response_schema.schema_of))
+        schema = self._several(schema)
+        if schema.get("type") != "object":
+            schema = {"type": "object", "properties": {"result": schema}}
+        return schema if schema.get("properties") else None
+
+    def _several(self, schema: Schema) -> Schema:
+        """For what lists: the array, in what the paginator puts around it."""
+        operation = self.operation
+        is_list = operation.action == "list" and isinstance(self._response, BaseSerializer)
+        if is_list and not isinstance(self._response, ListSerializer):
+            schema = {"type": "array", "items": schema}
+        is_paged = operation.action == "list" or operation.mentions("paginate_queryset")
+        if schema.get("type") != "array" or not is_paged or not self.arguments.paging:
+            return schema
+        page = structural(inlined(self.view.paginator.get_paginated_response_schema(schema)))
+        return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}
+
+
+def api_tools(
+    source: Any,
+    *,
+    actions: Collection[str] | None = None,
+    exclude: Collection[str] = (),
+    name: str | None = None,
+    plural: str | None = None,
+    names: Mapping[str, str] | None = None,
+    request: Mapping[str, Any] | None = None,
+    responses: Mapping[str, Any] | None = None,
+    path_arguments: Mapping[str, Any] | None = None,
+    filters: Collection[str] | None = None,
+    version: str | None = None,
+    mounted: bool = True,
+    scopes: Sequence[str] = (),
+    write_scopes: Sequence[str] = (),
+    server: Where = None,
+    **options: Any,
+) -> None:
+    """Offer an API of Django REST framework as tools, one for each of its operations. The API stays as it was.
+
+    A call is a request to the view's own URL as the calling user: permissions, throttles, filters, pages, parsers,
+    versions and validation are the view's. Its authenticators are not asked.
+
+    Args:
+        source: a view set, a generic view, an ``APIView`` (the class, or what ``as_view`` or ``@api_view`` made), or a
+            router, which means all its view sets.
+        actions: the only ones to offer: ``"list"``, ``"retrieve"``, ``"create"``, ``"update"`` (PUT),
+            ``"partial_update"``, ``"destroy"``, names of ``@action`` methods; of other views ``"get"``, ``"post"`` …
+        exclude: those not to offer.
+        name: what one row is called in names of tools; by default as its model.
+        plural: what several are called.
+        names: of single tools, by action.
+        request: serializers for what actions take, where the view does not tell; of GET, for the query.
+        responses: serializers for what actions answer, likewise.
+        path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name.
+        filters: names of the only filters of a ``filterset_class`` to offer; by default all, or above 60 those that
+            the class declares and those without a lookup (``__``) in their names. Each is an argument, and a model
+            reads hundreds of them before it reads a question.
+        version: which one to ask for, of an API with versions.
+        mounted: the view is in the URLconf. With False it is called without a URL of its own.
+        scopes: OAuth scopes that the tools need besides those of the endpoint.
+        write_scopes: further ones for tools that are not read-only.
+        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        **options: of each tool, those of ``tool``: ``permission``, ``groups``, ``visible``, ``rate_limit``, ….
+
+    Raises:
+        ImproperlyConfigured: *source* is nothing of the kind, has no such action or none at all, or cannot tell what
+            it takes.
+    """
+    told = Told(
+        names or {}, request or {}, responses or {}, path_arguments or {}, filters, version, mounted, name, plural
+    )
+    wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
+    described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
+    for each, tool in _named([each for each in described if actions is not None or not each.note.excluded], told):
+        needed = [*scopes, *(() if each.operation.is_safe else write_scopes)]
+        for one in servers_of(server):
+            one.add(each.tool(tool, {**options, "scopes": needed}))
+
+
+def _chosen(
+    source: Any, wanted: Collection[str], actions: Collection[str] | None, exclude: Collection[str]
+) -> Iterator[Operation]:
+    every = list(operations(source))
+    if not every:
+        msg = (
+            f"api_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor "
+            '@action methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. '
+            "A router has to be filled before."
+        )
+        raise ImproperlyConfigured(msg)
+    known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
+    if wrong := [each for each in dict.fromkeys(wanted) if each not in known]:
+        msg = f"api_tools({source!r}): it has no {', '.join(wrong)}; it has {', '.join(known)}."
+        raise ImproperlyConfigured(msg)
+    for each in every:
+        keys = {each.action, each.handler}
+        if (actions is None or keys & {*actions}) and not keys & {*exclude}:
+            yield each
+
+
+def _named(described: Sequence[Described], told: Told) -> Iterator[tuple[Described, str]]:
+    """Each with its name; of several of one name, such as an action with two methods, those behind the first differ."""
+    seen: Counter[str] = Counter()
+    for each in described:
+        operation = each.operation
+        name = told.names.get(operation.action) or told.names.get(operation.handler)
+        name = name or tool_name(operation, each.noun, each.note)
+        seen[name] += 1
+        yield each, name if seen[name] == 1 else f"{operation.method.lower()}_{name}"

@@ -1,0 +1,730 @@
+"""Bind forms and formsets to the arguments of a tool."""
+
+import difflib
+import html
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+from django import forms
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ValidationError
+from django.core.files.uploadedfile import UploadedFile
+from django.db import Error, models
+from django.db.models import QuerySet
+from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
+from django.utils.choices import flatten_choices
+from django.utils.datastructures import MultiValueDict
+from django.utils.html import strip_tags
+from django.utils.text import camel_case_to_spaces, slugify
+
+from django_mcp.core.context import Context
+from django_mcp.core.request import require_same
+from django_mcp.integrations.form_schema import asked, foreign_column, form_schema, key_column, kind_of, read
+from django_mcp.integrations.late_tools import queries
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.arguments import finding_hint
+from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
+from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
+from django_mcp.model_resources.writes import Given, as_shown, keep, linked, locked, on_writer, written_by
+from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.validation_errors import (
+    about_argument,
+    abridged,
+    kind_name,
+    missing_argument,
+    sentence,
+    unknown_argument,
+)
+
+Data = MultiValueDict[str, Any]
+
+_MOST_NAMED = 20
+
+
+def put(data: Data, key: str, value: Any) -> None:
+    """Write down a value of JSON as a page sends it: a list as one value after the other."""
+    if isinstance(value, list):
+        data.setlist(key, value)
+    else:
+        data[key] = value
+
+
+def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
+    """Give a form that is bound, and not yet validated, the values that its fields clean.
+
+    What is not given is what the page would show at first. Of a value of a wrong kind the field itself will tell.
+
+    Args:
+        form: its fields that must not change are disabled.
+        given: by name of field; null is an empty input.
+        most_bytes: how large a file may be.
+    """
+    for name, field in asked(form).items():
+        key = form.add_prefix(name)
+        if (column := foreign_column(form, name)) is not None:
+            if name in given:
+                form.data[key] = given[name]
+            _read_by_column(field, column, given.get(name), form.get_initial_for_field(field, name))
+            continue
+        if name in given:
+            value = _read(field, given[name], most_bytes)
+        else:
+            initial = form.get_initial_for_field(field, name)
+            value = None if initial is None or isinstance(field, forms.FileField) else _initial(field, initial)
+            if value is None:
+                continue
+        if not _is_of_django(field.widget):
+            continue
+        if isinstance(value, UploadedFile):
+            form.files[key] = value
+        else:
+            is_clearing = (
+                value is None and isinstance(field, forms.FileField) and form.get_initial_for_field(field, name)
+            )
+            form.data[key] = False if is_clearing else value  # as the checkbox beside a file does
+    for field in form.fields.values():
+        if _is_of_django(field.widget):
+            kind = getattr(field.widget, "input_type", None)
+            field.widget = Given()
+            field.widget.input_type = kind  # what is shown in the end leaves passwords out
+
+
+def _read_by_column(field: Any, column: Any, value: Any, initial: Any) -> None:
+    """Have a field of one form clean what the column of another package's class makes of a value of JSON; where there
+    is none, what the page would show at first. Widgets of packages want inputs of their own, which no call has.
+    """
+    clean, field.widget = field.clean, Given()
+    try:
+        storable(value)
+        taken = initial if value is None and initial is not None else form_value(column, field, value)
+    except ValidationError as error:
+        refuse(field, error)
+    except ValueError as error:
+        refuse(field, ValidationError(f"{error}.", code="kind"))
+    else:
+        field.clean = lambda *_: clean(taken)
+
+
+def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:
+    try:
+        return read(field, value, most_bytes)
+    except ValidationError as error:
+        refuse(field, error)
+        return None
+
+
+def refuse(field: forms.Field, error: ValidationError) -> None:
+    """Have a field of one form find *error* in whatever it is given."""
+
+    def clean(*_: Any) -> NoReturn:
+        raise error
+
+    field.clean = clean  # type: ignore[assignment, method-assign]
+
+
+def _initial(field: Any, initial: Any) -> Any:
+    if isinstance(field, forms.MultiValueField) and not isinstance(initial, list | tuple):
+        return field.widget.decompress(initial)
+    return as_shown(field, initial)
+
+
+def _is_of_django(widget: forms.Widget) -> bool:
+    """Whether a widget does no more than to find values where Django's pages put them.
+
+    One that the site wrote may make something else of them, which its field then expects.
+    """
+    return type(widget).value_from_datadict.__module__.startswith("django.")
+
+
+# What is wrong
+
+
+def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator[str]:
+    """A sentence for each argument that there is not."""
+    names = list(known)
+    return (unknown_argument([*where, name], names) for name in given if name not in names)
+
+
+def problems(form: forms.BaseForm, given: Container[str], names: Container[str], where: str = "") -> Iterator[str]:
+    """All that a form finds wrong, a sentence each, with the argument it is about.
+
+    Args:
+        form: filled in.
+        given: names of the fields it was filled in with.
+        names: of those that can be.
+        where: the argument that the form is a part of, like ``"passengers[2]"``.
+    """
+    for name, errors in form.errors.as_data().items():
+        for error in errors:
+            if name in names:
+                yield _of_field(form.fields[name], error, f"{where}.{name}" if where else name, name in given)
+            else:
+                yield in_words(error, where)
+
+
+def in_words(error: ValidationError, where: str = "") -> str:
+    """An error about no field."""
+    words = _plain(error)
+    return about_argument([where], words) if where else words
+
+
+def _of_field(field: Any, error: ValidationError, where: str, is_given: bool) -> str:
+    is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
+    if is_plain and not is_given:
+        return missing_argument([where])
+    return f"{about_argument([where], _plain(error))}{_hint(field, error)}"
+
+
+def _hint(field: Any, error: ValidationError) -> str:
+    """What would be right, where the form does not say."""
+    if error.code == "required" and isinstance(field, forms.BooleanField):
+        return " It must be true."
+    if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
+        return _offer(field, str((error.params or {}).get("value", "")))
+    example = kind_of(field).example
+    return f" Write it like {example}." if error.code == "invalid" and example else ""
+
+
+def _offer(field: Any, value: str) -> str:
+    choices = [str(each) for each, _ in flatten_choices(getattr(field, "choices", ())) if each not in (None, "")]
+    close = choices if len(choices) <= _MOST_NAMED else difflib.get_close_matches(value[:100], choices, _MOST_NAMED)
+    named = close or choices[:_MOST_NAMED]
+    if not named:
+        return ""
+    return f" {'Choose one of' if len(named) == len(choices) else 'There are, among others,'} {', '.join(named)}."
+
+
+def _plain(error: ValidationError) -> str:
+    """An error's words; a form may write them as HTML."""
+    words = " ".join(
+        html.unescape(strip_tags(each)) if hasattr(each, "__html__") else str(each) for each in error.messages
+    )
+    return sentence(words.replace("\0", "\\0"))
+
+
+class Lookup:
+    """Finds the row to change by an argument.
+
+    Args:
+        model: of the row.
+        name: of a unique field, or ``"pk"``; the argument is called so.
+        rows: takes the context, gives the rows that there are for the caller; None for those that the model's
+            declaration at the endpoint lets them see.
+
+    Raises:
+        ImproperlyConfigured: there is no such field, or several rows may have the same value.
+    """
+
+    def __init__(
+        self, model: type[models.Model], name: str, rows: Callable[[Context], "QuerySet[Any]"] | None, label: str
+    ) -> None:
+        options = model._meta  # noqa: SLF001 - Django's documented API
+        try:
+            self.field: Any = options.pk if name == "pk" else options.get_field(name)
+        except FieldDoesNotExist:
+            msg = f"{label}: lookup {name!r} is no field of {options.label}."
+            raise ImproperlyConfigured(msg) from None
+        if is_composite(self.field):
+            msg = f"{label}: {options.label} has a composite primary key, so no single value says which row."
+            raise ImproperlyConfigured(msg)
+        if not getattr(self.field, "unique", False):
+            msg = f"{label}: lookup {name!r} is not unique, so it does not say which row; use 'pk'."
+            raise ImproperlyConfigured(msg)
+        self.model, self.name, self._rows = model, name, rows
+        self.called = options.verbose_name
+        self.schema = {**json_type(self.field), "description": f"Of which {self.called}."}
+
+    def find(self, ctx: Context, value: Any) -> Any:
+        """The row, locked until the transaction ends.
+
+        Raises:
+            ToolError: there is none for the caller.
+        """
+        viewer, key = Viewer(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
+        obj = None if key is None else locked(self.model, lambda: self._look(viewer, key))
+        if obj is None:
+            hint = finding_hint(None if self._rows else ctx.server.exposed.get(self.model), viewer)
+            raise ToolError(f"There is no {self.called} with {self.name} {str(value)[:80]!r}.{hint}")
+        return obj
+
+    def _look(self, viewer: Viewer, key: Any) -> Any:
+        exposed = None if self._rows is not None else viewer.ctx.server.exposed.get(self.model)
+        if self._rows is None and exposed is None:  # an endpoint that took the tool over without the model
+            return None
+        rows = viewer.door(exposed) if exposed is not None else self._rows(viewer.ctx)  # type: ignore[misc]
+        for obj in on_writer(rows).filter(**{self.field.attname: key})[:1]:
+            return obj if exposed is None or viewer.sees(exposed, obj) else None
+        return None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a field chooses rows at an endpoint.
+
+    Attributes:
+        column: whose value says which row.
+        exposed: the model's declaration, which says which rows there are for whom; None where there is none.
+        rows: the field's own queryset.
+        is_declared: the declaration shows its rows by another column than the field would take.
+    """
+
+    column: Any
+    exposed: Exposed | None
+    rows: "QuerySet[Any]"
+    is_declared: bool
+
+    @property
+    def may_move(self) -> bool:
+        """Return True if a value of the column may come to address another row."""
+        return not self.column.primary_key
+
+    def among(self, viewer: Viewer, value: Any) -> dict[Any, Any]:
+        """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
+        keys = [address_in(self.column, each) for each in _each(value)[:MOST_VALUES]]
+        rows = on_writer(self.rows.all() if self.exposed is None else viewer.door(self.exposed)).order_by()
+        found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
+        name = self.column.attname
+        return {getattr(row, name): row for row in found if self.exposed is None or viewer.sees(self.exposed, row)}
+
+
+def choices_of(form: Any, server: Any) -> dict[str, Choice]:
+    """Return how the fields of a form choose rows, by name; without those of which only the call knows the rows."""
+    return {name: choice for name, field in form.fields.items() if (choice := _choice(field, server)) is not None}
+
+
+def _choice(field: Any, server: Any) -> Choice | None:
+    if not isinstance(field, forms.ModelChoiceField) or field.disabled or field.queryset is None:
+        return None
+    exposed, own = rules_at(server, field.queryset.model), key_column(field)
+    is_declared = exposed is not None and exposed.is_sound and own.primary_key and not exposed.lookup.primary_key
+    return Choice(exposed.lookup if is_declared else own, exposed, field.queryset, is_declared)  # type: ignore[union-attr]
+
+
+def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
+    """Return the columns by which declarations show rows, where fields would take another one."""
+    return {name: choice.column for name, choice in choices.items() if choice.is_declared}
+
+
+def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
+    """Return what a page would send for *given*: primary keys, and nothing where a row does not exist."""
+    sent = dict(given)
+    for name, choice in choices.items():
+        if choice.is_declared and name in given and _is_key(given[name]):
+            keys, lacking = _keys(choice, given[name], choice.among(viewer, given[name]))
+            sent[name] = keys
+            if lacking is not None:
+                del sent[name]
+    return sent
+
+
+def narrow(
+    form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer
+) -> tuple[dict[str, Any], dict[str, set[Any]]]:
+    """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
+
+    Where a row's model has no declaration, it is the form alone that says which there are.
+
+    Returns:
+        *given*, with the primary keys that the form wants in place of what the declarations show; and the rows that
+        ``chosen`` gives, as far as they were looked up here: all of an approved call.
+    """
+    taken, found = dict(given), {}
+    for name, choice in choices_of(form, viewer.ctx.server).items():
+        is_bound = choice.may_move and viewer.ctx.admission is not None
+        if name not in given or (choice.exposed is None and not is_bound):
+            continue
+        field: Any = form.fields[name]
+        rows = choice.among(viewer, given[name])
+        if choice.may_move:
+            found[name] = set(rows.values())
+        field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows.values()])
+        if choice.is_declared and _is_key(given[name]):
+            there = set(field.queryset.values_list("pk", flat=True))
+            taken[name], lacking = _keys(
+                choice, given[name], {key: row for key, row in rows.items() if row.pk in there}
+            )
+            field.mcp_given = given[name]
+            if lacking is not None:
+                words = field.error_messages["invalid_choice"]
+                refuse(field, ValidationError(words, code="invalid_choice", params={"value": lacking}))
+    return taken, found
+
+
+def _is_key(value: Any) -> bool:
+    """Return True if *value* addresses rows, so that it is not empty, and of a kind that a field does not refuse."""
+    if isinstance(value, list):
+        return 0 < len(value) <= MOST_VALUES and all(type(each) in (str, int) for each in value)
+    return type(value) in (str, int) and value != ""
+
+
+def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any]:
+    """Return the primary keys of the rows that *value* addresses, and the first value that addresses none, or None."""
+    keys: list[Any] = []
+    for each in _each(value):
+        row = rows.get(address_in(choice.column, each))
+        if row is None:
+            return None, each
+        keys.append(row.pk if type(row.pk) is int else str(row.pk))
+    return (keys if isinstance(value, list) else keys[0]), None
+
+
+def chosen(form: Any, given: Mapping[str, Any], viewer: Viewer) -> dict[str, set[Any]]:
+    """Return the rows that arguments of a form address which may come to address others, by argument."""
+    choices = choices_of(form, viewer.ctx.server).items()
+    found = {name: choice for name, choice in choices if name in given and choice.may_move}
+    return {name: set(choice.among(viewer, given[name]).values()) for name, choice in found.items()}
+
+
+def _each(value: Any) -> list[str | int]:
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str | int)]
+
+
+def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> None:
+    """Have rows stay in a set that was given anew, where the caller cannot see them."""
+    for name in written_by(form):
+        field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
+        exposed = rules_at(viewer.ctx.server, field.related_model) if field.many_to_many else None
+        if exposed is None or name not in given:
+            continue
+        there = list(linked(obj, field))
+        rows = on_writer(viewer.door(exposed)).order_by().filter(pk__in=there)
+        seen = {row.pk for row in rows if viewer.sees(exposed, row)}
+        form.cleaned_data[name] = [*form.cleaned_data[name], *(key for key in there if key not in seen)]
+
+
+Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
+"""Forms, and the arguments of each."""
+
+
+class FormSource:
+    """A form class.
+
+    Args:
+        form_class: the class.
+        form_kwargs: takes the context, gives further arguments of the class.
+        most_bytes: how large a file may be.
+        changes: rows that are there are changed: what is not given stays.
+        label: for messages to the site's owner.
+
+    Attributes:
+        model: whose rows it writes, or None.
+    """
+
+    def __init__(
+        self,
+        form_class: Any,
+        form_kwargs: Callable[[Context], Mapping[str, Any]] | None,
+        most_bytes: int,
+        label: str,
+        *,
+        changes: bool,
+    ) -> None:
+        self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
+        self._label, self._changes = label, changes
+        self._choices: dict[Any, Mapping[str, Choice]] = {}
+        self.model = getattr(getattr(form_class, "_meta", None), "model", None)
+
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments at an endpoint. It makes the form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: it cannot be made.
+            DatabaseError, InterfaceError: it cannot be made without the database.
+        """
+        form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
+        choices = self._choices[server] = choices_of(form, server)
+        schema = form_schema(form, asked(form), self._most_bytes, declared(choices))
+        if self._changes and self.model is not None:
+            kept = set(written_by(form))
+            schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
+        return schema
+
+    def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+        """The form, filled in and valid.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: the row it is about, new or there already; None for a form that makes its own, or has none.
+
+        Raises:
+            ArgumentError: the arguments do not fit, or the form says no.
+            ToolError: the call was approved for other rows than it chooses now.
+        """
+        form = self._made(ctx, given, obj)
+        found = [*unknown(given, asked(form)), *self._problems(ctx, form, given)]
+        if found:
+            raise ArgumentError(abridged(found))
+        return form
+
+    def _made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+        options = {} if self._kwargs is None else dict(self._kwargs(ctx))
+        data: Data = Data()
+        prefix = options.get("prefix", self._class.prefix)
+        sent = as_sent(self._choices_at(ctx.server), given, Viewer(ctx))
+        for name, value in sent.items():  # some forms look what was chosen before they make their fields
+            put(data, f"{prefix}-{name}" if prefix else name, value)
+        if obj is not None:
+            options["instance"] = obj
+        form: forms.BaseForm = self._class(data=data, files=Data(), **options)
+        return form
+
+    def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
+        viewer = Viewer(ctx)
+        is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
+        mine = asked(form)
+        taken, rows = narrow(form, given, viewer)
+        for name, each in rows.items():
+            require_same(ctx, name, each)
+        if is_change:
+            keep(form, form.instance, given)
+        fill(form, taken, self._most_bytes)
+        found = list(problems(form, given, mine))
+        if is_change and not found:
+            keep_hidden(form, form.instance, given, viewer)
+        return found
+
+    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+        if server not in self._choices:
+            self.schema(server)
+        return self._choices[server]
+
+    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: see ``bound``.
+        """
+        return dict(chosen(self._made(ctx, given, obj), given, Viewer(ctx)))
+
+    def forms(self, form: Any) -> list[forms.BaseForm]:
+        """The forms that were filled in."""
+        return [form]
+
+    def filled(self, form: Any, given: Mapping[str, Any]) -> Filled:
+        """The same, each with its arguments."""
+        return [(form, given)]
+
+
+def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
+    """Return a form without data, to read its fields. A class that takes arguments is read without being called.
+
+    Raises:
+        ImproperlyConfigured: it cannot be made.
+        DatabaseError, InterfaceError: it cannot be made without the database.
+    """
+    with queries() as asked:
+        try:
+            form = form_class()
+        except Error:
+            raise
+        except Exception as error:
+            if not has_arguments:
+                msg = f"{label}: the form cannot be made without arguments ({error!r}); give them with form_kwargs."
+                raise ImproperlyConfigured(msg) from error
+        else:
+            if asked:
+                _leave_rows_open(form, form_class.base_fields)
+            return form
+    base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
+    return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
+
+
+def _leave_rows_open(form: Any, declared: Mapping[str, forms.Field]) -> None:
+    """Have choices and initial values that a form read from the database be known to each call alone.
+
+    In a schema they would be those of one moment, and those of one caller for all.
+    """
+    for name, field in form.fields.items():
+        before: Any = declared.get(name)
+        choices, initial = getattr(field, "choices", None), form.initial.pop(name, field.initial)
+        if isinstance(choices, list) and choices != getattr(before, "choices", None):
+            field.choices = partial(list, choices)
+        is_empty = not callable(initial) and initial in field.empty_values
+        if not is_empty and (before is None or initial != before.initial):
+            field.initial = partial(_same, initial)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def words_of(form_class: type) -> str:
+    """``send invoice`` of ``SendInvoiceForm``."""
+    return re.sub(r"(\s*\bform(\s?set)?)+$", "", camel_case_to_spaces(form_class.__name__)) or "form"
+
+
+_COUNTS = ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")
+
+
+class FormSetSource:
+    """A class of sets of forms. What it writes are new rows; those there are stay as they are.
+
+    Args:
+        formset_class: as ``formset_factory`` and its kin make it.
+        form_kwargs: takes the context, gives further arguments of each form.
+        most_bytes: how large a file may be.
+        argument: what the array is called; by default after the model or the form.
+        label: for messages to the site's owner.
+
+    Attributes:
+        model: the parent of the rows of an inline set, or None.
+    """
+
+    def __init__(
+        self,
+        formset_class: Any,
+        form_kwargs: Callable[[Context], Mapping[str, Any]] | None,
+        most_bytes: int,
+        argument: str | None,
+        label: str,
+    ) -> None:
+        self._class, self._kwargs, self._most_bytes = formset_class, form_kwargs, most_bytes
+        self._is_inline = issubclass(formset_class, forms.BaseInlineFormSet)
+        self.model = formset_class.fk.remote_field.model if self._is_inline else None
+        self.argument = argument or _plural(formset_class)
+        self._label = label
+        self._choices: dict[Any, Mapping[str, Choice]] = {}
+        self._least = formset_class.min_num if formset_class.validate_min else 0
+        most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
+        self._most = min(most, MOST_VALUES)
+
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments at an endpoint. It makes a form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: its forms cannot be made.
+            DatabaseError, InterfaceError: they cannot be made without the database.
+        """
+        form = unbound(self._class.form, self._label, has_arguments=self._kwargs is not None)
+        self._class().add_fields(form, None)
+        choices = self._choices[server] = choices_of(form, server)
+        item = form_schema(form, self._names(form), self._most_bytes, declared(choices))
+        array = {"type": "array", "items": item, "minItems": self._least, "maxItems": self._most}
+        schema: dict[str, Any] = {"type": "object", "properties": {self.argument: array}}
+        return {**schema, "required": [self.argument], "additionalProperties": False}
+
+    def _names(self, form: Any) -> list[str]:
+        """The fields of a form that a caller gives, without those the set adds to tell its forms apart."""
+        added = {DELETION_FIELD_NAME, ORDERING_FIELD_NAME}
+        if issubclass(self._class, forms.BaseModelFormSet):
+            added.add(self._class.model._meta.pk.name)  # noqa: SLF001 - Django's documented API
+        if self._is_inline:
+            added.add(self._class.fk.name)
+        return [name for name in asked(form) if name not in added or name in form.base_fields]
+
+    def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
+        """The set of forms, filled in and valid.
+
+        Raises:
+            ArgumentError: the arguments do not fit, or a form or the set says no.
+            ToolError: the call was approved for other rows than it chooses now.
+        """
+        items: Any = given.get(self.argument)
+        found = [*unknown(given, [self.argument]), *self._misfits(items, self.argument in given)]
+        if self._fits(items):
+            formset = self._filled(ctx, items, obj)
+            found += self._problems(formset, items)
+        if found:
+            raise ArgumentError(abridged(found))
+        return formset
+
+    def _misfits(self, items: Any, is_given: bool) -> Iterator[str]:
+        if not is_given:
+            yield missing_argument([self.argument])
+        elif not isinstance(items, list):
+            yield f"Argument {self.argument!r} must be an array of objects, not {kind_name(items)}."
+        elif len(items) > self._most:
+            yield f"Argument {self.argument!r} must have at most {self._most} entries, not {len(items)}."
+        else:
+            for place, each in enumerate(items):
+                if not isinstance(each, dict):
+                    yield f"Argument {self._place(place)!r} must be an object, not {kind_name(each)}."
+
+    def _fits(self, items: Any) -> bool:
+        return isinstance(items, list) and len(items) <= self._most and all(isinstance(each, dict) for each in items)
+
+    def _own(self, form: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in item.items() if name in self._names(form)}
+
+    def _place(self, place: int) -> str:
+        return f"{self.argument}[{place}]"
+
+    def _made(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
+        prefix = self._class.get_default_prefix()
+        counts = (len(items), 0, self._class.min_num, self._class.max_num)
+        viewer, choices = Viewer(ctx), self._choices_at(ctx.server)
+        data: Data = Data({f"{prefix}-{name}": [count] for name, count in zip(_COUNTS, counts, strict=True)})
+        for place, item in enumerate(items):
+            for name, value in as_sent(choices, item, viewer).items():
+                put(data, f"{prefix}-{place}-{name}", value)
+        options: dict[str, Any] = {} if obj is None else {"instance": obj}
+        if self._kwargs is not None:
+            options["form_kwargs"] = dict(self._kwargs(ctx))
+        return self._class(data=data, files=Data(), prefix=prefix, **options)
+
+    def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
+        formset, viewer = self._made(ctx, items, obj), Viewer(ctx)
+        chosen_rows: list[dict[str, Any]] = []
+        for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
+            own = self._own(form, item)
+            for name in item.keys() - own.keys():  # which the fields of the set would read, and tell of rows
+                formset.data.pop(f"{formset.prefix}-{place}-{name}", None)
+            taken, rows = narrow(form, own, viewer)
+            chosen_rows.append(rows)
+            fill(form, taken, self._most_bytes)
+            form.empty_permitted = False
+            # What was given counts, even where it is what a page would show at first.
+            form.has_changed = lambda: True
+            if ORDERING_FIELD_NAME in form.fields:
+                form.data[form.add_prefix(ORDERING_FIELD_NAME)] = place + 1
+        if any(chosen_rows):
+            require_same(ctx, self.argument, chosen_rows)
+        return formset
+
+    def _problems(self, formset: Any, items: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+        for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
+            names = self._names(form)
+            yield from unknown(item, names, self._place(place))
+            yield from problems(form, item, names, self._place(place))
+        yield from (in_words(error, self.argument) for error in formset.non_form_errors().as_data())
+
+    def _choices_at(self, server: Any) -> Mapping[str, Choice]:
+        if server not in self._choices:
+            self.schema(server)
+        return self._choices[server]
+
+    def chosen(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> dict[str, Any]:
+        """Return the rows that arguments address which may come to address others, by argument.
+
+        Args:
+            ctx: the call.
+            given: the arguments.
+            obj: the parent of the rows of an inline set, or None.
+        """
+        items: Any = given.get(self.argument)
+        if not self._fits(items):
+            return {}
+        forms_and_items = zip(self._made(ctx, items, obj).forms, items, strict=True)
+        found = [chosen(form, self._own(form, item), Viewer(ctx)) for form, item in forms_and_items]
+        return {self.argument: found} if any(found) else {}
+
+    def forms(self, formset: Any) -> list[forms.BaseForm]:
+        """The forms that were filled in."""
+        found: list[forms.BaseForm] = formset.forms
+        return found
+
+    def filled(self, formset: Any, given: Mapping[str, Any]) -> Filled:
+        """The same, each with its arguments."""
+        return list(zip(self.forms(formset), given[self.argument], strict=False))
+
+
+def _plural(formset_class: Any) -> str:
+    model = getattr(formset_class, "model", None)
+    words = model._meta.verbose_name_plural if model is not None else f"{words_of(formset_class.form)}s"  # noqa: SLF001
+    return slugify(words).replace("-", "_") or "items"

@@ -1,0 +1,502 @@
+"""``form_tool``: forms as tools, and what saving one answers."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, overload
+
+from django import forms
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
+from django.core.files.uploadedfile import UploadedFile
+from django.db import models, router
+from django.db.models import Model
+from django.dispatch import receiver
+from django.forms.utils import pretty_name
+from django.http import Http404
+from django.utils import translation
+from django.utils.text import capfirst
+from pydantic_core import to_json
+
+from django_mcp.core.context import Context
+from django_mcp.core.database import rolled_back
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.request import require_same
+from django_mcp.core.server import Where
+from django_mcp.core.signals import primitive_added
+from django_mcp.core.signatures import function
+from django_mcp.integrations.form_binding import FormSetSource, FormSource, Lookup, words_of
+from django_mcp.integrations.form_schema import WritePermission, asked, foreign_column, is_predicate
+from django_mcp.integrations.late_tools import LateTool
+from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.options import DEFAULT
+from django_mcp.model_resources.pagination import show_row
+from django_mcp.model_resources.previews import unless_secret
+from django_mcp.model_resources.schema import column_value, to_json_value
+from django_mcp.model_resources.writes import check_at_once, in_database, stored
+from django_mcp.primitives.base import Primitive, check_options
+from django_mcp.primitives.function import EMPTY, Parameter, underlying
+from django_mcp.primitives.markers import MOST_BYTES
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.schema import ArgumentError, Arguments
+from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.validation_errors import missing_argument
+
+
+def accepted(ctx: Context, done: Any, filled: Iterable[forms.BaseForm], *, change: bool) -> Any:
+    """The result for what handling a form gave: rows as their declaration shows them, and otherwise what it is.
+
+    Args:
+        ctx: the call.
+        done: a row, a list of rows, None, or anything that a tool may return.
+        filled: the form, or those of a set, valid.
+        change: a row that was there before was changed.
+    """
+    verb = "changed" if change else "created"
+    if isinstance(done, models.Model):
+        words = f"The {done._meta.verbose_name} was {verb}."  # noqa: SLF001 - Django's documented API
+        return _told(words, _row(ctx, done, next(iter(filled))))
+    if isinstance(done, list) and any(isinstance(each, models.Model) for each in done):
+        rows = [_row(ctx, obj, form) for obj, form in zip(done, filled, strict=False)]
+        options = done[0]._meta  # noqa: SLF001 - Django's documented API
+        words = f"1 {options.verbose_name} was" if len(done) == 1 else f"{len(done)} {options.verbose_name_plural} were"
+        return _told(f"{words} {verb}.", {"rows": [row for row in rows if row is not None]})
+    if done is None:
+        return "The form was accepted."
+    return done
+
+
+def _told(words: str, data: dict[str, Any] | None) -> Any:
+    return words if data is None else ToolResult(data, text=f"{words}\n{to_json(data).decode()}")
+
+
+def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
+    """A row as the model's declaration at the endpoint shows it to the caller, or else what was given of it.
+
+    None: the declaration does not let the caller see it.
+    """
+    exposed = ctx.server.exposed.get(type(obj))
+    if exposed is None:
+        return {"pk": to_json_value(obj.pk), **given_values(form)}
+    viewer = Viewer(ctx)
+    return show_row(exposed, viewer, viewer.door(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
+
+
+def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
+    """A preview: what the caller gave, by its labels. What was there before is not read, for nobody said who may.
+
+    Args:
+        verb: ``"create"``, ``"update"``, or ``"submit"`` where it is no row.
+        name: of what is filled in.
+        filled: forms that are valid, and the arguments of each.
+    """
+    changes = []
+    for place, (form, given) in enumerate(filled, 1):
+        fields, numbered = asked(form), f" ({place})" if len(filled) > 1 else ""
+        for field, value in given_values(form).items():
+            if field in given:
+                label = capfirst(str(fields[field].label or pretty_name(field)))
+                entry = {"field": field, "label": label + numbered, "after": unless_secret(field, value)}
+                changes.append({**entry, "hidden": True} if verb == "update" else entry)
+    return {"verb": verb, "object": capfirst(name), "changes": changes}
+
+
+def given_values(form: forms.BaseForm) -> dict[str, Any]:
+    """The cleaned values of the fields that can be given, but no passwords; rows by what they were given by, or key."""
+    return {
+        name: field.mcp_given if hasattr(field, "mcp_given") else _plain(form, name)
+        for name, field in asked(form).items()
+        if name in form.cleaned_data and getattr(field.widget, "input_type", None) != "password"
+    }
+
+
+def _plain(form: Any, name: str) -> Any:
+    value = form.cleaned_data[name]
+    if (column := foreign_column(form, name)) is not None:
+        return column_value(column, value)
+    return value.name if isinstance(value, UploadedFile) else to_json_value(value)
+
+
+_GIVEN = Parameter("given", Any, None, None)
+F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
+
+Handle = Callable[[Context, Any], Any]
+Kwargs = Callable[[Context], Mapping[str, Any]]
+
+
+@overload
+def form_tool(
+    form_class: F,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    handle: Handle | str | None = None,
+    result: Handle | None = None,
+    form_kwargs: Kwargs | None = None,
+    instance: Callable[[Context], Any] | None = None,
+    lookup: str | None = None,
+    queryset: Callable[[Context], Any] | None = None,
+    argument: str | None = None,
+    max_file_bytes: int = MOST_BYTES,
+    permission: str | Sequence[str] | None = DEFAULT,
+    server: Where = None,
+    **options: Any,
+) -> F: ...
+@overload
+def form_tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    handle: Handle | str | None = None,
+    result: Handle | None = None,
+    form_kwargs: Kwargs | None = None,
+    instance: Callable[[Context], Any] | None = None,
+    lookup: str | None = None,
+    queryset: Callable[[Context], Any] | None = None,
+    argument: str | None = None,
+    max_file_bytes: int = MOST_BYTES,
+    permission: str | Sequence[str] | None = DEFAULT,
+    server: Where = None,
+    **options: Any,
+) -> Callable[[F], F]: ...
+def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any) -> Any:
+    """Offer a form as a tool: ``form_tool(BookingForm)``, or ``@form_tool`` on the class, bare and called.
+
+    The class is left as it is, and given back. Its fields are the arguments; a set of forms is one argument, an array.
+    A form of a model takes the rights and the approval that the same write through ``ModelResource`` takes. Any other
+    form does not know who may use it: say ``permission=``, ``groups=``, ``scopes=`` or ``visible=``, as its view does.
+
+    Args:
+        form_class: a ``Form``, a ``ModelForm``, or a set of them as ``formset_factory`` and its kin make it.
+        name: by default after the class: ``create_booking`` and ``update_booking`` for a ``ModelForm``.
+        description: for the model; by default the docstring of the class.
+        handle: takes the context and the valid form, and does with it what the view does; or the name of a method of
+            the form. By default ``"save"``. What it gives is the result; rows are shown as their declaration at the
+            endpoint shows them, or else with what was given of them.
+        result: takes the context and what handling gave, gives the result. Its return annotation makes the output
+            schema.
+        form_kwargs: takes the context, gives further arguments of the class, like ``{"user": ctx.user}``; of a set,
+            of each form in it. An ``instance`` among them is a new object that has values already.
+        instance: takes the context, gives the row that the form changes.
+        lookup: a unique field, like ``"pk"``, by which callers say which row the form changes.
+        queryset: takes the context, gives the rows among which ``lookup`` looks; by default those that the model's
+            declaration at the endpoint lets the caller see.
+        argument: what the array of a set is called; by default after the model or the form.
+        max_file_bytes: how large a file may be, in bytes.
+        permission: like ``"library.add_book"``; several in a list; None for none. By default a ``ModelForm`` takes what
+            the model's declaration at the endpoint says of adding or changing rows, its scopes included, or else
+            Django's permission to add or change the model; an inline set takes the permission to change the parent row
+            and the one to add rows. Any other form takes none by default.
+        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        **options: those of ``tool``: ``title``, ``groups``, ``scopes``, ``atomic``, ``rate_limit``, …. Without
+            ``preview``, whoever is to approve a call sees what was filled in, once the form has found it valid.
+
+    Raises:
+        ImproperlyConfigured: nothing would be done with the form, or it cannot be made, or an option does not fit it.
+    """
+
+    def register(made: F) -> F:
+        for each in servers_of(server):
+            each.add(DeclaredForm(made, getattr(each, "server", each), **options).tool)
+        return made
+
+    return register if form_class is None else register(form_class)
+
+
+class FormArguments(Arguments):
+    """What a form takes. The form itself checks it, where it may ask the database."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self.names = tuple(schema["properties"])
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All of it, for the form to look at."""
+        return {"given": dict(values)}
+
+
+class DeclaredForm:
+    """A form class and what is done with it.
+
+    Attributes:
+        tool: made of it.
+    """
+
+    def __init__(
+        self,
+        form_class: Any,
+        server: Any,
+        *,
+        handle: Handle | str | None = None,
+        result: Handle | None = None,
+        form_kwargs: Kwargs | None = None,
+        instance: Callable[[Context], Any] | None = None,
+        lookup: str | None = None,
+        queryset: Callable[[Context], Any] | None = None,
+        argument: str | None = None,
+        max_file_bytes: int = MOST_BYTES,
+        permission: str | Sequence[str] | None = DEFAULT,
+        **options: Any,
+    ) -> None:
+        named = form_class.__name__ if isinstance(form_class, type) else f"a {type(form_class).__name__}"
+        self._label, self.form_class = f"form_tool({named})", form_class
+        check_options(self._label, options, DeclaredForm.__init__, Tool.__init__, Primitive.__init__)
+        self._is_set = isinstance(form_class, type) and issubclass(form_class, forms.BaseFormSet)
+        if not self._is_set and not (isinstance(form_class, type) and issubclass(form_class, forms.BaseForm)):
+            raise self._wrong("it takes a form class, or a class that formset_factory made")
+        changes = instance is not None or lookup is not None
+        self._source: FormSource | FormSetSource = (
+            FormSetSource(form_class, form_kwargs, max_file_bytes, argument, self._label)
+            if self._is_set
+            else FormSource(form_class, form_kwargs, max_file_bytes, self._label, changes=changes)
+        )
+        self._written = getattr(form_class, "model", None) if self._is_set else self._source.model
+        self._changes = changes and not self._is_set
+        self._handle, self._result, self._instance = self._handling(form_class, handle), result, instance
+        self._check_instance(changes, queryset, lookup)
+        self._lookup = None if lookup is None else self._looking(server, lookup, queryset)
+        call = self.function(_returns(result, handle))
+        if self._written is not None:
+            options = {**self._hints(options, handle), **options}
+        self._permission = self._permitted(permission)
+        if self._permission is not None:
+            self._permission.also = options.get("visible")
+            if self._permission.also is None or is_predicate(self._permission.also):  # or else the tool refuses it
+                options["visible"] = self._permission
+        options.setdefault("description", self._words(form_class))
+        if options.get("preview") is None:
+            options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
+        options["permission"] = None if permission == DEFAULT else permission
+        self.tool = FormTool(call, self, server, **options)
+        self.tool.waives_permission = self._written is not None and permission is None
+        self.tool.rows_of = self._rows_of
+        self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
+
+    def _wrong(self, words: str) -> ImproperlyConfigured:
+        return ImproperlyConfigured(f"{self._label}: {words}.")
+
+    def _hints(self, options: Mapping[str, Any], handle: Any) -> dict[str, Any]:
+        """Return the hints of the same write through ``ModelResource``, by which a call is approved or not."""
+        if options.get("read_only"):
+            return {}
+        if self._changes:
+            return {"read_only": False, "destructive": True, **({"idempotent": True} if handle is None else {})}
+        return {"read_only": False, "destructive": False, "idempotent": False} if handle is None else {}
+
+    def _permitted(self, permission: Any) -> "WritePermission | None":
+        if permission != DEFAULT or self._written is None:
+            return None
+        if self._changes:
+            return WritePermission((self._written, "update"))
+        parent = self._source.model if self._is_set else None
+        return WritePermission((self._written, "create"), *([] if parent is None else [(parent, "update")]))
+
+    def _handling(self, form_class: Any, handle: Handle | str | None) -> Handle:
+        if callable(handle):
+            if inspect.iscoroutinefunction(handle):
+                raise self._wrong("handle must be a plain function, for forms are synchronous")
+            return handle
+        method = "save" if handle is None else handle
+        if not callable(getattr(form_class, method, None)):
+            raise self._wrong(
+                f"the class has no method {method!r}, so nothing would be done with what was filled in; say "
+                "handle=lambda ctx, form: …, or the name of a method"
+            )
+        return lambda _, form: getattr(form, method)()
+
+    def _check_instance(self, changes: bool, queryset: Any, lookup: str | None) -> None:
+        model, is_inline = self._source.model, self._is_set and self._source.model is not None
+        if changes and model is None:
+            raise self._wrong("instance and lookup are for a ModelForm, or an inline set of forms")
+        if is_inline and not changes:
+            raise self._wrong("an inline set of forms belongs to a row; say which with lookup or instance")
+        if queryset is not None and lookup is None:
+            raise self._wrong("queryset is where lookup looks; say lookup='pk' too")
+
+    def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
+        model: Any = self._source.model
+        if queryset is None and model not in server.exposed:
+            raise self._wrong(
+                f"{model.__name__} is not registered at {server!r}, so it is not known which rows callers "
+                "may change; register it first, or say queryset=lambda ctx: …"
+            )
+        return Lookup(model, name, queryset, self._label)
+
+    # Words
+
+    def schema(self, server: Any) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments at an endpoint. It makes the form, which may query the database.
+
+        Raises:
+            ImproperlyConfigured: the form cannot be made, or has a field that is called like ``lookup``.
+            DatabaseError, InterfaceError: the form cannot be made without the database.
+        """
+        schema = self._source.schema(server)
+        if self._lookup is None:
+            return schema
+        if self._lookup.name in schema["properties"]:
+            raise self._wrong(f"the form has a field {self._lookup.name!r} too; use lookup='pk'")
+        return {
+            **schema,
+            "properties": {self._lookup.name: self._lookup.schema, **schema["properties"]},
+            "required": [self._lookup.name, *schema.get("required", ())],
+        }
+
+    def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
+        """Return what the tool runs.
+
+        Args:
+            returns: its return annotation.
+        """
+        call = function(self._run, self._name(self.form_class), "", [], self, returns)
+        call.__module__ = self.form_class.__module__
+        return call
+
+    def _name(self, form_class: type) -> str:
+        if isinstance(self._source, FormSetSource):
+            return f"create_{self._source.argument}" if self._written else self._source.argument
+        words = words_of(form_class).replace(" ", "_")
+        return f"{'update' if self._changes else 'create'}_{words}" if self._written else words
+
+    def _words(self, form_class: type) -> str:
+        own = inspect.cleandoc(form_class.__doc__) if form_class.__doc__ else ""
+        if self._written is None:
+            return own or f"{words_of(form_class).capitalize()}."
+        options = self._written._meta  # noqa: SLF001 - Django's documented API
+        if self._changes:
+            more = "What is not given stays as it is."
+            return f"{own}\n\n{more}" if own else f"Changes one {options.verbose_name}. {more}"
+        many = options.verbose_name_plural if self._is_set else f"one {options.verbose_name}"
+        return own or f"Creates {many}."
+
+    # A call
+
+    def _run(self, ctx: Context, keywords: dict[str, Any]) -> Any:
+        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
+        with translation.override(ctx.language), self._database(), stored(self._label):
+            obj, form = self._filled(ctx, given)
+            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+            done = self._handle(ctx, form)
+            if self._written is not None:
+                check_at_once(self._written)
+            if self._result is not None:
+                return self._result(ctx, done)
+            return accepted(ctx, done, self._source.forms(form), change=is_change)
+
+    def _preview(self, ctx: Context, keywords: dict[str, Any]) -> dict[str, Any]:
+        """What was filled in, for whoever is to approve it: nobody has to look at what the form would refuse."""
+        given = dict(keywords["given"])  # what addresses the row is taken out below, and is the call's all the same
+        with translation.override(ctx.language), self._database(), stored(self._label):
+            obj, form = self._filled(ctx, given)
+            is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
+            filled = self._source.filled(form, given)
+        if self._written is None:
+            return filled_in("submit", words_of(self.form_class), filled)
+        options = self._written._meta  # noqa: SLF001 - Django's documented API
+        if is_change:
+            return filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
+        return filled_in("create", str(options.verbose_name_plural if self._is_set else options.verbose_name), filled)
+
+    def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the row that the form is about, or None, and the form: filled in, valid, and for the caller to save.
+
+        Raises:
+            ToolError: the caller may not write this row.
+            ArgumentError: the arguments do not fit, or the form says no.
+        """
+        obj = self._row(ctx, given)
+        if self._permission is not None and obj is not None:
+            self._permission.require(ctx, obj)
+        form: Any = self._source.bound(ctx, given, obj)
+        if self._permission is not None and obj is None and not self._is_set:
+            self._permission.require(ctx, form.instance)  # form_kwargs may have given it
+        return obj, form
+
+    def _rows_of(self, ctx: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The rows that the arguments of a call address: the one that is changed, and those that are chosen."""
+        given = dict(keywords["given"])
+
+        def look() -> dict[str, Any]:
+            obj = self._row(ctx, given)
+            rows = self._source.chosen(ctx, given, obj)
+            if self._lookup is not None:
+                return {**rows, self._lookup.name: obj}
+            return rows if obj is None or obj.pk is None else {**rows, "": obj}
+
+        return look() if self._lookup is None else rolled_back(look, router.db_for_write(self._written))  # type: ignore[arg-type]
+
+    def _database(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._written is None else in_database(self._written)
+
+    def _row(self, ctx: Context, given: dict[str, Any]) -> Any:
+        """The row that the form is about; None where it makes its own, or has none.
+
+        Raises:
+            ToolError: there is none for the caller.
+        """
+        if self._lookup is not None:
+            if self._lookup.name not in given:
+                raise ArgumentError([missing_argument([self._lookup.name])])
+            obj = self._lookup.find(ctx, given.pop(self._lookup.name))
+            require_same(ctx, self._lookup.name, obj)
+            return obj
+        try:
+            obj = None if self._instance is None else self._instance(ctx)
+        except (ObjectDoesNotExist, Http404):
+            obj = None
+        if obj is None and self._instance is not None:
+            raise ToolError("There is nothing here that you could change.")
+        if obj is not None and obj.pk is not None:
+            require_same(ctx, "", obj)
+        return obj
+
+
+class FormTool(LateTool):
+    """A tool that is completed when it is first listed or called: some forms query the database when they are made.
+
+    Args:
+        call: what it runs.
+        declared: the form and what is done with it.
+        server: the endpoint.
+        options: of ``Tool``.
+
+    Attributes:
+        server: the endpoint that offers it, whose declarations say by what rows are chosen.
+    """
+
+    reads_database = True
+
+    def __init__(self, call: Callable[..., Any], declared: DeclaredForm, server: Any, **options: Any) -> None:
+        self._declared, self._options, self.server = declared, options, server
+        super().__init__(call, **options)
+        self.complete_now()
+
+    def bind(self) -> None:
+        """Complete it anew: the models of its endpoint may be others now."""
+        super().bind()
+        self.forget()
+
+    def made(self) -> Tool:
+        """See ``LateTool``."""
+        arguments = FormArguments(self._declared.schema(self.server))
+        return Tool(self._declared.function(), context_type=Context, arguments=arguments, **self._options)
+
+
+@receiver(primitive_added)
+def set_server(*, sender: Any, primitive: Primitive, **_: Any) -> None:
+    """Have a tool that an endpoint takes from another one know its own."""
+    if isinstance(primitive, FormTool):
+        primitive.server = sender
+
+
+def _returns(*calls: Any) -> Any:
+    """The return annotation of the first of *calls* that has one a schema can be made of."""
+    for call in calls:
+        if call is None or isinstance(call, str):
+            continue
+        found = typing.get_type_hints(underlying(call), include_extras=True).get("return", EMPTY)
+        if found not in (None, type(None), EMPTY) and not (isinstance(found, type) and issubclass(found, Model)):
+            return found
+        return EMPTY
+    return EMPTY

@@ -1,0 +1,689 @@
+"""Requests to the site's views in this process, and their responses as results."""
+
+import io
+import json
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlencode, urljoin, urlsplit
+
+from asgiref.sync import async_to_sync, iscoroutinefunction
+from django.conf import settings
+from django.contrib.messages import get_messages
+from django.contrib.messages.storage.base import BaseStorage, Message
+from django.contrib.sessions.backends.base import SessionBase
+from django.core.exceptions import NON_FIELD_ERRORS, BadRequest, PermissionDenied, SuspiciousOperation
+from django.core.files.uploadedfile import UploadedFile
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.wsgi import WSGIRequest
+from django.core.serializers.json import DjangoJSONEncoder
+from django.forms import BaseForm
+from django.forms.formsets import BaseFormSet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
+from django.http.multipartparser import MultiPartParserError
+from django.http.response import HttpResponseBase
+from django.shortcuts import resolve_url
+from django.urls import Resolver404, get_script_prefix, resolve, set_script_prefix
+from django.utils import translation
+from django.utils.crypto import get_random_string, salted_hmac
+from django.utils.http import parse_header_parameters
+from django.utils.log import log_response
+from django.utils.module_loading import import_string
+from pydantic_core import from_json, to_jsonable_python
+
+from django_mcp.core.context import Context
+from django_mcp.core.database import in_transaction
+from django_mcp.core.request import set_user
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.validation_errors import shortened, written
+from django_mcp.protocol.content import AudioContent, Content, EmbeddedResource, ImageContent, ResourceContents
+
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+WITHOUT_BODY = SAFE | {"DELETE"}
+
+
+def hints(method: str) -> dict[str, bool]:
+    """Options of ``tool`` for a tool whose calls are requests with *method*."""
+    if method in SAFE:
+        return {"read_only": True}
+    if method == "DELETE":
+        return {"read_only": False, "destructive": True, "idempotent": True}
+    return {"read_only": False, "idempotent": True} if method == "PUT" else {"read_only": False}
+
+
+MOST_CHARACTERS = 4000
+
+_WORDS = {
+    HTTPStatus.BAD_REQUEST: "The request was not accepted.",
+    HTTPStatus.UNAUTHORIZED: "This needs a caller who is signed in.",
+    HTTPStatus.FORBIDDEN: "You are not allowed to do this.",
+    HTTPStatus.NOT_FOUND: "Not found.",
+    HTTPStatus.CONFLICT: "This conflicts with what is there.",
+    HTTPStatus.GONE: "It is no longer there.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "That is too large.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "This is not available at the moment.",
+}
+_PLACES = frozenset({"body", "query", "path", "form", "file", "header", "cookie"})
+_OF_ALL = frozenset({"__all__", "non_field_errors", "errors"})
+_OF_ALL_AS_TEXT = frozenset({"detail", "details", "error", "message", "title"})
+"""A field of such a name has a list of errors."""
+
+
+class ServerError(Exception):
+    """A view answered that the site has failed, or that it was not made for such a request. It is for the log."""
+
+
+def refused(response: Any, body: bytes, request: Any) -> ToolError:
+    """The error for a response with a status of 400 or more.
+
+    Raises:
+        ServerError: no caller could mend it.
+    """
+    status = response.status_code
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        msg = f"{request.path} takes {response.headers.get('Allow', 'no method')}, and the tool sends {request.method}"
+        raise ServerError(msg)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE:
+        msg = f"{request.method} {request.path} was answered with {status}: {body[:MOST_CHARACTERS]!r}"
+        raise ServerError(msg)
+    words, told = _WORDS.get(status, f"{response.reason_phrase}."), readable(response, body)
+    sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
+    if wait := response.headers.get("Retry-After"):
+        sentences.append(f"Try again in {wait} seconds." if wait.isdecimal() else f"Try again after {wait}.")
+    return ToolError(" ".join(filter(None, sentences)))
+
+
+def readable(response: Any, body: bytes) -> str:
+    """The words of a body that says what is wrong; none where it is not for reading."""
+    kind = media_type(response)
+    if is_json(kind):
+        try:
+            told = "\n".join(dict.fromkeys(_lines(from_json(body), "")))
+        except ValueError:
+            return ""
+    elif "html" in kind:
+        from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+
+        page = read_page(decoded(response, body))
+        told = "\n".join(page.errors) or page.text.lstrip("# ")
+    else:
+        told = decoded(response, body) if kind.startswith("text/") else ""
+    return shortened(told, MOST_CHARACTERS)
+
+
+def media_type(response: Any) -> str:
+    """Without parameters, in lower case; empty where there is none."""
+    kind: str = response.headers.get("Content-Type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def is_json(kind: str) -> bool:
+    """Whether a media type is JSON."""
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def decoded(response: Any, body: bytes) -> str:
+    """The text of a body."""
+    try:
+        return body.decode(response.charset, "replace")
+    except LookupError:  # it names no encoding
+        return body.decode("utf-8", "replace")
+
+
+def form_errors(response: Any) -> list[str]:
+    """What the forms of a template response found wrong, a line for each field."""
+    context = getattr(response, "context_data", None) or {}
+    forms = [form for value in context.values() for form in _forms(value)]
+    lines = [
+        f"{'' if name == NON_FIELD_ERRORS else f'{form.add_prefix(name)}: '}{' '.join(map(str, errors))}"
+        for form in forms
+        if form.is_bound
+        for name, errors in form.errors.items()
+    ]
+    sets = (value for value in context.values() if isinstance(value, BaseFormSet) and value.is_bound)
+    return lines + [str(error) for each in sets for error in each.non_form_errors()]
+
+
+def _forms(value: Any) -> list[BaseForm]:
+    return [value] if isinstance(value, BaseForm) else list(value.forms) if isinstance(value, BaseFormSet) else []
+
+
+def _lines(value: Any, where: str) -> Iterator[str]:
+    """What JSON says is wrong, a line for each field."""
+    match value:
+        case {"loc": [*steps], "msg": str(words)}:  # as pydantic has it
+            yield from _lines(words, written(step for step in steps if step not in _PLACES))
+        case dict():
+            for key, each in value.items():
+                is_of_all = key in _OF_ALL or (key in _OF_ALL_AS_TEXT and not _is_words(each))
+                yield from _lines(each, where if is_of_all else f"{where}.{key}".strip("."))
+        case list() if any(isinstance(each, dict | list) for each in value):
+            for number, each in enumerate(value):
+                is_field = where and not (isinstance(each, dict) and "loc" in each)
+                yield from _lines(each, f"{where}[{number}]" if is_field else where)
+        case None | "" | [] | bool():
+            return
+        case _:
+            words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"{where}: {words}" if where else words
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+
+Files = Mapping[str, "UploadedFile[Any] | Sequence[UploadedFile[Any]]"]
+"""By the name of their field; several of one field in a list."""
+
+_OF_THE_CALL = (
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "REMOTE_ADDR",
+    "REMOTE_HOST",
+    "HTTP_HOST",
+    "HTTP_X_FORWARDED_FOR",
+    "HTTP_X_FORWARDED_HOST",
+    "HTTP_X_FORWARDED_PORT",
+    "HTTP_X_REAL_IP",
+    "HTTP_ACCEPT_LANGUAGE",
+    "HTTP_USER_AGENT",
+)
+"""Where the call came from and for whom to write; never what proves who they are."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What to send to a view.
+
+    Attributes:
+        method: ``"GET"``, ``"POST"``, …
+        path: as in a URL, percent-encoded, with the script prefix and without the query.
+        query: a list gives a repeated key; None is left out.
+        body: anything JSON can show; for forms a dict. None for no body.
+        content_type: of the body.
+        headers: further ones by name; they may replace ``Accept``.
+        files: by the name of the form's field, several in a list; the body is then ``multipart/form-data``.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Any = None
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    files: Files = field(default_factory=dict)
+
+
+class SiteRequest(WSGIRequest):
+    """A request that no client sent."""
+
+    @property
+    def _cache_update_cache(self) -> bool:
+        # ``cache_page`` keeps pages under a key made of the URL and of headers such as Cookie and Authorization. This
+        # request has neither, so what it gets for one user must never be kept for another.
+        return False
+
+    @_cache_update_cache.setter
+    def _cache_update_cache(self, value: bool) -> None:
+        pass
+
+
+class EmptySession(SessionBase):
+    """A session of one request. It begins empty and is never saved."""
+
+    def load(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def exists(self, session_key: str) -> bool:  # noqa: ARG002
+        """No key is taken."""
+        return False
+
+    def create(self) -> None:
+        """Have a key, as a saved one would."""
+        self._session_key = get_random_string(32)
+
+    def save(self, must_create: bool = False) -> None:
+        """Is not done."""
+
+    def delete(self, session_key: str | None = None) -> None:
+        """There is nothing to delete."""
+
+
+class Messages(BaseStorage):
+    """``django.contrib.messages`` of one request."""
+
+    def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:  # noqa: ARG002
+        return [], True
+
+    def _store(self, messages: list[Message], response: Any, *args: Any, **kwargs: Any) -> list[Message]:  # noqa: ARG002
+        return []
+
+
+def site_request(ctx: Context, call: Call) -> HttpRequest:
+    """A request to the site as the calling user, from where the MCP request came.
+
+    It has an empty session that is never saved, messages, and no credentials; CSRF protection lets it through.
+    """
+    content_type, body = _body(call)
+    came = ctx.request
+    environ: dict[str, Any] = {
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "REMOTE_ADDR": "127.0.0.1",  # over standard input and output it is this machine
+        **{name: came.META[name] for name in _copied() if name in came.META},
+        "REQUEST_METHOD": call.method.upper(),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "QUERY_STRING": query_string(call.query),
+        "HTTP_ACCEPT": "application/json, text/html;q=0.9, */*;q=0.8",
+        "wsgi.url_scheme": came.scheme,
+        "wsgi.input": io.BytesIO(body),
+        **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in call.headers.items()},
+    }
+    prefix = came.META.get("SCRIPT_NAME", "")
+    path = unquote_to_bytes(call.path).decode("latin-1")
+    environ["SCRIPT_NAME"], environ["PATH_INFO"] = prefix, path.removeprefix(prefix)
+    if content_type:
+        environ |= {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
+    if ctx.user.is_authenticated:
+        environ["HTTP_COOKIE"] = f"mcp_caller={_caller(ctx)}"
+    return _completed(SiteRequest(environ), ctx)
+
+
+def _copied() -> Iterator[str]:
+    yield from _OF_THE_CALL
+    if settings.SECURE_PROXY_SSL_HEADER:
+        yield settings.SECURE_PROXY_SSL_HEADER[0]
+
+
+def _caller(ctx: Context) -> str:
+    """A cookie for the key of cached pages that vary on it, where none would mean nobody's page.
+
+    It proves nothing, and nobody can guess it to leave a page there.
+    """
+    who = f"{ctx.principal.kind}\n{ctx.principal.id}"
+    return salted_hmac("django_mcp.adapters.requests", who, algorithm="sha256").hexdigest()[:32]
+
+
+def _completed(request: SiteRequest, ctx: Context) -> HttpRequest:
+    """What the middleware of a site would put on it."""
+    made: Any = request
+    set_user(request, ctx.user)
+    made.session = EmptySession()
+    made._messages = Messages(request)  # noqa: SLF001 - where django.contrib.messages looks
+    made._dont_enforce_csrf_checks = True  # noqa: SLF001 - no cookie of a browser brought it here
+    made.LANGUAGE_CODE = translation.get_language_from_request(request)
+    try:
+        made.resolver_match = resolve(request.path_info)
+    except Resolver404:
+        made.resolver_match = None
+    return request
+
+
+def query_string(query: Mapping[str, Any]) -> str:
+    """As in a URL. Lists give repeated keys; what is None is left out."""
+    pairs = [(key, text) for key, value in query.items() for text in _texts(value)]
+    return urlencode(pairs)
+
+
+def _texts(value: Any) -> list[str]:
+    """A value as a URL or a form has it: none, one, or several texts."""
+    plain = to_jsonable_python(value)
+    if plain is None:
+        return []
+    if isinstance(plain, list):
+        return [text for each in plain for text in _texts(each)]
+    if isinstance(plain, bool):
+        return ["true" if plain else "false"]
+    return [json.dumps(plain) if isinstance(plain, dict) else str(plain)]
+
+
+def _body(call: Call) -> tuple[str, bytes]:
+    if call.files or call.content_type.startswith(MULTIPART):
+        return _multipart(_fields(call), call.files)
+    if call.body is None:
+        return "", b""
+    if call.content_type.startswith(FORM):
+        return call.content_type, urlencode(_fields(call)).encode()
+    if isinstance(call.body, bytes):
+        return call.content_type, call.body
+    return call.content_type, json.dumps(to_jsonable_python(call.body), cls=DjangoJSONEncoder).encode()
+
+
+def _fields(call: Call) -> list[tuple[str, str]]:
+    """A form's fields as a browser sends them: of a box that is not ticked it sends nothing."""
+    given = {key: value for key, value in (call.body or {}).items() if value is not False}
+    return [(key, text) for key, value in given.items() for text in _texts(value)]
+
+
+def _multipart(fields: Iterable[tuple[str, str]], files: Files) -> tuple[str, bytes]:
+    """Return the content type and the body of a form with files.
+
+    The boundary is random for each request: a view may show the one it received, and no value may end its own part.
+    """
+    from django.test.client import encode_multipart  # noqa: PLC0415 - 50 modules that only forms with files need
+
+    boundary = secrets.token_hex(24)
+    data: dict[str, list[Any]] = {}
+    for name, text in fields:
+        data.setdefault(_quoted(name), []).append(text)
+    for name, given in files.items():
+        several = [given] if isinstance(given, UploadedFile) else given
+        data.setdefault(_quoted(name), []).extend(map(_with_quoted_head, several))
+    return f"{MULTIPART}; boundary={boundary}", encode_multipart(boundary, data)
+
+
+def _with_quoted_head(file: "UploadedFile[Any]") -> "UploadedFile[Any]":
+    name, content_type = (None if each is None else _quoted(each) for each in (file.name, file.content_type))
+    return UploadedFile(file.file, name, content_type, file.size)
+
+
+def _quoted(text: str) -> str:
+    """Quote as browsers do what Django writes into the head of a part unchanged."""
+    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def run_view(
+    view: Callable[..., Any], request: HttpRequest, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> HttpResponseBase:
+    """The response of a view, as Django's handler has it but for middleware.
+
+    The view may be async; this is called from synchronous code. Templates are rendered, ``ATOMIC_REQUESTS`` holds, and
+    so does ``LoginRequiredMiddleware``, which on the sites that have it stands in for decorators of views.
+    ``Http404``, ``PermissionDenied``, ``SuspiciousOperation`` and ``BadRequest`` become bare responses.
+
+    Raises:
+        Exception: whatever else the view raised.
+    """
+    keywords = kwargs or {}
+    error: Exception | None = None
+    response: Any
+    with surroundings(request):
+        try:
+            response = _kept_out(view, request, args, keywords) or _respond(view, request, args, keywords)
+        except (Http404, PermissionDenied, SuspiciousOperation, BadRequest, MultiPartParserError) as raised:
+            # Without the error's words: Django does not show them to whoever asks, either.
+            response, error = HttpResponse(status=_status(raised)), raised
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        words = f"{response.reason_phrase}: {error}" if error else response.reason_phrase
+        trace = None if isinstance(error, Http404) else error
+        log_response("%s: %s", words, request.path, response=response, request=request, exception=trace)
+    return response  # type: ignore[no-any-return]
+
+
+def _respond(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> HttpResponseBase:
+    handler = BaseHandler()
+    atomic: Any = handler.make_view_atomic(view)
+    call = async_to_sync(atomic) if iscoroutinefunction(atomic) else atomic
+    response: Any = call(request, *args, **keywords)
+    handler.check_response(response, view)
+    return response if getattr(response, "is_rendered", True) else response.render()  # type: ignore[no-any-return]
+
+
+def _kept_out(view: Any, request: HttpRequest, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """What a site that wants a login for each view answers to nobody; None where the view may run."""
+    from django.contrib.auth.middleware import LoginRequiredMiddleware  # noqa: PLC0415 - needs settings
+
+    for each in map(import_string, settings.MIDDLEWARE):
+        if isinstance(each, type) and issubclass(each, LoginRequiredMiddleware):
+            return each(HttpResponse).process_view(request, view, args, keywords)  # type: ignore[arg-type]
+    return None
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, Http404):
+        return HTTPStatus.NOT_FOUND
+    return HTTPStatus.FORBIDDEN if isinstance(error, PermissionDenied) else HTTPStatus.BAD_REQUEST
+
+
+@contextmanager
+def surroundings(request: HttpRequest) -> Iterator[None]:
+    """The language and the script prefix that middleware and handler would set for a request."""
+    before = get_script_prefix()
+    set_script_prefix(f"{request.META.get('SCRIPT_NAME', '')}/")
+    try:
+        with translation.override(translation.get_language_from_request(request)):
+            yield
+    finally:
+        set_script_prefix(before)
+
+
+MOST_REDIRECTS = 5
+
+_AS_GET = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.SEE_OTHER})
+_AS_IT_WAS = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+
+
+def target(response: HttpResponseBase, request: HttpRequest) -> str | None:
+    """The absolute URL that a response leads to, without a fragment; None where it leads nowhere."""
+    if response.status_code not in _AS_GET | _AS_IT_WAS or not (location := response.headers.get("Location")):
+        return None
+    try:
+        return urlsplit(urljoin(request.build_absolute_uri(), location))._replace(fragment="").geturl()
+    except ValueError:  # as of "http://["
+        return location
+
+
+def require_no_login(url: str, request: Any) -> None:
+    """Refuse what a browser would be sent to the login page for.
+
+    Raises:
+        ToolError: *url* leads there, to come back afterwards; or nobody is signed in, and it is the login page.
+    """
+    parts = _split(url)
+    own = {request.get_full_path(), request.build_absolute_uri()}
+    leads_back = any(value in own for values in parse_qs(parts.query).values() for value in values)
+    if request.user.is_authenticated:
+        if leads_back:
+            raise ToolError("You are not allowed to do this.")
+    elif leads_back or parts.path == _login_path(request):
+        raise ToolError("This needs a caller who is signed in.")
+
+
+def _login_path(request: HttpRequest) -> str:
+    with surroundings(request):
+        return urlsplit(resolve_url(settings.LOGIN_URL)).path
+
+
+def next_call(url: str, response: HttpResponseBase, request: HttpRequest) -> Call | None:
+    """The request for *url* where it is of this site and to be asked for with GET; None for any other."""
+    parts = _split(url)
+    is_here = parts.scheme in {"http", "https"} and parts.netloc == request.get_host()
+    if not is_here or (response.status_code in _AS_IT_WAS and request.method not in SAFE):
+        return None
+    return Call("GET", parts.path or "/", parse_qs(parts.query, keep_blank_values=True))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+
+
+logger = logging.getLogger("django_mcp")
+
+MOST_RESPONSE_BYTES = 5 * 2**20
+"""The largest body of a response that a tool passes on, unless it says otherwise."""
+
+_TEXTS = frozenset({"application/xml", "application/xhtml+xml", "application/javascript", "application/x-ndjson"})
+
+
+def tool_result(
+    response: HttpResponseBase,
+    request: HttpRequest,
+    *,
+    ctx: Context | None = None,
+    max_bytes: int = MOST_RESPONSE_BYTES,
+    redirects: int = MOST_REDIRECTS,
+) -> ToolResult[Any]:
+    """What a tool gives back for the response to a request.
+
+    JSON is structured content; what is no object is wrapped as ``{"result": …}``. HTML becomes readable text; images,
+    sound and other files are content of their kind. Redirects are followed where *ctx* is given, else reported.
+    What the site said through ``django.contrib.messages`` comes before the text.
+
+    Args:
+        response: it is read and closed.
+        request: what it answers, made by ``site_request``.
+        ctx: follows redirects within the site as its user.
+        max_bytes: the most to read of the body.
+        redirects: the most to follow.
+
+    Raises:
+        ToolError: the response says that the caller did something wrong (4xx, a form with errors, the login page), or
+            is too large.
+        ServerError: it says that the site did (5xx).
+    """
+    try:
+        if (url := target(response, request)) is not None:
+            require_no_login(url, request)
+            call = next_call(url, response, request) if ctx is not None else None
+            if ctx is None or call is None:
+                return ToolResult(text=_with_messages(request, f"It leads to {url}"))
+            close(response)
+            return _after(request, ctx, call, partial(_follow, request, ctx, call, max_bytes, redirects))
+        with surroundings(request):  # in which messages and errors of forms are translated
+            body = _read(response, max_bytes)
+            if response.status_code >= HTTPStatus.BAD_REQUEST:
+                raise refused(response, body, request)
+            return _shown(response, request, body)
+    finally:
+        close(response)
+
+
+def close(response: HttpResponseBase) -> None:
+    """Let go of what a response holds.
+
+    ``HttpResponse.close`` also sends ``request_finished``, and the request that brought the call is not finished.
+    """
+    held: Any = response
+    while held._resource_closers:  # noqa: SLF001
+        held._resource_closers.pop()()  # noqa: SLF001
+    response.closed = True
+
+
+def _follow(request: Any, ctx: Context, call: Call, most: int, redirects: int) -> ToolResult[Any]:
+    if not redirects:
+        raise ToolError(f"It leads on and on; the last page would be {call.path}.")
+    following: Any = site_request(ctx, call)
+    following._messages = request._messages  # noqa: SLF001 - the next page is where they are shown
+    found = following.resolver_match
+    response = run_view(found.func, following, found.args, found.kwargs) if found else HttpResponseNotFound()
+    return tool_result(response, following, ctx=ctx, max_bytes=most, redirects=redirects - 1)
+
+
+def _after(request: HttpRequest, ctx: Context, call: Call, follow: Callable[[], ToolResult[Any]]) -> ToolResult[Any]:
+    """The page that a response leads to. What was done before is done, whatever becomes of that page."""
+    if request.method in SAFE:
+        return follow()
+    try:
+        return in_transaction(follow)
+    except Exception as error:  # noqa: BLE001 - the tool has not failed
+        logger.warning("%s of %s leads to %s, which failed", request.method, ctx.params.get("name"), call.path)
+        told = f" {error}" if isinstance(error, ToolError) else ""
+        return ToolResult(text=_with_messages(request, f"Done. The page it leads to, {call.path}, is not shown.{told}"))
+
+
+def _with_messages(request: HttpRequest, text: str) -> str:
+    told = [str(message) for message in get_messages(request)]
+    return "\n\n".join(filter(None, ["\n".join(each for each in told if each not in text), text]))
+
+
+# Reading
+
+
+def _read(response: Any, most: int) -> bytes:
+    length = response.headers.get("Content-Length", "")
+    body = b""
+    if not length.isdecimal() or int(length) <= most:
+        body = response.content if not response.streaming else _collected(response, most)
+        length = str(len(body))
+    if int(length) > most:
+        raise ToolError(f"The answer has more than {most:,} bytes. Ask for less of it.")
+    return body
+
+
+def _collected(response: Any, most: int) -> bytes:
+    """A streamed body, or as much of it as shows that it is too large."""
+    if response.is_async:
+        return async_to_sync(_collected_async)(response, most)
+    body = bytearray()
+    for part in response:
+        body += part
+        if len(body) > most:
+            break
+    return bytes(body)
+
+
+async def _collected_async(response: Any, most: int) -> bytes:
+    body = bytearray()
+    async for part in response:
+        body += part
+        if len(body) > most:
+            break
+    return bytes(body)
+
+
+# Showing
+
+
+def _shown(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
+    kind = media_type(response)
+    if not body:
+        located = response.headers.get("Location")
+        return ToolResult(text=_with_messages(request, f"Done: {located}" if located else "Done."))
+    if is_json(kind):
+        try:
+            return _structured(response, request, body)
+        except ValueError:  # it only says so
+            kind = "text/plain"
+    if "html" in kind:
+        return ToolResult(text=_with_messages(request, _page(response, request, body)))
+    if kind.startswith("text/") or kind in _TEXTS or (kind.endswith("+xml") and not kind.startswith("image/")):
+        return ToolResult(text=_with_messages(request, decoded(response, body)))
+    return ToolResult(text=_with_messages(request, "") or None, content=[_block(response, request, kind, body)])
+
+
+def _structured(response: Any, request: HttpRequest, body: bytes) -> ToolResult[Any]:
+    value = from_json(body, allow_inf_nan=False)
+    told = _with_messages(request, "")
+    text = f"{told}\n\n{decoded(response, body)}" if told else None
+    return ToolResult(value if isinstance(value, dict) else {"result": value}, text=text)
+
+
+def _page(response: Any, request: HttpRequest, body: bytes) -> str:
+    from django_mcp.integrations.html import read_page  # noqa: PLC0415 - Beautiful Soup, which only pages need
+
+    page = read_page(decoded(response, body), request.build_absolute_uri())
+    if request.method not in SAFE and (errors := form_errors(response) or page.errors):
+        raise ToolError(_with_messages(request, "\n".join(["The form was not accepted.", *errors])))
+    return page.text or "The page has no text."
+
+
+def _block(response: Any, request: HttpRequest, kind: str, body: bytes) -> Content:
+    if kind.startswith("image/"):
+        return ImageContent(body, kind)
+    if kind.startswith("audio/"):
+        return AudioContent(body, kind)
+    name = _filename(response)
+    uri = f"attachment:///{quote(name, safe='')}" if name else request.build_absolute_uri()
+    return EmbeddedResource(ResourceContents(body, uri, kind or "application/octet-stream"))
+
+
+def _filename(response: Any) -> str:
+    """Of ``Content-Disposition``."""
+    _, parameters = parse_header_parameters(response.headers.get("Content-Disposition", ""))
+    return parameters.get("filename", "").rpartition("/")[2]

@@ -1,0 +1,549 @@
+"""``view_tool``: Django views as tools, and their URLs."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.signals import setting_changed
+from django.db import DEFAULT_DB_ALIAS
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponseNotFound
+from django.urls import (
+    NoReverseMatch,
+    Resolver404,
+    ResolverMatch,
+    URLPattern,
+    URLResolver,
+    get_resolver,
+    get_script_prefix,
+    reverse,
+)
+from django.urls import path as url_path
+from django.urls.converters import IntConverter, PathConverter, SlugConverter, StringConverter, UUIDConverter
+from django.urls.resolvers import RegexPattern
+from django.utils.regex_helper import normalize
+from django.utils.text import camel_case_to_spaces
+from pydantic import Field, TypeAdapter, WithJsonSchema
+
+from django_mcp.core.context import Context
+from django_mcp.core.decorators import servers_of
+from django_mcp.core.server import Where, every_server
+from django_mcp.core.signatures import function, optional, shaped
+from django_mcp.integrations.http import (
+    FORM,
+    METHODS,
+    MOST_RESPONSE_BYTES,
+    SAFE,
+    WITHOUT_BODY,
+    Call,
+    run_view,
+    site_request,
+    surroundings,
+    tool_result,
+)
+from django_mcp.integrations.late_tools import LateTool
+from django_mcp.primitives.base import Primitive, check_options
+from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.schema import ArgumentError, json_schema
+from django_mcp.primitives.tool import Tool
+from django_mcp.primitives.validation_errors import shown
+
+_ANNOTATIONS: Mapping[type, Any] = {
+    IntConverter: Annotated[int, Field(ge=0)],
+    StringConverter: Annotated[str, Field(min_length=1, pattern="^[^/]+$")],
+    SlugConverter: Annotated[str, Field(pattern="^[-a-zA-Z0-9_]+$")],
+    PathConverter: Annotated[str, Field(min_length=1)],
+    UUIDConverter: UUID,
+}
+
+
+_UNFIT = re.compile(r"(^|[/\\])\.\.?($|[/\\])|[\x00-\x1f\x7f]")
+_UNNAMED = re.compile(r"_(\d+)")
+"""The name that ``Address.variables`` gives to a group without one: ``_0``, ``_1`` and so on."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """One pattern of a URLconf that leads to a view, with all it is included in.
+
+    Attributes:
+        names: under which ``reverse`` may know it, namespaces and all; none where it has no name.
+        namespaces: it is included in, the outermost first.
+        lookup: what ``reverse`` takes for this very one; None where nothing does.
+        variables: the converter of each part that varies; None for a group of a regular expression. Groups without a
+            name are called ``_0``, ``_1`` and so on.
+        required: those it cannot do without.
+    """
+
+    names: frozenset[str]
+    namespaces: tuple[str, ...]
+    lookup: Any
+    callback: Callable[..., Any]
+    variables: Mapping[str, Any]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, chain: Sequence[URLPattern | URLResolver]) -> "Address":
+        """The address of the last one, which the others include."""
+        *above, last = chain
+        assert isinstance(last, URLPattern)  # noqa: S101
+        inside = [each for each in above if isinstance(each, URLResolver) and each.namespace]
+        names = {last.name} if last.name else set[str]()
+        for each in reversed(inside):
+            names = {f"{outer}:{name}" for outer in {each.namespace, each.app_name} if outer for name in names}
+        namespaces = tuple(str(each.namespace) for each in inside)
+        lookup = ":".join((*namespaces, last.name)) if last.name else None if namespaces else last.callback
+        variables: dict[str, Any] = {}
+        required = frozenset[str]()
+        for part in chain:
+            before = sum(map(is_unnamed, variables))
+            possible = [
+                {_numbered(name, before): name for name in parameters}
+                for _, parameters in normalize(part.pattern.regex.pattern)
+            ]
+            every = {name: own for each in possible for name, own in each.items()}
+            variables |= {name: part.pattern.converters.get(own) for name, own in sorted(every.items())}
+            required |= frozenset.intersection(*map(frozenset, possible))
+        return cls(frozenset(names), namespaces, lookup, last.callback, variables, required)
+
+
+def is_unnamed(variable: str) -> bool:
+    """Return True for a group of a regular expression that has no name, as ``Address.variables`` calls it."""
+    return _UNNAMED.fullmatch(variable) is not None
+
+
+def _numbered(name: str, before: int) -> str:
+    """Return a name in one pattern as it is called where patterns with *before* groups without a name include it."""
+    unnamed = _UNNAMED.fullmatch(name)
+    return name if unnamed is None else f"_{int(unnamed[1]) + before}"
+
+
+def addresses(resolver: URLResolver, above: tuple[URLResolver, ...] = ()) -> Iterator[Address]:
+    """Those of every view below a resolver."""
+    for each in resolver.url_patterns:
+        if isinstance(each, URLResolver):
+            yield from addresses(each, (*above, each))
+        else:
+            yield Address.of((*above, each))
+
+
+class Route:
+    """How to get to one view.
+
+    Args:
+        view: its URL's name, or itself: a function, or a ``View`` class.
+        pattern: like ``"bookings/<int:pk>/"``; by default it is looked up in the URLconf of the site.
+
+    Raises:
+        ImproperlyConfigured: no URL leads there, or several of which one has to be chosen.
+    """
+
+    def __init__(self, view: Any, pattern: str | None = None) -> None:
+        self._own: URLResolver | None = None
+        if pattern is not None:
+            call = view.as_view() if isinstance(view, type) else view  # type: ignore[attr-defined]
+            self._own = URLResolver(RegexPattern(r"^/"), [url_path(pattern.lstrip("/"), call)])
+            self._lookup: Any = call
+            self.addresses = list(addresses(self._own))
+        else:
+            self.addresses = [each for each in addresses(get_resolver()) if _leads_to(each, view)]
+            self._lookup = self._looked_up(view)
+        self._groups = self._named_groups(view)
+
+    def _looked_up(self, view: Any) -> Any:
+        """What ``reverse`` takes for it."""
+        if not self.addresses:
+            what = f"No URL has the name {view!r}" if isinstance(view, str) else f"The URLconf has no {view!r}"
+            msg = f"{what}. Give the name of a URL, with its namespace, like 'bookings:detail'; or path='bookings/'."
+            raise ImproperlyConfigured(msg)
+        if isinstance(view, str):
+            return view
+        names = frozenset.intersection(*(each.names for each in self.addresses))
+        if names:
+            return min(names)
+        if len(self.addresses) == 1 and self.addresses[0].lookup is not None:
+            return self.addresses[0].lookup
+        known = ", ".join(sorted({name for each in self.addresses for name in each.names})) or "none has a name"
+        msg = f"Several URLs lead to {view!r}, or one without a name. Name the one that is meant: {known}."
+        raise ImproperlyConfigured(msg)
+
+    def _named_groups(self, view: Any) -> Mapping[str, str]:
+        """Return what groups without a name are called for callers: what the view calls the arguments it takes them as.
+
+        Raises:
+            ImproperlyConfigured: the view does not say, or they stand beside groups with a name, so that Django does
+                not give them to the view at all.
+        """
+        every = {name for each in self.addresses for name in each.variables}
+        unnamed = sorted(filter(is_unnamed, every), key=lambda name: int(name[1:]))
+        if not unnamed:
+            return {}
+        names = _arguments_of(self.callback, len(unnamed)) if len(unnamed) == len(every) else []
+        if not names:
+            msg = (
+                f"The URL of {view!r} has groups without a name ({len(unnamed)}), and the view has no arguments of its "
+                f"own for them. Write (?P<name>…); or give the view itself, with a path of its own: path='…'."
+            )
+            raise ImproperlyConfigured(msg)
+        return dict(zip(unnamed, names, strict=True))
+
+    @property
+    def callback(self) -> Callable[..., Any]:
+        """The view as the URLconf has it, decorators and all."""
+        return self.addresses[0].callback
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The converter of each part of the path that varies, by the name callers know it under."""
+        return {
+            self._groups.get(name, name): converter
+            for each in self.addresses
+            for name, converter in each.variables.items()
+        }
+
+    def parameters(self) -> list[Parameter]:
+        """An argument for each variable."""
+        required = {
+            self._groups.get(name, name) for name in frozenset.intersection(*(each.required for each in self.addresses))
+        }
+        return [_parameter(name, converter, name in required) for name, converter in self.variables.items()]
+
+    def path(self, values: Mapping[str, Any]) -> str:
+        """The path with these values in it, percent-encoded, with the script prefix.
+
+        Raises:
+            ArgumentError: there is none.
+        """
+        if not all(map(fits_into_path, values.values())):
+            raise ArgumentError([nothing_with(values)])
+        variables = self.variables
+        given = {name: _as_url(name, variables[name], value) for name, value in values.items()}
+        try:
+            if self._own is not None:
+                return get_script_prefix() + self._own.reverse(self._lookup, **given)
+            if self._groups:
+                return reverse(self._lookup, args=[given[name] for name in self._groups.values() if name in given])
+            return reverse(self._lookup, kwargs=given)
+        except NoReverseMatch:
+            raise ArgumentError([nothing_with(values)]) from None
+
+    def match(self, request: HttpRequest) -> ResolverMatch | None:
+        """What is at the path of a request, if it is this view and none that stands before it."""
+        if self._own is not None:
+            try:
+                request.resolver_match = self._own.resolve(request.path_info)
+            except Resolver404:
+                return None
+        found = request.resolver_match
+        return found if found is not None and any(found.func is each.callback for each in self.addresses) else None
+
+
+def fits_into_path(value: Any) -> bool:
+    """Return True if a value can be part of a URL's path as it is: it has no dot segments, which browsers and proxies
+    resolve (RFC 3986, section 5.2.4), and no control characters.
+    """
+    return not _UNFIT.search(str(value))
+
+
+def _arguments_of(view: Callable[..., Any], count: int) -> list[str]:
+    """Return what a view calls the first *count* arguments behind the request; nothing where it takes fewer.
+
+    One that takes any is given ``value``, where there is just one.
+    """
+    cls = getattr(view, "view_class", None)
+    methods = [getattr(cls, name, None) for name in getattr(cls, "http_method_names", ())]
+    for call, bound in [(each, 1) for each in methods if each is not None] or [(view, 0)]:
+        try:
+            parameters = [*inspect.signature(call).parameters.values()][bound + 1 :]
+        except (TypeError, ValueError):  # one that is not of Python
+            parameters = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
+        names = [each.name for each in parameters if each.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD][:count]
+        if len(names) == count:
+            return names
+        if count == 1 and any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+            return ["value"]
+    return []
+
+
+def _leads_to(address: Address, view: Any) -> bool:
+    if isinstance(view, str):
+        return view in address.names
+    if isinstance(view, type):
+        return getattr(address.callback, "view_class", None) is view
+    return address.callback is view
+
+
+def _parameter(name: str, converter: Any, is_required: bool) -> Parameter:
+    annotation = _ANNOTATIONS.get(type(converter)) or _text(getattr(converter, "regex", None))
+    return Parameter(name, annotation if is_required else optional(annotation), EMPTY if is_required else None, None)
+
+
+def _text(regex: str | None) -> Any:
+    """A text of which the URLconf says what it must look like; numbers are taken for what they look like."""
+    schema = {"type": "string"} | ({"pattern": f"^(?:{regex})$"} if regex else {})
+    return Annotated[str, Field(coerce_numbers_to_str=True), WithJsonSchema(schema)]
+
+
+def _as_url(name: str, converter: Any, value: Any) -> Any:
+    """What the converter of a site takes, for which it has to be asked itself."""
+    if converter is None or type(converter) in _ANNOTATIONS:
+        return str(value)
+    try:
+        if re.fullmatch(converter.regex, str(value)):
+            return converter.to_python(str(value))
+    except ValueError:
+        pass
+    raise ArgumentError([nothing_with({name: value})])
+
+
+def nothing_with(values: Mapping[str, Any]) -> str:
+    """What is told of values of a URL's variables that lead nowhere."""
+    named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
+    return f"There is nothing with {named}." if values else "Say which one is meant."
+
+
+class Published:
+    """A view and how a tool asks it. See ``view_tool`` for the arguments."""
+
+    def __init__(
+        self,
+        view: Any,
+        path: str | None,
+        method: str,
+        arguments: Mapping[str, Any],
+        query: frozenset[str],
+        content_type: str,
+        follow: bool,
+        max_response_bytes: int,
+    ) -> None:
+        if not (isinstance(view, str) or callable(view)):
+            msg = f"view_tool takes the name of a URL, or a view, not {view!r}."
+            raise ImproperlyConfigured(msg)
+        if method not in METHODS:
+            msg = f"view_tool({view!r}): there is no method {method!r}; use one of {', '.join(sorted(METHODS))}."
+            raise ImproperlyConfigured(msg)
+        if unknown := query - arguments.keys():
+            msg = f"view_tool({view!r}): query names {', '.join(sorted(unknown))}, which arguments has not."
+            raise ImproperlyConfigured(msg)
+        self.view, self._path, self.method, self.arguments = view, path, method, arguments
+        self._query, self._content_type, self._follow = query, content_type, follow
+        self._max_bytes = max_response_bytes
+        if path is not None:
+            self._check()
+
+    @cached_property
+    def route(self) -> Route:
+        """Read from the URLconf when it is first wanted."""
+        return Route(self.view, self._path)
+
+    def forget(self) -> None:
+        """Read the URLconf anew."""
+        vars(self).pop("route", None)
+
+    def _check(self) -> None:
+        """Whether the view has the method.
+
+        Raises:
+            ImproperlyConfigured: it has not, or there is no such view.
+        """
+        cls = getattr(self.route.callback, "view_class", None)
+        if cls is not None and not hasattr(cls, self.method.lower()) and self.method != "HEAD":
+            msg = f"view_tool({self.view!r}): {cls.__name__} does not take {self.method}."
+            raise ImproperlyConfigured(msg)
+
+    def parameters(self) -> list[Parameter]:
+        """The arguments: variables of the path, then the others.
+
+        Raises:
+            ImproperlyConfigured: nothing leads to the view, or what leads there does not take the method.
+        """
+        self._check()
+        variables = [self._declared(each.name, each) for each in self.route.parameters()]
+        names = {each.name for each in variables}
+        return [*variables, *(self._declared(name, None) for name in self.arguments if name not in names)]
+
+    def _declared(self, name: str, variable: Parameter | None) -> Parameter:
+        if name not in self.arguments:
+            assert variable is not None  # noqa: S101
+            return variable
+        given = self.arguments[name]
+        annotation, default = given if isinstance(given, tuple) else (given, EMPTY)
+        if variable is not None and not variable.required and default is EMPTY:
+            annotation, default = optional(annotation), None
+        return Parameter(name, annotation, default, None)
+
+    @property
+    def words(self) -> str:
+        """The docstring of the view."""
+        callback = self.route.callback
+        cls = getattr(callback, "view_class", None)
+        if cls is None:
+            return inspect.getdoc(callback) or ""
+        own = cls.__doc__ if cls.__doc__ and cls.__doc__ is not _inherited(cls) else None
+        return inspect.cleandoc(own or "")
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether a transaction may be around it: the view may say that it wants none."""
+        return DEFAULT_DB_ALIAS not in getattr(self.route.callback, "_non_atomic_requests", ())
+
+    def __call__(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+        """Ask the view."""
+        values = {name: value for name, value in given.items() if value is not None}
+        variables = self.route.variables
+        others = {name: value for name, value in values.items() if name not in variables}
+        with surroundings(ctx.request):  # a path is of one language, and found in that one alone
+            path = self.route.path({name: value for name, value in values.items() if name in variables})
+            request = site_request(ctx, self._call(path, others))
+            found = self.route.match(request)
+        response = run_view(found.func, request, found.args, found.kwargs) if found else HttpResponseNotFound()
+        followed = ctx if self._follow else None
+        return tool_result(response, request, ctx=followed, max_bytes=self._max_bytes)
+
+    def _call(self, path: str, values: Mapping[str, Any]) -> Call:
+        if self.method in WITHOUT_BODY:
+            return Call(self.method, path, values)
+        query = {name: value for name, value in values.items() if name in self._query}
+        rest = {name: value for name, value in values.items() if name not in self._query}
+        files = {name: SimpleUploadedFile(name, value) for name, value in rest.items() if isinstance(value, bytes)}
+        body = {name: value for name, value in rest.items() if name not in files}
+        return Call(self.method, path, query, body, self._content_type, files=files)
+
+
+def _inherited(cls: type) -> str | None:
+    """What Django's own classes say of themselves, which is nothing about the site."""
+    return next((base.__doc__ for base in cls.__mro__[1:] if base.__doc__), None)
+
+
+class ViewTool(LateTool):
+    """A tool that is completed when the URLconf can be read.
+
+    Args:
+        published: the view.
+        output: JSON Schema of the structured content, or None.
+        description: in place of the view's docstring.
+        options: of ``Tool``.
+    """
+
+    def __init__(
+        self, published: Published, output: dict[str, Any] | None, *, description: str | None, **options: Any
+    ) -> None:
+        self._published = published
+        self._returns: Any = ToolResult if output is None else shaped({"type": "object"})
+        self._options = {**options, "description": description}
+        super().__init__(self._function([], ""), **self._options)
+        if output is not None:  # as it is: pydantic would look for what it refers to
+            self._output.schema = self._definition["outputSchema"] = output
+
+    def _function(self, parameters: Any, words: str) -> Any:
+        return function(self._published, self._options["name"], words, parameters, self._published, self._returns)
+
+    def forget(self) -> None:
+        """Complete it anew, from another URLconf."""
+        self._published.forget()
+        super().forget()
+
+    def made(self) -> Tool:
+        """See ``LateTool``."""
+        published = self._published
+        words = self._function(published.parameters(), published.words)
+        options = self._options
+        if not published.is_atomic:
+            options = {"atomic": False, **{name: value for name, value in options.items() if value is not None}}
+        return Tool(words, context_type=Context, **options)
+
+
+@receiver(setting_changed)
+def forget_urlconf(*, setting: str, **_: Any) -> None:
+    """In tests a site may have one URLconf after the other."""
+    if setting != "ROOT_URLCONF":
+        return
+    for server in every_server():
+        for tool in server.tools.values():
+            if isinstance(tool, ViewTool):
+                tool.forget()
+                server.pages = {}
+
+
+def view_tool(
+    view: Any,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    method: str = "GET",
+    path: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    query: Collection[str] = (),
+    content_type: str = FORM,
+    output_schema: Any = None,
+    follow: bool = True,
+    max_response_bytes: int = MOST_RESPONSE_BYTES,
+    server: Where = None,
+    **options: Any,
+) -> None:
+    """Offer a view as a tool: ``view_tool("bookings:detail")``. The view, and its URL, are left as they are.
+
+    Each call makes a request in this process, as the calling user, and goes through the decorators that the URLconf has
+    around the view. No middleware runs but what ``LoginRequiredMiddleware`` asks.
+
+    Args:
+        view: the name of its URL; or the view, a function or a ``View`` class, where one URL leads to it.
+        name: by default that of the URL or the view, in snake case.
+        description: for the model; by default the docstring, whose parameter section describes the arguments.
+        method: of the request. GET and HEAD make the tool ``read_only``.
+        path: like ``"bookings/<int:pk>/"``, for a view that is not in the URLconf.
+        arguments: those beside the variables of the path: from a name to an annotation, or to a pair of an annotation
+            and a default. GET, HEAD and DELETE send them in the query, other methods in the body. One with the name of
+            a variable says more of it. ``bytes`` are sent as a file.
+        query: names of arguments that go into the query whatever the method is.
+        content_type: of the body: a form's, or ``"application/json"``.
+        output_schema: of what the view answers, where that is JSON: a JSON Schema, or a type that has one. Answers are
+            not checked.
+        follow: follow redirects within the site.
+        max_response_bytes: how large an answer may be.
+        server: where to register, one endpoint or namespace, or several; by default ``django_mcp.server``.
+        **options: those of ``tool``: ``title``, ``permission``, ``visible``, ``read_only``, ``atomic``, ….
+
+    Raises:
+        ImproperlyConfigured: it is no view, or nothing could ever call it like this.
+    """
+    named = name or _name(view)
+    label = f"view_tool({named})"
+    check_options(label, options, view_tool, Tool.__init__, Primitive.__init__, also=["arguments"])
+    if arguments is not None and not isinstance(arguments, Mapping):
+        msg = f"{label}: arguments must be a dict from names to annotations, like {{'day': str}}, not {arguments!r}."
+        raise ImproperlyConfigured(msg)
+    published = Published(
+        view, path, method.upper(), dict(arguments or {}), frozenset(query), content_type, follow, max_response_bytes
+    )
+    output = None if output_schema is None else _wrapped(output_schema)
+    options.setdefault("read_only", True if published.method in SAFE else None)
+    for each in servers_of(server):
+        each.add(ViewTool(published, output, name=named, description=description, **options))
+
+
+def _name(view: Any) -> str:
+    """A tool's name: that of the URL, the function or the class."""
+    if isinstance(view, str):
+        return re.sub(r"\W", "_", view, flags=re.ASCII)
+    named = getattr(view, "view_class", view)
+    if not isinstance(named, type):
+        return str(getattr(named, "__name__", type(named).__name__))
+    return camel_case_to_spaces(named.__name__).replace(" ", "_").removesuffix("_view")
+
+
+def _wrapped(given: Any) -> dict[str, Any]:
+    """The schema of what is told: clients want an object."""
+    schema = dict(given) if isinstance(given, Mapping) else json_schema(TypeAdapter(given), "serialization")
+    if schema.get("type") == "object":
+        return schema
+    shared = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"], **shared}

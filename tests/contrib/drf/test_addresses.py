@@ -1,0 +1,123 @@
+"""Which URL of a view is asked, where there are several."""
+
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.checks import run_checks
+from django.urls import path
+from django.views.decorators.cache import never_cache
+from rest_framework.generics import RetrieveUpdateAPIView
+from rest_framework.permissions import AllowAny, IsAdminUser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.routers import SimpleRouter
+from rest_framework.serializers import ModelSerializer
+from rest_framework.views import APIView
+from rest_framework.viewsets import ModelViewSet, ViewSet
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import api_tools
+from tests.contrib.drf.beside import api_beside
+from tests.model_resources.conftest import Reader, registering
+
+
+class Report(APIView):
+    permission_classes = [AllowAny]
+
+    def get(self, request: Request) -> Response:
+        return Response({"path": request.path})
+
+
+class Reports(ViewSet):
+    permission_classes = [AllowAny]
+
+    def list(self, request: Request) -> Response:
+        return Response({"path": request.path})
+
+
+def test_a_view_that_was_made_with_other_permissions_keeps_them(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """Or what was published as guarded is called where it is not."""
+    kinds: dict[str, Any] = {"get": Report.as_view, "list": partial(Reports.as_view, {"get": "list"})}
+    for (action, view), order in product(kinds.items(), (1, -1)):
+        guarded, everybodys = view(permission_classes=[IsAdminUser]), view()
+        urls = [path("guarded/", guarded), path("everybodys/", everybodys)]
+        with (
+            subtests.test(action=action, order=order),
+            registering(server),
+            api_beside(urls[::order], monkeypatch),
+        ):
+            api_tools(guarded, names={action: "guarded"}, server=server)
+            api_tools(everybodys, names={action: "everybodys"}, server=server)
+            assert "permission" in ann.problem("guarded")
+            assert ann.data("everybodys") == {"path": "/everybodys/"}
+
+
+def test_the_same_view_with_something_around_it_is_found(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = Report.as_view(permission_classes=[AllowAny])
+    with api_beside([path("report/", never_cache(view))], monkeypatch):
+        api_tools(view, names={"get": "report"}, server=server)
+        assert ann.data("report") == {"path": "/report/"}
+
+
+class Profile(RetrieveUpdateAPIView[User]):
+    """Its row is the caller."""
+
+    queryset = User.objects.all()
+    serializer_class = type(
+        "Name", (ModelSerializer,), {"Meta": type("Meta", (), {"model": User, "fields": ["username", "first_name"]})}
+    )
+
+    def get_object(self) -> Any:
+        return self._caller()
+
+    def _caller(self) -> Any:
+        return self.request.user
+
+
+class Named(Profile):
+    """Its row is named in the URL, by the code of the site."""
+
+    def _caller(self) -> Any:
+        return User.objects.get(username=self.kwargs["pk"])
+
+
+class Profiles(ModelViewSet[User]):
+    queryset = User.objects.all()
+    serializer_class = Profile.serializer_class
+
+    def get_object(self) -> Any:
+        return self.request.user
+
+
+def test_a_view_that_finds_its_row_without_the_url_takes_no_key(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    mapped = Profiles.as_view({"get": "retrieve", "patch": "partial_update"})
+    router = SimpleRouter()
+    router.register("profiles", Profiles)
+    urls = [
+        path("profile/", Profile.as_view()),
+        path("mapped/", mapped),
+        path("named/<str:pk>/", Named.as_view()),
+        *router.urls,
+    ]
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (Profile, {}),
+        (mapped, {}),
+        (Named, {"pk": "ann"}),
+        (router, {"pk": "anybody"}),
+    ]
+    with api_beside(urls, monkeypatch):
+        for view, named in cases:
+            with subtests.test(view=view), registering(server):
+                api_tools(view, actions=["retrieve", "partial_update"], server=server)
+                assert not [each for each in run_checks() if each.id == "django_mcp.E028" and "'test'" in each.msg]
+                assert ann.data("get_user", **named)["username"] == "ann"
+                assert ann.data("update_user", **named, first_name="Ann")["first_name"] == "Ann"

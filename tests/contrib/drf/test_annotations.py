@@ -1,0 +1,170 @@
+"""What drf-spectacular's decorators say is what tools say."""
+
+from typing import Any
+
+import pytest
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+    extend_schema_view,
+)
+from rest_framework import serializers, viewsets
+from rest_framework.decorators import action, api_view
+from rest_framework.response import Response
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import api_tools, request_schema, response_schema
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Book
+
+
+class Wish(serializers.Serializer):
+    copies = serializers.IntegerField(min_value=1)
+
+
+class Stock(serializers.Serializer):
+    left = serializers.IntegerField()
+
+
+@extend_schema_serializer(exclude_fields=["internal"])
+class Row(serializers.ModelSerializer):
+    internal = serializers.CharField(required=False, source="shelf")
+    size = serializers.SerializerMethodField()
+    colour = extend_schema_field({"type": "string", "enum": ["red"], "nullable": True, "example": "red"})(
+        type("Colour", (serializers.Field,), {})
+    )(required=False)
+
+    class Meta:
+        model = Book
+        fields = ["slug", "title", "internal", "size", "colour"]
+
+    @extend_schema_field(OpenApiTypes.INT)
+    def get_size(self, book: Any):
+        return book.pages
+
+
+@extend_schema_view(
+    list=extend_schema(
+        summary="Browse",
+        description="All there is.",
+        parameters=[
+            OpenApiParameter("shelf", str, enum=["A", "B"], description="Where it stands."),
+            OpenApiParameter("sizes", int, many=True, required=True),
+            OpenApiParameter("X-Trace", str, OpenApiParameter.HEADER),
+            Wish,
+        ],
+    ),
+    destroy=extend_schema(exclude=True),
+    create=extend_schema(operation_id="book-add"),
+)
+class Annotated(viewsets.ModelViewSet):
+    """Says little itself."""
+
+    queryset = Book.objects.order_by("slug")
+    serializer_class = Row
+    lookup_field = "slug"
+
+    @extend_schema(request=Wish, responses={200: OpenApiResponse(Stock), 404: None})
+    @action(detail=True, methods=["post"])
+    def reserve(self, request: Any, slug: str) -> Response:
+        """Keep copies of it."""
+        return Response({"left": 5 - int(request.data["copies"])})
+
+    @extend_schema(request=None, responses=Stock(many=True))
+    @action(detail=False, methods=["post"])
+    def count(self, request: Any) -> Response:
+        """Count them."""
+        self.get_serializer()
+        return Response([{"left": 1}])
+
+    @extend_schema(
+        request={"application/json": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+        responses=OpenApiTypes.OBJECT,
+    )
+    @action(detail=False, methods=["post"])
+    def anything(self, request: Any) -> Response:
+        """Take anything."""
+        return Response({"got": request.data})
+
+
+@extend_schema(request=Wish, responses=Stock)
+@api_view(["POST"])
+def wish(request: Any) -> Response:
+    """Wish for it."""
+    return Response({"left": request.data["copies"]})
+
+
+@pytest.fixture
+def tools(server: MCPServer, ann: Reader) -> dict[str, Any]:
+    api_tools(Annotated, mounted=False, server=server)
+    api_tools(wish, mounted=False, server=server)
+    return {each["name"]: each for each in ann.list("tools/list")}
+
+
+def test_words_are_those_of_the_annotation(tools: dict[str, Any]) -> None:
+    assert (tools["list_books"]["title"], tools["list_books"]["description"]) == ("Browse", "All there is.")
+
+
+def test_parameters_are_added(tools: dict[str, Any]) -> None:
+    schema = tools["list_books"]["inputSchema"]
+    assert schema["properties"] == {
+        "shelf": {"type": "string", "enum": ["A", "B"], "description": "Where it stands."},
+        "sizes": {"type": "array", "items": {"type": "integer"}},
+        "copies": {"type": "integer", "minimum": 1},
+    }
+    assert schema["required"] == ["sizes", "copies"]
+
+
+def test_what_is_excluded_is_no_tool_unless_it_is_named(tools: dict[str, Any], server: MCPServer, ann: Reader) -> None:
+    assert "delete_book" not in tools
+    api_tools(Annotated, actions=["destroy"], mounted=False, server=server)
+    assert "delete_book" in ann.tool_names()
+
+
+def test_an_operation_id_is_a_name(tools: dict[str, Any]) -> None:
+    assert "book_add" in tools
+
+
+def test_request_and_response_are_those_of_the_annotation(tools: dict[str, Any], ann: Reader, books: Any) -> None:
+    tool = tools["reserve_book"]
+    assert tool["inputSchema"]["properties"]["copies"] == {"type": "integer", "minimum": 1}
+    assert tool["outputSchema"]["properties"] == {"left": {"type": "integer"}}
+    assert ann.data("reserve_book", slug="salt", copies=2) == {"left": 3}
+    assert tools["count_books"]["inputSchema"]["properties"] == {}
+    assert ann.data("count_books") == {"result": [{"left": 1}]}
+    assert tools["anything_books"]["inputSchema"]["properties"] == {"a": {"type": "integer"}}
+    assert ann.data("anything_books", a=1) == {"got": {"a": 1}}
+
+
+def test_functions_are_annotated_too(tools: dict[str, Any], ann: Reader) -> None:
+    assert tools["wish"]["inputSchema"]["required"] == ["copies"]
+    assert ann.data("wish", copies=4) == {"left": 4}
+
+
+def test_fields_and_serializers_are_annotated_too() -> None:
+    assert response_schema.schema_of(Row())["properties"] == {
+        "slug": {"type": "string"},
+        "title": {"type": "string"},
+        "size": {"type": "integer"},
+        "colour": {"type": ["string", "null"], "enum": ["red", None]},
+    }
+    assert set(request_schema.schema_of(Row())["properties"]) == {"slug", "title", "colour"}
+
+
+@pytest.mark.slow
+def test_without_annotations_nothing_of_the_package_is_needed() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import os, sys; sys.modules['drf_spectacular'] = None\n"
+        "os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.contrib.drf.site.settings'\n"
+        "import django; django.setup()\n"
+        "from django_mcp import server; print(len(server.tools))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)  # noqa: PLW1510 - asserted
+    assert (done.stdout.strip(), done.returncode) == ("9", 0), done.stderr

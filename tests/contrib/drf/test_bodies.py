@@ -1,0 +1,380 @@
+"""Which body an operation has, as its code shows: of an API that changes many rows at once, and of others."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import transaction
+from rest_framework import routers, serializers, viewsets
+from rest_framework.decorators import action, api_view
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from django_mcp import MCPServer
+from django_mcp.contrib.drf import api_tools
+from tests.contrib.drf import shop
+from tests.model_resources.conftest import Reader
+from tests.model_resources.library.models import Author, Book, Publisher
+
+Schemas = dict[str, dict[str, Any]]
+
+
+class Message(serializers.Serializer):
+    message = serializers.CharField(required=False, write_only=True, help_text="Why.")
+
+
+class Named(Message):
+    """One of the rows of a request about many."""
+
+    id = serializers.IntegerField()
+
+
+class AuthorSerializer(serializers.ModelSerializer):
+    class Meta:
+        model = Author
+        fields = ["id", "name", "email", "born"]
+        extra_kwargs = {"email": {"required": True}}
+
+
+class ManyAtOnce(viewsets.ModelViewSet):
+    """PUT, PATCH and DELETE of a list are about the rows that the body names, as in NetBox."""
+
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        serializer = self.get_serializer(data=request.data, many=isinstance(request.data, list))
+        serializer.is_valid(raise_exception=True)
+        self.perform_create(serializer)
+        return Response(serializer.data, status=201)
+
+    def bulk_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        partial = kwargs.pop("partial", False)
+        serializer = Named(data=request.data, many=True)
+        serializer.is_valid(raise_exception=True)
+        rows = self.get_queryset().filter(pk__in=[each["id"] for each in serializer.validated_data])
+        changes = {each.pop("id"): each for each in request.data}
+        self.perform_bulk_update(rows, changes, partial=partial)
+        return Response(self.get_serializer(self.get_queryset().filter(pk__in=changes), many=True).data)
+
+    def perform_bulk_update(self, rows: Any, changes: Any, partial: bool) -> None:
+        with transaction.atomic():
+            for row in rows:
+                serializer = self.get_serializer(row, data=changes[row.pk], partial=partial)
+                serializer.is_valid(raise_exception=True)
+                self.perform_update(serializer)
+
+    def bulk_partial_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        kwargs["partial"] = True
+        return self.bulk_update(request, *args, **kwargs)
+
+    def bulk_destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        serializer = Named(data=request.data, many=True)
+        serializer.is_valid(raise_exception=True)
+        self.get_queryset().filter(pk__in=[each["id"] for each in serializer.validated_data]).delete()
+        return Response(status=204)
+
+    def destroy(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        serializer = Message(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        self.get_object().delete()
+        return Response({"message": serializer.validated_data.get("message")})
+
+
+class Authors(ManyAtOnce):
+    queryset = Author.objects.order_by("pk")
+    serializer_class = AuthorSerializer
+
+
+class ManyRouter(routers.SimpleRouter):
+    def __init__(self) -> None:
+        super().__init__()
+        own = {"put": "bulk_update", "patch": "bulk_partial_update", "delete": "bulk_destroy"}
+        first = self.routes[0]
+        self.routes = [first._replace(mapping={**first.mapping, **own}), *self.routes[1:]]
+
+
+@pytest.fixture
+def authors(db: None) -> list[Author]:
+    return [Author.objects.create(name=name, email=f"{name}@example.com") for name in ("anna", "carl")]
+
+
+@pytest.fixture
+def schemas(server: MCPServer, ann: Reader) -> Schemas:
+    router = ManyRouter()
+    router.register("authors", Authors)
+    api_tools(router, server=server, mounted=False)
+    return inputs(ann)
+
+
+def inputs(client: Reader) -> Schemas:
+    return {each["name"]: each["inputSchema"] for each in client.list("tools/list")}
+
+
+def test_a_body_that_code_reads_as_a_list_is_an_array_of_what_names_a_row_and_of_what_it_gets(schemas: Schemas) -> None:
+    whole, part = schemas["bulk_update_authors"], schemas["bulk_partial_update_authors"]
+    for schema in (whole, part):
+        assert schema["required"] == ["items"]
+        items = schema["properties"]["items"]
+        assert (items["type"], items["items"]["type"]) == ("array", "object")
+        assert set(items["items"]["properties"]) == {"id", "message", "name", "email", "born"}
+        assert items["items"]["properties"]["id"]["type"] == "integer"
+    assert set(whole["properties"]["items"]["items"]["required"]) == {"id", "name", "email"}
+    assert part["properties"]["items"]["items"]["required"] == ["id"]
+    deleted = schemas["bulk_destroy_authors"]["properties"]["items"]["items"]
+    assert (set(deleted["properties"]), deleted["required"]) == ({"id", "message"}, ["id"])
+
+
+def test_code_that_takes_one_or_many_is_told_of_one(schemas: Schemas) -> None:
+    assert set(schemas["create_author"]["properties"]) == {"name", "email", "born"}
+
+
+def test_a_deletion_has_a_body_where_its_code_reads_one(schemas: Schemas, ann: Reader, authors: list[Author]) -> None:
+    assert schemas["delete_author"]["required"] == ["pk"]
+    assert schemas["delete_author"]["properties"]["message"]["description"] == "Why."
+    assert ann.data("delete_author", pk=authors[0].pk, message="moved")["message"] == "moved"
+    assert not ann.call("delete_author", pk=authors[1].pk).result.get("isError")
+
+
+def test_many_rows_are_changed_and_deleted_in_one_call(schemas: Schemas, ann: Reader, authors: list[Author]) -> None:
+    anna, carl = authors
+    items = [{"id": anna.pk, "name": "Anna Berg"}, {"id": carl.pk, "born": "1970-01-02"}]
+    told = ann.data("bulk_partial_update_authors", items=items)
+    assert [row["name"] for row in told["result"]] == ["Anna Berg", "carl"]
+    assert ann.call("bulk_destroy_authors", items=[{"id": anna.pk}, {"id": carl.pk}]).text == "Done."
+    assert not Author.objects.exists()
+
+
+def test_mistakes_in_lists_are_told_with_their_place(schemas: Schemas, ann: Reader, authors: list[Author]) -> None:
+    told = ann.problem("bulk_destroy_authors", items=[{"id": authors[0].pk}, {"id": "second"}, {}])
+    assert told.splitlines() == [
+        "Argument 'items[1].id': A valid integer is required. (It was \"second\".)",
+        "Argument 'items[2].id': This field is required.",
+    ]
+    assert "Expected a list of items" in ann.problem("bulk_destroy_authors", items={"id": 1})
+    assert ann.problem("bulk_destroy_authors") == "Missing argument 'items'."
+    told = ann.problem("bulk_partial_update_authors", items=[{"id": authors[0].pk, "email": "none"}])
+    assert told == "email: Enter a valid email address.", "which of the items it was the API did not say"
+
+
+def test_a_tool_without_words_of_its_own_says_what_it_does(schemas: Schemas, ann: Reader) -> None:
+    words = {each["name"]: each["description"] for each in ann.list("tools/list")}
+    assert words["bulk_destroy_authors"].startswith("Bulk destroy authors.\n")
+
+
+class BookList(viewsets.GenericViewSet[Book]):
+    """Reads lists by the view's own serializer, in the way of djangorestframework-bulk."""
+
+    queryset = Book.objects.order_by("pk")
+    serializer_class = shop.BookSerializer
+    lookup_field = "key"
+
+    @action(detail=False, methods=["put"])
+    def replace_all(self, request: Request) -> Response:
+        serializer = self.get_serializer(self.get_queryset(), data=request.data, many=True)
+        return Response(serializer.is_valid())
+
+    @action(detail=False, methods=["post"])
+    def add_all(self, request: Request) -> Response:
+        data = request.data.copy()
+        return Response(self.get_serializer(data=data, many=True).is_valid())
+
+
+class KeyedBooks(BookList):
+    class Keyed(shop.BookSerializer):
+        class Meta(shop.BookSerializer.Meta):
+            fields = ["key", "title"]
+
+    serializer_class = Keyed
+
+
+def test_items_may_name_their_row_by_a_column_that_the_serializer_only_shows(server: MCPServer, ann: Reader) -> None:
+    api_tools(KeyedBooks, server=server, mounted=False)
+    found = inputs(ann)
+    items = found["replace_all_books"]["properties"]["items"]["items"]
+    assert items["properties"]["key"] == {
+        "type": "string",
+        "format": "uuid",
+        "description": "The key of the book that is meant.",
+    }
+    assert set(items["required"]) == {"key", "title"}
+    assert set(found["add_all_books"]["properties"]["items"]["items"]["properties"]) == {"title"}
+
+
+class Password(serializers.Serializer):
+    password = serializers.CharField(min_length=8)
+
+
+class Demanding(serializers.Serializer):
+    word = serializers.CharField()
+
+    def __init__(self, *args: Any, least: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.least = least
+
+
+def reversion(row: Any, data: str) -> None:
+    """Is given data, and is no serializer."""
+
+
+class Various(viewsets.ModelViewSet):
+    queryset = Author.objects.all()
+    serializer_class = AuthorSerializer
+    taken = Password
+
+    @action(detail=True, methods=["post"])
+    def named_in_the_code(self, request: Request, pk: str) -> Response:
+        return Response(Password(data=request.data).is_valid())
+
+    @action(detail=True, methods=["post"])
+    def named_by_the_view(self, request: Request, pk: str) -> Response:
+        return Response(self.taken(data=request.data).is_valid())
+
+    @action(detail=True, methods=["post"])
+    def read_in_a_method(self, request: Request, pk: str) -> Response:
+        return self._read(request)
+
+    def _read(self, asked: Request) -> Response:
+        return Response(self.taken(data=asked.data).is_valid())
+
+    @action(detail=True, methods=["post"])
+    def read_by_an_action(self, request: Request, pk: str) -> Response:
+        return self.partial_update(request, pk=pk)
+
+    @action(detail=True, methods=["post"])
+    def read_out_of_self(self, request: Request, pk: str) -> Response:
+        return Response(self._wanted())
+
+    def _wanted(self) -> Any:
+        return self.request.data["wanted"]
+
+    @action(detail=True, methods=["post"])
+    def only_answered(self, request: Request, pk: str) -> Response:
+        self._noted(self.get_object())
+        return Response(data=self.get_serializer(self.get_object()).data)
+
+    def _noted(self, author: Author) -> None:
+        reversion(author, data="shown")
+
+    @action(detail=True, methods=["post"])
+    def wants_more(self, request: Request, pk: str) -> Response:
+        return Response(Demanding(data=request.data, least=3).is_valid())
+
+    @action(detail=False, methods=["delete"])
+    def by_keys(self, request: Request) -> Response:
+        return Response(request.data.get("keys"))
+
+    @action(detail=False, methods=["delete"])
+    def without_a_body(self, request: Request) -> Response:
+        return Response(self.get_serializer(self.get_queryset(), many=True).data)
+
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        Password(data=request.data).is_valid(raise_exception=True)
+        return super().create(request, *args, **kwargs)
+
+
+def test_a_body_is_what_the_code_gives_it_to(server: MCPServer, ann: Reader, subtests: pytest.Subtests) -> None:
+    api_tools(Various, server=server, mounted=False)
+    found = {name: set(schema["properties"]) - {"pk"} for name, schema in inputs(ann).items()}
+    own = {"name", "email", "born"}
+    for name, expected in {
+        "named_in_the_code_author": {"password"},
+        "named_by_the_view_author": {"password"},
+        "read_in_a_method_author": {"password"},
+        "read_by_an_action_author": own,
+        "read_out_of_self_author": own,
+        "only_answered_author": set(),
+        "wants_more_author": own,
+        "by_keys_authors": {"body"},
+        "without_a_body_authors": set(),
+        "create_author": own,
+        "delete_author": set(),
+    }.items():
+        with subtests.test(name):
+            assert found[name] == expected
+    assert ann.data("by_keys_authors", body={"keys": [1]}) == {"result": [1]}
+
+
+class Enrolment(APIView):
+    class Taken(serializers.Serializer):
+        course = serializers.CharField()
+
+    def post(self, request: Request) -> Response:
+        taken = self.Taken(data=request.data)
+        taken.is_valid(raise_exception=True)
+        return Response(taken.validated_data)
+
+
+@api_view(["POST"])
+def enrol(request: Request) -> Response:
+    taken = Password(data=request.data)
+    return Response(taken.is_valid())
+
+
+def test_views_without_a_serializer_of_their_own_take_what_their_code_names(server: MCPServer, ann: Reader) -> None:
+    api_tools(Enrolment, server=server, mounted=False)
+    api_tools(enrol, server=server, mounted=False)
+    assert ann.data("enrolment", course="Latin") == {"course": "Latin"}
+    assert inputs(ann)["enrol"]["required"] == ["password"]
+
+
+class Site(serializers.ModelSerializer):
+    """Takes the row itself where it is nested, by its key or by what it is called."""
+
+    def __init__(self, *args: Any, nested: bool = False, **kwargs: Any) -> None:
+        self.nested = nested
+        super().__init__(*args, **kwargs)
+
+    class Meta:
+        model = Publisher
+        fields = ["id", "name"]
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not self.nested:
+            return super().to_internal_value(data)
+        return Publisher.objects.get(**(data if isinstance(data, dict) else {"pk": data}))
+
+
+class Writer(serializers.ModelSerializer):
+    publisher = Site(nested=True, required=False, allow_null=True)
+
+    class Meta:
+        model = Author
+        fields = ["id", "name", "publisher"]
+
+
+class Writers(viewsets.ModelViewSet):
+    queryset = Author.objects.all()
+    serializer_class = Writer
+
+
+def test_a_relation_that_is_read_by_code_of_the_site_is_given_by_its_key(server: MCPServer, ann: Reader) -> None:
+    api_tools(Writers, server=server, mounted=False)
+    house = Publisher.objects.create(name="Harbour House")
+    taken = inputs(ann)["create_author"]["properties"]["publisher"]
+    assert not {"type", "required"} & taken.keys()
+    for given in (house.pk, {"name": "Harbour House"}):
+        assert ann.data("create_author", name="Anna", publisher=given)["publisher"]["id"] == house.pk
+
+
+class ItemByItem(Authors):
+    """Tells of the mistakes in each item by the row that it names, or by its number."""
+
+    def bulk_update(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        Named(data=request.data, many=True).is_valid(raise_exception=True)
+        name = {"name": ["Too long."], "__all__": "Not now."}
+        errors = [{"id": request.data[1]["id"], "errors": name}, {"index": 0, "errors": {"email": ["Taken."]}}]
+        return Response({"detail": "2 of 2 failed.", "errors": errors}, status=400)
+
+
+def test_mistakes_that_are_told_by_row_or_by_number_have_their_place_too(
+    server: MCPServer, ann: Reader, authors: list[Author]
+) -> None:
+    router = ManyRouter()
+    router.register("authors", ItemByItem)
+    api_tools(router, server=server, mounted=False)
+    items = [{"id": each.pk, "name": each.name, "email": each.email} for each in authors]
+    assert ann.problem("bulk_update_authors", items=items).splitlines() == [
+        "2 of 2 failed.",
+        "Argument 'items[1].name': Too long. (It was \"carl\".)",
+        f"Argument 'items[1]': Not now. (It was {json.dumps(items[1])}.)",
+        "Argument 'items[0].email': Taken. (It was \"anna@example.com\".)",
+    ]

@@ -1,0 +1,10 @@
+"""The app whose ``mcp.py`` is found."""
+
+from django.apps import AppConfig
+
+
+class SiteConfig(AppConfig):
+    """Named, because "site" alone says too little as a label."""
+
+    name = "tests.contrib.ninja.site"
+    label = "shelf_site"

@@ -1,0 +1,72 @@
+"""A site whose forms and serializers ask the database when they are made, before there is one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.process import ROOT
+
+pytestmark = pytest.mark.slow
+
+LOOKED_UP = "What can be chosen is looked up in each call; an error names it."
+LIST = """
+import json
+import django
+django.setup()
+from django.contrib.auth.models import User
+from django_mcp.test import MCPClient
+tools = MCPClient(User.objects.create_superuser("root")).tools()
+german = MCPClient(User.objects.get(), headers={"Accept-Language": "de"}).tools()
+print(json.dumps([{tool["name"]: tool["inputSchema"]["properties"] for tool in each} for each in (tools, german)]))
+"""
+
+
+def run(database: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "tests.integrations.late_site.settings",
+            "LATE_SITE_DATABASE": str(database),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def manage(database: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(database, "-W", "error:Accessing the database:RuntimeWarning", "-m", "django", *arguments)
+
+
+def test_commands_run_before_there_is_a_table_and_lists_are_complete_once_there_is(tmp_path: Path) -> None:
+    database = tmp_path / "site.sqlite3"
+    for command in (["check"], ["makemigrations", "--check"], ["migrate"], ["check"]):
+        done = manage(database, *command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    done = run(database, "-c", LIST)
+    assert done.returncode == 0, done.stderr
+    tools, german = json.loads(done.stdout.splitlines()[-1])
+    assert tools["booking"]["room"] == {"type": "string", "title": "Yes", "description": LOOKED_UP}
+    assert tools["book_rooms"]["bookings"]["items"]["properties"]["room"] == tools["booking"]["room"]
+    assert "default" not in tools["new_room"]["seats"]
+    assert tools["create_room"]["like"]["enum"] == ["attic"]
+    assert [tools["create_room"]["like"]["description"], german["create_room"]["like"]["description"]] == ["Yes", "Ja"]
+    assert german["booking"]["room"]["title"] == "Ja"
+
+
+def test_commands_that_need_no_database_run_where_it_cannot_be_reached(tmp_path: Path) -> None:
+    nowhere = tmp_path / "there is no such folder" / "site.sqlite3"
+    for command in (["check"], ["makemigrations", "--check"]):
+        done = manage(nowhere, *command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    done = manage(nowhere, "migrate")
+    assert done.returncode == 1
+    assert "OperationalError: unable to open database file" in done.stderr
+    assert "late_site/mcp.py" not in done.stderr

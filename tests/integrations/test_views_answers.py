@@ -1,0 +1,239 @@
+"""What a tool of a view tells: pages, files, refusals, redirects, and what becomes of the transaction."""
+
+import base64
+from itertools import product
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import override_settings
+
+from django_mcp import MCPServer, view_tool
+from tests.integrations import views_site
+from tests.integrations.visitors import Visitor
+
+
+def groups() -> set[str]:
+    return set(Group.objects.filter(name__startswith="seat").values_list("name", flat=True))
+
+
+def test_a_stream_is_read_to_its_end_or_to_its_limit(
+    site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+) -> None:
+    for name in ["streamed", "streamed_async"]:
+        with subtests.test(name=name):
+            view_tool(name.replace("_", "-"), name=name, arguments={"many": int}, max_response_bytes=100, server=site)
+            assert visitor.text(name, many=2) == "line 0\nline 1\n"
+            assert visitor.problem(name, many=10**12) == "The answer has more than 100 bytes. Ask for less of it."
+
+
+def test_a_file_is_a_resource_with_its_name(site: MCPServer, visitor: Visitor) -> None:
+    view_tool("ticket", server=site)
+    (block,) = visitor.call("ticket").result["content"]
+    assert block["resource"]["mimeType"] == "application/pdf"
+    assert block["resource"]["uri"] == "attachment:///your%20ticket.pdf"
+    assert base64.b64decode(block["resource"]["blob"]) == views_site.PDF
+
+
+def test_a_file_that_is_too_large_is_not_read(site: MCPServer, visitor: Visitor) -> None:
+    view_tool("ticket", max_response_bytes=3, server=site)
+    assert visitor.problem("ticket") == "The answer has more than 3 bytes. Ask for less of it."
+
+
+def test_an_output_schema_is_published_and_a_list_is_wrapped(site: MCPServer, visitor: Visitor) -> None:
+    view_tool("departures", output_schema={"type": "array", "items": {"type": "object"}}, server=site)
+    (listed,) = visitor.list("tools/list")
+    assert listed["outputSchema"]["properties"]["result"]["type"] == "array"
+    assert len(visitor.data("departures", airport="MUC")["result"]) == 2
+
+
+def test_the_language_is_that_of_the_caller(site: MCPServer, visitor: Visitor) -> None:
+    view_tool("hello", server=site)
+    visitor.sends = {"accept-language": "de-AT,de;q=0.9"}
+    assert visitor.text("hello") == "de: Ja"
+    visitor.sends = {}
+    assert visitor.text("hello") == "en: Yes"
+
+
+def test_what_a_form_says_is_in_the_language_of_the_caller(site: MCPServer, visitor: Visitor) -> None:
+    view_tool("book", method="POST", arguments={"people": str, "name": str}, server=site)
+    visitor.sends = {"accept-language": "de"}
+    assert "people: Bitte eine ganze Zahl eingeben." in visitor.problem("book", people="many", name="seat 1")
+
+
+class TestRefusals:
+    def test_what_the_handler_knows_is_told_without_the_words_of_the_exception(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        view_tool("fail", server=site)
+        for (how, words), debug in product(
+            [
+                ("404", "Not found."),
+                ("403", "You are not allowed to do this."),
+                ("400", "The request was not accepted."),
+                ("suspicious", "The request was not accepted."),
+                ("multipart", "The request was not accepted."),
+            ],
+            [False, True],
+        ):
+            with subtests.test(how=how, words=words, debug=debug), override_settings(DEBUG=debug):
+                assert visitor.problem("fail", how=how) == words
+
+    def test_a_bug_is_logged_and_told_with_a_number(self, site: MCPServer, visitor: Visitor, caplog: Any) -> None:
+        view_tool("fail", server=site)
+        told = visitor.problem("fail", how="bug")
+        assert told.startswith("Something went wrong on the server. Its log has the details under ")
+        assert "Bob" not in told
+        assert told.rstrip(".").rpartition(" ")[2] in caplog.text
+        assert "password of Bob" in caplog.text
+
+    def test_a_form_in_a_page_tells_each_field(self, site: MCPServer, visitor: Visitor) -> None:
+        view_tool("book", method="POST", arguments={"people": int, "name": str}, server=site)
+        assert visitor.problem("book", people=9, name="x" * 30).splitlines() == [
+            "The form was not accepted.",
+            "people: Ensure this value is less than or equal to 4.",
+            "name: Ensure this value has at most 20 characters (it has 30).",
+        ]
+
+    def test_a_method_the_view_does_not_take_is_the_owners_to_mend(
+        self, site: MCPServer, visitor: Visitor, caplog: Any
+    ) -> None:
+        view_tool("write", server=site)
+        assert visitor.problem("write").startswith("Something went wrong on the server.")
+        assert "/write/ takes POST, and the tool sends GET" in caplog.text
+
+
+class TestLogin:
+    def test_nobody_is_told_to_sign_in(self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
+        for name in ["secret", "mine", "staff", "ann"]:
+            with subtests.test(name=name):
+                view_tool(name, server=site)
+                assert visitor.problem(name) == "This needs a caller who is signed in."
+
+    def test_who_is_signed_in_and_may_not_is_told_so(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        for name in ["staff", "ann", "staff_403"]:
+            with subtests.test(name=name):
+                view_tool(name.replace("_", "-"), server=site)
+                visitor.user = "bob"
+                assert visitor.problem(name) == "You are not allowed to do this."
+
+    def test_who_may_is_let_in(self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
+        for name, user in [("secret", "bob"), ("mine", "bob"), ("staff", "root"), ("ann", "ann")]:
+            with subtests.test(name=name, user=user):
+                view_tool(name, server=site)
+                visitor.user = user
+                assert not visitor.call(name).result.get("isError")
+
+    def test_a_login_page_elsewhere_is_no_secret_of_its_own(self, site: MCPServer, visitor: Visitor) -> None:
+        view_tool("secret", server=site)
+        with override_settings(LOGIN_URL="https://login.example.com/?app=7"):
+            assert visitor.problem("secret") == "This needs a caller who is signed in."
+
+    def test_a_site_that_wants_a_login_for_every_page_wants_it_here_too(
+        self, site: MCPServer, visitor: Visitor
+    ) -> None:
+        view_tool("board", server=site)
+        view_tool("to", arguments={"target": str}, server=site)
+        every = "django.contrib.auth.middleware.LoginRequiredMiddleware"
+        from django.conf import settings
+
+        with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, every]):
+            assert visitor.problem("board") == "This needs a caller who is signed in."
+            visitor.user = "bob"
+            assert visitor.data("board")["user"] == "bob"
+
+
+class TestRedirects:
+    def follow(self, site: MCPServer, **options: Any) -> None:
+        view_tool("to", arguments={"target": str}, server=site, **options)
+
+    def test_a_page_of_this_site_is_shown(self, site: MCPServer, visitor: Visitor) -> None:
+        self.follow(site)
+        visitor.user = "ann"
+        assert visitor.data("to", target="/board/")["user"] == "ann"
+        assert visitor.data("to", target="../echo/?a=1&a=2#part")["query"] == {"a": ["1", "2"]}
+        assert visitor.data("to", target="http://testserver/board/")["lines"]
+
+    def test_one_that_leads_elsewhere_is_told_and_not_followed(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        self.follow(site)
+        for url in [
+            "https://elsewhere.example.com/a?b=c",
+            "//elsewhere.example.com/a",
+            "http://user@testserver/board/",
+            "http://testserver:8000/board/",
+            "ftp://testserver/board/",
+        ]:
+            with subtests.test(url=url):
+                whole = f"http:{url}" if url.startswith("//") else url
+                assert visitor.text("to", target=url) == f"It leads to {whole}"
+
+    def test_none_is_followed_where_that_is_not_wanted(self, site: MCPServer, visitor: Visitor) -> None:
+        self.follow(site, follow=False)
+        assert visitor.text("to", target="/board/") == "It leads to http://testserver/board/"
+
+    def test_a_page_that_is_not_there_is_not_found(self, site: MCPServer, visitor: Visitor) -> None:
+        self.follow(site)
+        assert visitor.problem("to", target="/nowhere/") == "Not found."
+
+    def test_what_leads_in_a_circle_ends(self, site: MCPServer, visitor: Visitor) -> None:
+        view_tool("circle", server=site)
+        assert visitor.problem("circle") == "It leads on and on; the last page would be /circle/."
+
+    def test_a_page_for_others_is_refused_after_a_redirect_too(self, site: MCPServer, visitor: Visitor) -> None:
+        self.follow(site)
+        assert visitor.problem("to", target="/secret/") == "This needs a caller who is signed in."
+
+
+@pytest.mark.postgresql
+class TestTransactions:
+    def write(self, site: MCPServer, name: str = "write", **options: Any) -> None:
+        view_tool(
+            name, name="write", method="POST", arguments={"name": str, "status": (int, 200)}, server=site, **options
+        )
+
+    def test_an_answer_that_is_an_error_rolls_back(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        self.write(site)
+        for status in (400, 404, 409, 500):
+            with subtests.test(status=status):
+                visitor.problem("write", name="seat 1", status=status)
+                assert groups() == set()
+        visitor.data("write", name="seat 2")
+        assert groups() == {"seat 2"}
+
+    def test_one_that_says_no_to_transactions_keeps_what_it_wrote(self, site: MCPServer, visitor: Visitor) -> None:
+        self.write(site, "write-always")
+        assert visitor.problem("write", name="seat 1", status=409) == (
+            "This conflicts with what is there. name: It is taken."
+        )
+        assert groups() == {"seat 1"}
+
+    def test_so_does_a_tool_that_does(self, site: MCPServer, visitor: Visitor) -> None:
+        self.write(site, atomic=False)
+        visitor.problem("write", name="seat 1", status=400)
+        assert groups() == {"seat 1"}
+
+    def test_what_was_done_stays_done_whatever_becomes_of_the_page_it_leads_to(
+        self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
+    ) -> None:
+        view_tool("write-and-go", method="POST", arguments={"name": str, "next": str}, server=site)
+        for number, (following, told) in enumerate(
+            [
+                ("/booked/", "Your seats"),
+                ("/nowhere/", "Done. The page it leads to, /nowhere/, is not shown. Not found."),
+                ("/fail/bug/", "Done. The page it leads to, /fail/bug/, is not shown."),
+                ("/write-and-go/", "Done. The page it leads to"),
+                ("https://elsewhere.example.com/", "It leads to https://elsewhere.example.com/"),
+            ]
+        ):
+            with subtests.test(following=following):
+                text = visitor.text("write_and_go", name=f"seat {number}", next=following)
+                assert "Written." in text
+                assert told in text
+                assert "password" not in text
+                assert f"seat {number}" in groups()

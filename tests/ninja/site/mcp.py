@@ -1,6 +1,0 @@
-"""The API, published in one line."""
-
-from django_mcp.contrib.ninja import ninja_tools
-from tests.ninja.site.api import api
-
-ninja_tools(api, with_tags=["books"])
