@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {
     "tests/auth_check": "outside tools against the login pages",
     "tests/benchmarks": "servers under load",
-    "tests/commands": "commands in processes of their own",
+    "tests/management": "commands in processes of their own",
     "tests/conformance": "the official conformance suite",
     "tests/deploy": "the Docker image's files, nginx",
     "tests/docs": "the documentation, typed in",

@@ -5,12 +5,12 @@ do. Calls run in the thread and the transaction of the test, so ``django.test.Te
 come with the package: ``mcp_client`` and ``mcp_era``.
 """
 
-from django_mcp.test.answers import CANCEL as CANCEL
-from django_mcp.test.answers import DECLINE as DECLINE
 from django_mcp.test.client import MCPClient as MCPClient
-from django_mcp.test.hearing import Heard as Heard
-from django_mcp.test.outcomes import Called as Called
-from django_mcp.test.outcomes import Completed as Completed
-from django_mcp.test.outcomes import Got as Got
-from django_mcp.test.outcomes import Outcome as Outcome
-from django_mcp.test.outcomes import Read as Read
+from django_mcp.test.notifications import Heard as Heard
+from django_mcp.test.responder import CANCEL as CANCEL
+from django_mcp.test.responder import DECLINE as DECLINE
+from django_mcp.test.results import Called as Called
+from django_mcp.test.results import Completed as Completed
+from django_mcp.test.results import Got as Got
+from django_mcp.test.results import Outcome as Outcome
+from django_mcp.test.results import Read as Read

@@ -1,13 +1,17 @@
-"""The client of a test."""
+"""``MCPClient``: the client of a test."""
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
+from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, transaction
 
 from django_mcp.approvals import decisions
+from django_mcp.client.in_process import caller
+from django_mcp.client.session import CAPABILITIES, Ended, Speaker
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import as_of_now
 from django_mcp.core.server import MCPServer, servers
@@ -15,13 +19,38 @@ from django_mcp.models import Approval
 from django_mcp.protocol import versions
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.meta import APPROVAL
-from django_mcp.test.answers import Answers, Person
-from django_mcp.test.exchange import caller
-from django_mcp.test.hearing import Heard, hearing
-from django_mcp.test.outcomes import Called, Completed, Got, Outcome, Read
-from django_mcp.test.rehearsing import rehearsal
-from django_mcp.test.schemas import broken, problems
-from django_mcp.test.speaking import CAPABILITIES, Ended, Speaker
+from django_mcp.test.notifications import Heard, hearing
+from django_mcp.test.responder import Answers, Person
+from django_mcp.test.results import Called, Completed, Got, Outcome, Read, broken, problems
+
+
+@contextmanager
+def rehearsal() -> Iterator[None]:
+    """Undo what is done within: in all databases of the test, and mails that were sent.
+
+    What was to be done on commit is not done. What cannot be undone is done: a request to another service, a call of a
+    mock, a key in a cache.
+    """
+    outbox = getattr(mail, "outbox", None)
+    sent = 0 if outbox is None else len(outbox)
+    with ExitStack() as stack:
+        for alias in connections:
+            _enter(stack, alias)
+        yield
+    if outbox is not None:
+        del outbox[sent:]
+
+
+def _enter(stack: ExitStack, alias: str) -> None:
+    atomic = transaction.atomic(alias)
+    # As those of TestCase: what insists on a transaction of its own, such as the approval of a call, has it in here.
+    atomic._from_testcase = True  # type: ignore[attr-defined] # noqa: SLF001
+    try:
+        stack.enter_context(atomic)
+    except AssertionError:  # the test is not allowed to touch this database, and neither is what it calls
+        return
+    stack.callback(transaction.set_rollback, True, alias)
+
 
 O = TypeVar("O", bound=Outcome)  # noqa: E741 - as T stands for a type
 

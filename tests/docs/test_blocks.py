@@ -33,7 +33,7 @@ DOCKER = [
     "docker compose up --detach --no-deps --wait worker-2",
 ]
 RUN_ELSEWHERE = {
-    "make demo": "tests/commands",
+    "make demo": "tests/management",
     "make test": "the run that this test is part of",
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
     "pip install 'django-mcp-toolkit[test]'": "the run that this test is part of, which has what it adds",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from django_mcp.doctor.catalogue import FINDINGS
+from django_mcp.doctor.messages import FINDINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "doctor.md"
 MARK = "<!-- findings -->\n"

@@ -5,9 +5,8 @@ from string import Formatter
 
 import pytest
 
-from django_mcp.doctor.catalogue import FINDINGS
-from django_mcp.doctor.checks import CHECKS
-from django_mcp.doctor.findings import Severity
+from django_mcp.doctor.diagnose import CHECKS
+from django_mcp.doctor.messages import FINDINGS, Severity
 from tests.design.sources import modules
 from tests.doctor.page import PAGE, written
 

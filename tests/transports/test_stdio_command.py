@@ -47,7 +47,7 @@ class Nobody:
 
 @pytest.mark.django_db
 def test_a_user_is_found_under_the_name_they_sign_in_with() -> None:
-    from django_mcp.management.callers import find_principal
+    from django_mcp.management.base import find_principal
 
     user = get_user_model().objects.create_user("ada")
     found = find_principal("ada")

@@ -1,26 +1,510 @@
-"""``manage.py mcp_call``: call a tool from the terminal, as a client does."""
+"""Call a tool of an endpoint from the command line."""
 
 import asyncio
+import base64
+import binascii
 import json
+import mimetypes
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from django_mcp.client.in_process import Link
+from django_mcp.client.session import Conversation, Refused, with_tasks
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.management.callers import bring_up_to_date, caller_of, find_server, looking
-from django_mcp.management.calling.arguments import read_arguments
-from django_mcp.management.calling.asking import Person, read_answers
-from django_mcp.management.calling.conversation import Conversation, Refused, with_tasks
-from django_mcp.management.calling.link import Link
-from django_mcp.management.calling.showing import Aside, content_lines
-from django_mcp.management.parsing import intermix
+from django_mcp.management.base import bring_up_to_date, caller_of, find_server, intermix, looking
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 from django_mcp.protocol.meta import APPROVAL
+
+WIDTH = 30
+LEAST = 0.1
+"""Of the whole, between two lines of progress where there is no terminal."""
+
+
+class Aside:
+    """Progress and log messages.
+
+    Args:
+        out: takes text, and shows it at once.
+        is_terminal: on a terminal, where a bar can be drawn.
+    """
+
+    def __init__(self, out: Callable[[str], object], *, is_terminal: bool) -> None:
+        self._out, self._is_terminal = out, is_terminal
+        self._drawn = 0
+        self._told: tuple[float, str] = (-1.0, "")
+
+    def listen(self, method: str, params: Mapping[str, Any]) -> None:
+        """Show what a notification says."""
+        if method == "notifications/progress":
+            self._progress(params)
+        elif method == "notifications/message":
+            logger = f" {params['logger']}" if params.get("logger") else ""
+            self.write(f"[{params.get('level', 'info')}{logger}] {params.get('data')}")
+
+    def write(self, line: str) -> None:
+        """A line of its own."""
+        self.clear()
+        self._out(f"{line}\n")
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._drawn:
+            self._out(f"\r{' ' * self._drawn}\r")
+            self._drawn = 0
+
+    def _progress(self, params: Mapping[str, Any]) -> None:
+        done, total, message = params.get("progress", 0), params.get("total"), str(params.get("message") or "")
+        part = min(max(done / total, 0.0), 1.0) if total else None
+        if self._is_terminal:
+            self._draw(f"[{_bar(part)}] {part:4.0%} {message}" if part is not None else f"{done:g} {message}")
+            return
+        before, said = self._told
+        if message == said and part is not None and part - before < LEAST and part < 1:
+            return
+        self._told = (-1.0 if part is None else part, message)
+        self.write(f"{f'{done:g}/{total:g}' if total else f'{done:g}'} {message}".rstrip())
+
+    def _draw(self, text: str) -> None:
+        self._out(f"\r{text}{' ' * max(self._drawn - len(text), 0)}")
+        self._drawn = len(text)
+
+
+def _bar(part: float) -> str:
+    full = round(part * WIDTH)
+    return "#" * full + "." * (WIDTH - full)
+
+
+def content_lines(result: Mapping[str, Any], folder: Path | None) -> Iterator[str]:
+    """The content of a result.
+
+    Args:
+        result: of a call.
+        folder: where images, sound and files are saved; None to save none.
+    """
+    for number, block in enumerate(result.get("content", ()), start=1):
+        match block.get("type"):
+            case "text":
+                yield _readable(block["text"]) if "structuredContent" in result else block["text"]
+            case "image" | "audio":
+                yield _binary(block["data"], block["mimeType"], f"{block['type']}-{number}", folder)
+            case "resource":
+                inner = block["resource"]
+                name = Path(str(inner.get("uri", ""))).name or f"resource-{number}"
+                yield (
+                    inner["text"]
+                    if "text" in inner
+                    else _binary(inner.get("blob", ""), inner.get("mimeType", "application/octet-stream"), name, folder)
+                )
+            case "resource_link":
+                yield f"[{block.get('title') or block.get('name')}: {block.get('uri')}]"
+            case kind:
+                yield f"[{kind}]"
+
+
+def _readable(text: str) -> str:
+    """Data that was written in one line for programs, in many."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(value, indent=2, ensure_ascii=False) if isinstance(value, dict | list) else text
+
+
+def _binary(data: str, mime_type: str, name: str, folder: Path | None) -> str:
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return f"[{mime_type}, unreadable]"
+    if folder is None:
+        return f"[{mime_type}, {len(content)} bytes]"
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "" if Path(name).suffix else mimetypes.guess_extension(mime_type) or ".bin"
+    path = _free(folder / f"{name}{suffix}")
+    path.write_bytes(content)
+    return f"[{mime_type}, {len(content)} bytes: {path}]"
+
+
+def _free(path: Path) -> Path:
+    """A path where no file is yet."""
+    found, number = path, 1
+    while found.exists():
+        number += 1
+        found = path.with_stem(f"{path.stem}-{number}")
+    return found
+
+
+YES, NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "false", "off", "0"})
+_KINDS = {"boolean": "yes|no"}
+Schema = Mapping[str, Any]
+
+
+class BadValue(Exception):
+    """What was typed does not fit; the text says what would."""
+
+
+def resolved(schema: Any, root: Schema) -> Schema:
+    """A schema with what it refers to within *root* in its place."""
+    seen = 0
+    while isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str) and seen < 10:  # noqa: PLR2004
+        found: Any = root
+        for part in reference.removeprefix("#/").split("/"):
+            found = found.get(part, {}) if isinstance(found, Mapping) else {}
+        schema, seen = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}, seen + 1
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def alternatives(schema: Any, root: Schema) -> list[Schema]:
+    """What a value may be, each with one type."""
+    schema = resolved(schema, root)
+    for key in ("anyOf", "oneOf"):
+        if key in schema and not all("const" in each for each in schema[key]):
+            return [each for part in schema[key] for each in alternatives(part, root)]
+    kinds = schema.get("type")
+    return [{**schema, "type": each} for each in kinds] if isinstance(kinds, list) else [schema]
+
+
+def choices(schema: Schema) -> list[tuple[Any, str]]:
+    """Values that are allowed, with their titles; empty where many are."""
+    for key in ("oneOf", "anyOf"):
+        if schema.get(key) and all("const" in each for each in schema[key]):
+            return [(each["const"], str(each.get("title", each["const"]))) for each in schema[key]]
+    if "const" in schema:
+        return [(schema["const"], str(schema["const"]))]
+    values = schema.get("enum", [])
+    names = schema.get("enumNames", values)
+    return [(value, str(name)) for value, name in zip(values, names, strict=False)]
+
+
+def typed(schema: Any, text: str, root: Schema) -> Any:
+    """The value that a text stands for.
+
+    Raises:
+        BadValue: it fits nowhere.
+    """
+    found = alternatives(schema, root)
+    problems = []
+    # Text fits everywhere, so it comes last: 3 is a number where it may be one.
+    for each in sorted(found, key=lambda each: each.get("type") == "string"):
+        try:
+            return _typed(each, text, root)
+        except BadValue as error:
+            problems.append(str(error))
+    raise BadValue(" or ".join(dict.fromkeys(problems)) or "it cannot have a value")
+
+
+def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
+    if allowed := choices(schema):
+        return _chosen(allowed, text)
+    match schema.get("type"):
+        case "string":
+            return _checked_text(schema, text)
+        case "integer" | "number" as kind:
+            return _number(schema, text, kind)
+        case "boolean":
+            if text.lower() in YES | NO:
+                return text.lower() in YES
+            raise BadValue("yes or no")
+        case "null":
+            if text in {"", "null"}:
+                return None
+            raise BadValue("null")
+        case "array":
+            items = schema.get("items", {})
+            if text.startswith("["):
+                return _json(text, list, "a JSON array")
+            return [typed(items, part.strip(), root) for part in text.split(",") if part.strip()]
+        case "object":
+            return _json(text, dict, 'a JSON object, like {"key": "value"}')
+    return text
+
+
+def _chosen(allowed: list[tuple[Any, str]], text: str) -> Any:
+    for value, title in allowed:
+        if text in {str(value), title}:
+            return value
+    raise BadValue(f"one of {', '.join(str(value) for value, _ in allowed)}")
+
+
+def _checked_text(schema: Schema, text: str) -> str:
+    least, most = schema.get("minLength"), schema.get("maxLength")
+    if least is not None and len(text) < least:
+        raise BadValue(f"a text of at least {least} characters")
+    if most is not None and len(text) > most:
+        raise BadValue(f"a text of at most {most} characters")
+    return text
+
+
+def _number(schema: Schema, text: str, kind: str) -> int | float:
+    try:
+        value = int(text) if kind == "integer" or text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        raise BadValue("a whole number" if kind == "integer" else "a number") from None
+    if value < schema.get("minimum", value):
+        raise BadValue(f"a number of at least {schema['minimum']}")
+    if value > schema.get("maximum", value):
+        raise BadValue(f"a number of at most {schema['maximum']}")
+    return value
+
+
+def _json(text: str, kind: type, words: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise BadValue(words) from None
+    if not isinstance(value, kind):
+        raise BadValue(words)
+    return value
+
+
+def kind_of(schema: Any, root: Schema) -> str:
+    """What a value has to be, in a word or two."""
+    found = []
+    for each in alternatives(schema, root):
+        allowed, kind = choices(each), str(each.get("type", "any"))
+        found.append("|".join(str(value) for value, _ in allowed) if allowed else _KINDS.get(kind, kind))
+    return " or ".join(dict.fromkeys(each for each in found if each != "null")) or "null"
+
+
+def read_arguments(given: Sequence[str], source: str | None, schema: Schema, tool: str) -> dict[str, Any]:
+    """The arguments of a call.
+
+    Args:
+        given: ``name=text``, typed by the schema, or ``name:=JSON``.
+        source: a file with a JSON object that they are added to; ``"-"`` for standard input.
+        schema: of what the tool takes; empty where that is not known.
+        tool: its name.
+
+    Raises:
+        CommandError: one of them is nothing for the tool.
+    """
+    arguments = {} if source is None else _from_file(source)
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{each!r}: arguments look like name=text or name:=JSON.{takes(schema, tool)}")
+        raw = name.endswith(":")
+        _put(arguments, name.removesuffix(":"), text, schema, tool, raw=raw)
+    properties = schema.get("properties", {})
+    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    if missing:
+        raise CommandError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing.{takes(schema, tool)}")
+    strange = [name for name in arguments if name not in properties]
+    if strange and schema.get("additionalProperties") is False:
+        raise CommandError(f"{tool} takes no {strange[0]!r}.{takes(schema, tool)}")
+    return arguments
+
+
+def takes(schema: Schema, tool: str) -> str:
+    """What a tool takes, one argument a line."""
+    properties = schema.get("properties", {})
+    if not schema:
+        return ""
+    if not properties:
+        return f"\n{tool} takes no arguments."
+    lines = [f"\n{tool} takes:"]
+    for name, each in properties.items():
+        is_needed = name in schema.get("required", ())
+        told = resolved(each, schema)
+        default = f", {json.dumps(told['default'], ensure_ascii=False)} if left out" if "default" in told else ""
+        words = f"  {told['description']}" if told.get("description") else ""
+        lines.append(f"  {name}=<{kind_of(each, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
+    return "\n".join(lines)
+
+
+def _from_file(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"--input {source}: {error}") from None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CommandError(f"--input {source} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CommandError(f'--input {source} must be a JSON object, like {{"name": "value"}}.')
+    return value
+
+
+def _put(arguments: dict[str, Any], name: str, text: str, schema: Schema, tool: str, *, raw: bool) -> None:
+    """Put one value in its place, in objects within objects where its name has dots."""
+    place, inner = arguments, schema
+    path = [name] if name in schema.get("properties", {}) else name.split(".")
+    for depth, part in enumerate(path):
+        properties = inner.get("properties", {})
+        if part not in properties and (inner.get("additionalProperties") is False or (depth == 0 and properties)):
+            raise CommandError(f"{tool} takes no {'.'.join(path[: depth + 1])!r}.{takes(schema, tool)}")
+        below = properties.get(part, {})
+        if depth == len(path) - 1:
+            place[part] = _value(place.get(part), name, text, below, schema, raw=raw)
+            return
+        inner = next((each for each in alternatives(below, schema) if each.get("type") == "object"), {})
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise CommandError(f"{name!r}: {part!r} has a value already that is no object.")
+
+
+def _value(before: Any, name: str, text: str, schema: Mapping[str, Any], root: Schema, *, raw: bool) -> Any:
+    if raw:
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise CommandError(f"{name}:={text} is no JSON. Text is given as {name}={text}.") from None
+    try:
+        value = typed(schema, text, root)
+    except BadValue as error:
+        raise CommandError(f"{name}={text}: {name} must be {error}.") from None
+    # Given once more, a list grows.
+    return [*before, *value] if isinstance(before, list) and isinstance(value, list) else value
+
+
+DECLINED = {"action": "decline"}
+Write = Callable[[str], object]
+
+
+def read_answers(given: Sequence[str]) -> dict[str, str]:
+    """What ``--answer name=text`` says.
+
+    Raises:
+        CommandError: one does not look like that.
+    """
+    answers = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals or not name:
+            raise CommandError(f"--answer {each!r}: it looks like --answer confirm=yes.")
+        answers[name] = text
+    return answers
+
+
+class Person:
+    """Who answers.
+
+    Args:
+        answers: given beforehand: name of a field -> text.
+        yes: say yes to what is to be confirmed, and take defaults, where nothing was given.
+        is_there: somebody sits at the terminal.
+        write: shows them a line.
+        ask: reads a line from them; ``EOFError`` where they end their input.
+    """
+
+    def __init__(
+        self, answers: Mapping[str, str], write: Write, ask: Callable[[str], str] = input, *, yes: bool, is_there: bool
+    ) -> None:
+        self._answers, self._yes, self._is_there = answers, yes, is_there
+        self._write, self._ask = write, ask
+
+    @property
+    def can_open_pages(self) -> bool:
+        """Whether it makes sense to show a URL and wait."""
+        return self._is_there or self._yes
+
+    def answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The result of an elicitation.
+
+        Raises:
+            CommandError: nobody is there, and what would have to be given is missing.
+        """
+        self._write(f"\n{params.get('message', '')}")
+        if params.get("mode") == "url":
+            return self._page(str(params.get("url", "")))
+        schema = params.get("requestedSchema") or {}
+        fields = schema.get("properties", {})
+        if not self._is_there and (missing := [name for name in fields if self._is_missing(name, schema)]):
+            raise CommandError(_missing(missing, schema))
+        try:
+            content = {name: self._field(name, schema) for name in fields}
+        except EOFError:
+            self._write("Declined.")
+            return DECLINED
+        return {"action": "accept", "content": {name: value for name, value in content.items() if value is not None}}
+
+    def _page(self, url: str) -> dict[str, Any]:
+        self._write(f"Open this page in a browser: {url}")
+        if self._yes:
+            return {"action": "accept"}
+        try:
+            self._ask("Press Enter to go on, or Ctrl-D to decline: ")
+        except EOFError:
+            return DECLINED
+        return {"action": "accept"}
+
+    def _is_missing(self, name: str, schema: Schema) -> bool:
+        if name in self._answers:
+            return False
+        field = resolved(schema["properties"][name], schema)
+        return name in schema.get("required", ()) and not (self._yes and ("default" in field or _confirms(field)))
+
+    def _field(self, name: str, schema: Schema) -> Any:
+        field = resolved(schema["properties"][name], schema)
+        if name in self._answers:
+            return self._given(name, field, schema)
+        if self._yes and (_confirms(field) or "default" in field):
+            value = field.get("default", True) if not _confirms(field) else True
+            self._write(f"{field.get('title', name)}: {value}")
+            return value
+        if not self._is_there:
+            return field.get("default")
+        return self._asked(name, field, schema)
+
+    def _given(self, name: str, field: Schema, schema: Schema) -> Any:
+        text = self._answers[name]
+        try:
+            value = typed(field, text, schema)
+        except BadValue as error:
+            raise CommandError(f"--answer {name}={text}: {name} must be {error}.") from None
+        self._write(f"{field.get('title', name)}: {text}")
+        return value
+
+    def _asked(self, name: str, field: Schema, schema: Schema) -> Any:
+        """Ask until what is typed fits."""
+        is_needed = name in schema.get("required", ())
+        options = choices(_items(field, schema))
+        if words := field.get("description"):
+            self._write(str(words))
+        for value, title in options:
+            self._write(f"  {value}{'' if title == str(value) else f'  {title}'}")
+        hint = "choose one" if options and field.get("type") != "array" else kind_of(field, schema)
+        if field.get("type") == "array":
+            hint = "several, with commas between"
+        default = f" [{_text(field['default'])}]" if "default" in field else "" if is_needed else " [leave out]"
+        while True:
+            text = self._ask(f"{field.get('title', name)} ({hint}){default}: ").strip()
+            if not text and ("default" in field or not is_needed):
+                return field.get("default")
+            try:
+                return typed(field, text, schema)
+            except BadValue as error:
+                self._write(f"This must be {error}.")
+
+
+def _items(field: Schema, schema: Schema) -> Schema:
+    return resolved(field.get("items", {}), schema) if field.get("type") == "array" else field
+
+
+def _confirms(field: Schema) -> bool:
+    return field.get("type") == "boolean"
+
+
+def _text(value: Any) -> str:
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
+def _missing(names: Sequence[str], schema: Schema) -> str:
+    lines = []
+    for name in names:
+        field = resolved(schema["properties"][name], schema)
+        options = " or ".join(kind_of(_items(each, schema), schema) for each in alternatives(field, schema))
+        example = "yes" if _confirms(field) else f"<{options}>"
+        lines.append(f"  --answer {name}={example}  {field.get('title', '')}".rstrip())
+    listed = "\n".join(lines)
+    return f"The tool asks, and nobody is at the terminal to answer. Call it again with\n{listed}"
 
 
 class Command(BaseCommand):

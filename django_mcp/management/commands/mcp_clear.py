@@ -8,7 +8,7 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 
 from django_mcp.approvals.approval_requests import expire_all
-from django_mcp.management.progress import Progress
+from django_mcp.management.base import Progress
 from django_mcp.pubsub.event_store import clear
 
 

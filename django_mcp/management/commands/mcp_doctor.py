@@ -13,12 +13,10 @@ from django.db import Error as DatabaseError
 from django_mcp.auth.api_keys import State, create_key, hash_of, revoke_key, state_of, takes_keys
 from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.server import MCPServer
-from django_mcp.doctor.checks import run
-from django_mcp.doctor.findings import Checked, Severity
-from django_mcp.doctor.shown import marks_for, shown, summary
-from django_mcp.doctor.visit import Visit
-from django_mcp.doctor.web import Web
-from django_mcp.management.callers import find_server, find_user
+from django_mcp.doctor.diagnose import run
+from django_mcp.doctor.http import Visit, Web
+from django_mcp.doctor.messages import Checked, Severity, marks_for, shown, summary
+from django_mcp.management.base import find_server, find_user
 from django_mcp.models import APIKey
 
 

@@ -1,17 +1,402 @@
-"""``manage.py mcp_inspect``: what endpoints offer, and who sees what."""
+"""``mcp_inspect``: what a caller finds at an endpoint, and why something is missing for them.
 
+Whether it exists is for ``core.permissions`` to say; this only looks for what was missing.
+
+keys.
+"""
+
+import dataclasses
 import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from textwrap import indent, shorten
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.translation import gettext as _
 
+from django_mcp.auth.base import authenticators
+from django_mcp.auth.protected_resource import path_of
+from django_mcp.conf import settings
+from django_mcp.core.concurrency import run_inline
+from django_mcp.core.context import Context
+from django_mcp.core.dispatch import list_tools
+from django_mcp.core.permissions import (
+    Right,
+    covers,
+    declared,
+    expanded,
+    groups_of,
+    in_order,
+    is_blocked,
+    is_visible,
+    right,
+    rule_for,
+)
+from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.management.callers import bring_up_to_date, find_principal, find_server
-from django_mcp.management.inspecting.callers import with_client
-from django_mcp.management.inspecting.document import KINDS, described
-from django_mcp.management.inspecting.text import Text
-from django_mcp.management.parsing import intermix
+from django_mcp.management.base import bring_up_to_date, find_principal, find_server, intermix, looking, url_of
+from django_mcp.models import ClientPolicy
+from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.schema import problems
+from django_mcp.primitives.tool import Tool
+
+UNMADE = {
+    "default": "by what the tool says of itself",
+    "changed": "until somebody accepts it: it is another tool than the one that was accepted",
+}
+"""What stands for the version of a rule that nobody made."""
+
+
+def reasons(context: Context, primitive: Primitive) -> list[str]:
+    """All that keeps a caller from using it; empty where they may. May be queries."""
+    if right(context, primitive) is Right.USE:
+        return []
+    return list(_reasons(context, primitive)) or ["hidden"]
+
+
+def _reasons(context: Context, primitive: Primitive) -> Iterator[str]:
+    principal, user = context.principal, context.user
+    if principal.tools is not None and primitive.kind == "tool" and primitive.key not in principal.tools:
+        yield f"not among the tools of the client {principal.client_id!r}"
+    if not covers(principal.scopes, primitive.scopes):
+        yield f"needs the scope {in_order(primitive.scopes)}"
+    if is_blocked(context, primitive) and isinstance(primitive, Tool):
+        yield f"blocked {made_for(rule_for(context, primitive))}"
+    yield from (
+        f"lacks the permission {each}" for each in primitive.permissions if user is None or not user.has_perm(each)
+    )
+    if primitive.groups and (user is None or primitive.groups.isdisjoint(groups_of(user))):
+        yield f"is not in the group {' or '.join(sorted(primitive.groups))}"
+    if not is_visible(context, primitive):
+        yield predicate(primitive) or "its declaration says no"
+
+
+def predicate(primitive: Primitive) -> str:
+    """What its ``visible`` is about, where that can be told; empty where it has none."""
+    if primitive.visible is None:
+        return ""
+    words: str = getattr(primitive.visible, "words", "its own visible() decides")
+    return words
+
+
+def made_for(rule: Rule) -> str:
+    """By what, and for whom, something was decided."""
+    if rule.version in UNMADE:
+        return UNMADE[rule.version]
+    named = []
+    if rule.group is not None:
+        named.append(f"the group {rule.group}")
+    if rule.client_id is not None:
+        named.append(f"the client {rule.client_id}")
+    return f"by a policy for {' and '.join(named) or 'everybody'}"
+
+
+def decision_for(context: Context, tool: Tool) -> tuple[Decision, str]:
+    """What the caller's calls of a tool meet, and why. May be a query."""
+    rule = rule_for(context, tool)
+    return rule.decision, made_for(rule) if rule.decision is not Decision.ALLOW else ""
+
+
+def with_client(server: MCPServer, principal: Principal, client_id: str, scopes: Collection[str] | None) -> Principal:
+    """The caller, with what the site's owner decided about the client.
+
+    Args:
+        server: the endpoint.
+        principal: the user.
+        client_id: of the client. One that nobody decided anything about may do what its users agree to.
+        scopes: what its token allows; None for what clients are told to ask for first.
+
+    Raises:
+        CommandError: there is no such scope.
+    """
+    known = declared()
+    if strange := [each for each in scopes or () if known and each not in known]:
+        raise CommandError(f"There is no scope {strange[0]!r}; --scope takes one of {', '.join(known)}.")
+    policy = ClientPolicy.objects.filter(client_id=client_id).first()
+    granted = frozenset(server.scopes if scopes is None else scopes)
+    if policy is not None and policy.scopes is not None:
+        granted = expanded(granted) & expanded(frozenset(policy.scopes))
+    tools = None if policy is None or policy.tools is None else frozenset(policy.tools)
+    return dataclasses.replace(principal, kind="oauth", scopes=granted, client_id=client_id, tools=tools, steps_up=True)
+
+
+KINDS = ("tools", "resources", "templates", "prompts")
+
+
+def described(
+    server: MCPServer, principal: Principal | None, *, names: Collection[str] = (), schemas: bool = False
+) -> dict[str, Any]:
+    """An endpoint. May be queries.
+
+    Args:
+        server: the endpoint.
+        principal: as whom to look; None for the operator, who sees everything there is.
+        names: tell of these only; all where there are none.
+        schemas: tell the schemas of tools.
+    """
+    context = None if principal is None else looking(server, principal)
+    refused = "" if principal is None else refusal(server, principal)
+    told: dict[str, Any] = {
+        "name": server.name,
+        "title": server.implementation.get("title", ""),
+        "path": path_of(server),
+        "url": url_of(server),
+        "authentication": [authenticator_name(each) for each in authenticators(server)],
+        "scopes": sorted(server.scopes),
+        "transports": ["http", *(["http+sse"] if settings.HTTP_SSE else []), "stdio"],
+        "capabilities": sorted(server.capabilities),
+        "models": sorted(model._meta.label for model in server.exposed),  # noqa: SLF001 - Django's documented API
+        "caller": None if principal is None else _caller(principal, refused),
+    }
+    listed = None if context is None or refused else listed_tools(context)
+    told["searched"] = listed is not None and any(name not in server.tools for name in listed)
+    for kind in KINDS:
+        found: Mapping[str, Primitive] = getattr(server, kind)
+        told[kind] = [
+            _Entry(server, context, each, refused).told(listed, schemas=schemas)
+            for each in found.values()
+            if not names or each.key in names or each.name in names
+        ]
+    return told
+
+
+def refusal(server: MCPServer, principal: Principal) -> str:
+    """Why a caller may not use an endpoint at all; empty where they may. May be a query."""
+    if principal.client_id is not None and _is_blocked(principal.client_id):
+        return f"the client {principal.client_id!r} is blocked"
+    if server.user_passes_test is not None and not server.user_passes_test(principal.user):
+        return "the endpoint is not for this user"
+    if not covers(principal.scopes, server.scopes):
+        return f"the endpoint needs the scope {in_order(server.scopes)}"
+    return ""
+
+
+def _is_blocked(client_id: str) -> bool:
+    from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app
+
+    return ClientPolicy.objects.filter(client_id=client_id, blocked=True).exists()
+
+
+def listed_tools(context: Context) -> list[str]:
+    """Names of what ``tools/list`` gives the caller, on all its pages. May be queries."""
+    names: list[str] = []
+    while True:
+        fields = run_inline(list_tools(context)).fields
+        names += [each["name"] for each in fields["tools"]]
+        if "nextCursor" not in fields:
+            return names
+        context = looking(context.server, context.principal, cursor=fields["nextCursor"])
+
+
+def _caller(principal: Principal, refused: str) -> dict[str, Any]:
+    return {
+        "user": principal.user.get_username(),
+        "client": principal.client_id,
+        "scopes": None if principal.scopes is None else sorted(principal.scopes),
+        "refused_because": refused,
+    }
+
+
+def authenticator_name(authenticator: Any) -> str:
+    """What settings call it: those of the package by their short path."""
+    kind = type(authenticator)
+    if kind.__module__.startswith("django_mcp."):
+        return f"django_mcp.{kind.__name__}"
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class _Entry:
+    """One primitive."""
+
+    def __init__(self, server: MCPServer, context: Context | None, primitive: Primitive, refused: str) -> None:
+        self.server, self.context, self.primitive, self.refused = server, context, primitive, refused
+
+    def told(self, listed: Collection[str] | None, *, schemas: bool) -> dict[str, Any]:
+        """All of it, as a JSON object."""
+        primitive = self.primitive
+        failure = primitive.find_failure()
+        try:
+            definition = spoken(primitive.definition, django_settings.LANGUAGE_CODE)
+        except Exception as error:  # noqa: BLE001 - a lazy text of the site that fails leaves it out of lists
+            definition, failure = {"name": primitive.name}, error
+        told: dict[str, Any] = {
+            "name": primitive.name,
+            "title": definition.get("title", ""),
+            "description": definition.get("description", ""),
+        }
+        if isinstance(primitive, Resource):
+            told["uri"] = primitive.uri
+            told["mime_type"] = primitive.mime_type or ""
+        told |= {
+            "permissions": list(primitive.permissions),
+            "groups": sorted(primitive.groups),
+            "scopes": sorted(primitive.scopes),
+            "visible": predicate(primitive),
+            "tags": sorted(primitive.tags),
+            **self._seen(listed),
+        }
+        if isinstance(primitive, Tool):
+            told |= self._of_tool(primitive, definition, schemas=schemas)
+            if failure is not None:
+                told["problems"] = [_("it cannot be described: %(why)r.") % {"why": failure}, *told["problems"]]
+        elif definition.get("arguments"):
+            told["arguments"] = definition["arguments"]
+        return told
+
+    def _seen(self, listed: Collection[str] | None) -> dict[str, Any]:
+        """What the caller sees of it; None where nobody in particular looks."""
+        if self.context is None:
+            return {"listed": None, "usable": None, "hidden_because": []}
+        if self.refused:
+            return {"listed": False, "usable": False, "hidden_because": [self.refused]}
+        granted = right(self.context, self.primitive)
+        is_listed = bool(granted) if listed is None or self.primitive.kind != "tool" else self.primitive.key in listed
+        return {
+            "listed": is_listed,
+            "usable": granted is Right.USE,
+            "hidden_because": reasons(self.context, self.primitive),
+        }
+
+    def _of_tool(self, tool: Tool, definition: Mapping[str, Any], *, schemas: bool) -> dict[str, Any]:
+        rules = self.server.policies.rules.get(tool.key, ())
+        told: dict[str, Any] = {
+            "hints": dict(definition.get("annotations", {})),
+            "task": tool.task or "never",
+            "policies": [
+                {
+                    "decision": each.decision.name.lower(),
+                    "group": each.group,
+                    "client": each.client_id,
+                    "made": made_for(each),
+                }
+                for each in rules
+            ],
+            "decision": None,
+            "problems": list(problems(definition)),
+        }
+        if self.context is not None:
+            told["decision"] = decision_for(self.context, tool)[0].name.lower()
+        if schemas:
+            told["input_schema"] = definition.get("inputSchema")
+            told["output_schema"] = definition.get("outputSchema")
+            call = tool.read.call
+            told["defined"] = f"{getattr(call, '__module__', '?')}.{getattr(call, '__qualname__', tool.read.name)}"
+        return told
+
+
+Style = Callable[[str], str]
+WIDTH = 100
+HEADINGS = {"tools": "Tools", "resources": "Resources", "templates": "Resource templates", "prompts": "Prompts"}
+HINTS = {
+    "readOnlyHint": "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open world",
+}
+"""Those that are false are in the JSON document only."""
+
+
+class Text:
+    """Lines about an endpoint.
+
+    Args:
+        heading: makes a heading stand out.
+        hidden: does so for what a caller does not see.
+        whole: print descriptions and schemas in full.
+    """
+
+    def __init__(self, heading: Style, hidden: Style, *, whole: bool) -> None:
+        self._heading, self._hidden, self._whole = heading, hidden, whole
+
+    def lines(self, told: Mapping[str, Any]) -> Iterator[str]:
+        """All of them."""
+        yield self._heading(f"{told['name']}  {told['url'] or told['path']}")
+        yield f"  callers:       {', '.join(told['authentication']) or 'nobody: it has no authentication'}"
+        if told["scopes"]:
+            yield f"  scopes:        {' '.join(told['scopes'])}"
+        yield f"  transports:    {', '.join(told['transports'])}"
+        yield f"  capabilities:  {', '.join(told['capabilities']) or 'none'}"
+        if told["models"]:
+            yield f"  models:        {', '.join(told['models'])} (their rows are in resources/list too)"
+        if told["caller"] is not None:
+            yield from self._caller(told)
+            if told["caller"]["refused_because"] and not self._whole:
+                return
+        for kind, title in HEADINGS.items():
+            if told[kind]:
+                yield ""
+                yield self._heading(f"  {title} ({self._counted(told[kind])})")
+                for each in told[kind]:
+                    yield from self._entry(each)
+
+    def _caller(self, told: Mapping[str, Any]) -> Iterator[str]:
+        caller = told["caller"]
+        through = f" through the client {caller['client']}" if caller["client"] else ""
+        scopes = "" if caller["scopes"] is None else f", with the scopes: {' '.join(caller['scopes']) or 'none'}"
+        yield f"  as seen by:    {caller['user'] or 'everybody'}{through}{scopes}"
+        if caller["refused_because"]:
+            yield self._hidden(f"  REFUSED:       {caller['refused_because']}; nothing here exists for this caller")
+        if told["searched"]:
+            yield "  too many tools to list: tools/list gives search_tools, call_tool, and those marked here as listed"
+
+    @staticmethod
+    def _counted(entries: list[Mapping[str, Any]]) -> str:
+        seen = [each["listed"] for each in entries if each["listed"] is not None]
+        return f"{sum(seen)} of {len(seen)} listed" if seen else str(len(entries))
+
+    def _entry(self, each: Mapping[str, Any]) -> Iterator[str]:
+        name = each.get("uri") or each["name"]
+        marks = ", ".join(_marks(each))
+        line = f"    {name}{f'  [{marks}]' if marks else ''}"
+        if each["usable"] is False:
+            how = "listed, but cannot be called yet" if each["listed"] else "hidden"
+            yield self._hidden(f"  - {line[4:]}  {how}: {'; '.join(each['hidden_because'])}")
+        elif each["listed"] is False:
+            yield f"{line}  (not listed, can be found and called)"
+        else:
+            yield line
+        described = each["title"] if not self._whole and each["title"] else each["description"]
+        if described:
+            yield indent(described if self._whole else shorten(described, WIDTH, placeholder=" …"), " " * 8)
+        yield from (f"        {line}" for line in _needs(each))
+        yield from (self._hidden(f"        some clients refuse it: {line}") for line in each.get("problems", ()))
+        if self._whole:
+            yield from _schemas(each)
+
+
+def _marks(each: Mapping[str, Any]) -> Iterable[str]:
+    yield from (words for hint, words in HINTS.items() if each.get("hints", {}).get(hint))
+    if each.get("task", "never") != "never":
+        yield f"task {each['task']}"
+    if each.get("decision") == "ask":
+        yield "asks: somebody approves each call"
+
+
+def _needs(each: Mapping[str, Any]) -> Iterable[str]:
+    if each["permissions"]:
+        yield f"permission: {', '.join(each['permissions'])}"
+    if each["groups"]:
+        yield f"group: {' or '.join(each['groups'])}"
+    if each["scopes"]:
+        yield f"scope: {' '.join(each['scopes'])}"
+    if each["visible"]:
+        yield f"visible: {each['visible']}"
+    for rule in each.get("policies", ()):
+        if rule["decision"] != "allow" or rule["group"] or rule["client"]:
+            verb = {"allow": "allowed", "ask": "asks", "block": "blocked"}[rule["decision"]]
+            yield f"policy: {verb} {rule['made']}"
+
+
+def _schemas(each: Mapping[str, Any]) -> Iterable[str]:
+    if "defined" in each:
+        yield f"        defined: {each['defined']}"
+    for key, title in (("arguments", "arguments"), ("input_schema", "input"), ("output_schema", "output")):
+        if each.get(key):
+            yield f"        {title}:"
+            yield indent(json.dumps(each[key], indent=2, ensure_ascii=False, default=str), " " * 10)
 
 
 class Command(BaseCommand):

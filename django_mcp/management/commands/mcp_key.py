@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_mcp.auth.api_keys import create_key, hash_of, revoke_key, state_of, takes_keys
 from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.server import servers
-from django_mcp.management.callers import find_user
+from django_mcp.management.base import find_user
 from django_mcp.models import APIKey
 
 COLUMNS = ("ID", "PREFIX", "STATE", "USER", "NAME", "ENDPOINTS", "SCOPES", "EXPIRES", "LAST USED")

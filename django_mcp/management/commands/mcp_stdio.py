@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from django_mcp.management.callers import caller_of, find_server
+from django_mcp.management.base import caller_of, find_server
 from django_mcp.transports.stdio import serve, take_streams
 
 

@@ -1,0 +1,1 @@
+"""A client of MCP endpoints in this process, for tests, ``mcp_call`` and the playground."""

@@ -1,0 +1,189 @@
+"""Run all probes of ``mcp_doctor``, and inspect the site's settings."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from asgiref.sync import async_to_sync
+from django.conf import settings as django_settings
+from django.core import checks
+from django.core.cache import DEFAULT_CACHE_ALIAS, cache, caches
+from django.core.cache.backends.dummy import DummyCache
+from django.core.cache.backends.locmem import LocMemCache
+from django.db import Error as DatabaseError
+from django.db import connections, router
+from django.db.migrations.executor import MigrationExecutor
+
+from django_mcp.conf import settings
+from django_mcp.doctor import probes
+from django_mcp.doctor.http import Visit
+from django_mcp.doctor.messages import Checked, Severity, Stop
+from django_mcp.doctor.probes import THIS_MACHINE
+from django_mcp.models import Session
+from django_mcp.pubsub.notify import shared_layer
+
+OURS = ("django_mcp", "oauth2_provider")
+LAYER_SECONDS = 5.0
+
+
+def database(visit: Visit) -> str:
+    """It answers, and is one for several workers."""
+    alias = router.db_for_write(Session) or "default"
+    try:
+        connections[alias].ensure_connection()
+    except DatabaseError as error:
+        raise Stop("database.unreachable", alias=alias, why=first_line(error)) from None
+    if connections[alias].vendor == "sqlite":
+        visit.found("database.sqlite")
+    return f"{connections[alias].display_name} answers"
+
+
+def migrations(visit: Visit) -> str:
+    """Those of django_mcp, and of the authorization server, are applied."""
+    alias = router.db_for_write(Session) or "default"
+    executor = MigrationExecutor(connections[alias])
+    planned = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    pending = [f"{each.app_label}.{each.name}" for each, _ in planned if each.app_label in OURS]
+    if pending:
+        visit.found("migrations.pending", alias=alias, names=", ".join(pending))
+    return "all are applied"
+
+
+def system_checks(visit: Visit) -> str:
+    """``manage.py check --deploy --database default``, as far as it is about the endpoint."""
+    for each in checks.run_checks(include_deployment_checks=True, databases=["default"]):
+        if str(each.id).startswith("django_mcp.") and not each.is_silenced() and each.level >= checks.WARNING:
+            kind = "check.error" if each.level >= checks.ERROR else "check.warning"
+            visit.found(kind, id=each.id, message=each.msg, hint=each.hint or "See docs/checks.md.")
+    return "nothing to say about django_mcp"
+
+
+def debug(visit: Visit) -> str:
+    """``DEBUG``, where others than this machine's user may call."""
+    if django_settings.DEBUG and visit.web.parts.hostname not in THIS_MACHINE:
+        visit.found("settings.debug")
+    return f"DEBUG is {django_settings.DEBUG}"
+
+
+def caching(visit: Visit) -> str:
+    """The default cache keeps what it is given."""
+    key, value = f"django_mcp.doctor.{secrets.token_hex(8)}", secrets.token_hex(8)
+    try:
+        cache.set(key, value, 60)
+        kept = cache.get(key) == value
+        cache.delete(key)
+    except Exception as error:  # noqa: BLE001 - each cache has errors of its own
+        raise Stop("cache.unreachable", why=first_line(error)) from None
+    if not kept and not isinstance(caches[DEFAULT_CACHE_ALIAS], DummyCache):
+        raise Stop("cache.unreachable", why="what was just written is not there")
+    if settings.RATE_LIMIT and isinstance(caches[DEFAULT_CACHE_ALIAS], LocMemCache):
+        visit.found("cache.local")
+    return "it keeps what it is given"
+
+
+def layer(_: Visit) -> str:
+    """A message goes through the channel layer and comes back."""
+    shared: Any = shared_layer()
+    if shared is None:
+        raise Stop("layer.none", seconds=f"{settings.POLL_SECONDS:g}")
+    try:
+        async_to_sync(through)(shared)
+    except Exception as error:  # noqa: BLE001 - each layer has errors of its own
+        raise Stop("layer.unreachable", why=first_line(error), seconds=f"{settings.POLL_SECONDS:g}") from None
+    return f"{type(shared).__name__} carries messages"
+
+
+async def through(shared: Any) -> None:
+    """Send this process a message.
+
+    Raises:
+        TimeoutError: it did not come.
+    """
+    async with asyncio.timeout(LAYER_SECONDS):
+        channel = await shared.new_channel("django_mcp.doctor")
+        await shared.send(channel, {"type": "look"})
+        await shared.receive(channel)
+
+
+def first_line(error: BaseException) -> str:
+    """An exception in a line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+class Check(NamedTuple):
+    """One of them.
+
+    Attributes:
+        look: notes what it finds, and gives a sentence about what is as it should be.
+        needs: checks without whose success it makes no sense.
+        calls: it makes calls, for which a credential may be needed.
+    """
+
+    name: str
+    title: str
+    look: Callable[[Visit], str]
+    needs: tuple[str, ...] = ()
+    calls: bool = False
+
+
+CHECKS = (
+    Check("database", "Database", database),
+    Check("migrations", "Migrations", migrations, ("database",)),
+    Check("checks", "System checks", system_checks, ("database",)),
+    Check("debug", "DEBUG", debug),
+    Check("cache", "Cache", caching),
+    Check("layer", "Channel layer", layer),
+    Check("reach", "Reachable", probes.reach),
+    Check("answer", "Answers", probes.answer, ("reach",)),
+    Check("challenge", "Where to log in", probes.challenge, ("answer",)),
+    Check("credential", "Credential", probes.credential, ("answer",)),
+    Check("pages", "Browser clients", probes.pages, ("answer",)),
+    Check("modern", "Newest protocol", probes.modern, ("answer",), calls=True),
+    Check("legacy", "Older protocols", probes.legacy, ("answer",), calls=True),
+    Check("streams", "Streams", probes.streams, ("modern",), calls=True),
+    Check("clock", "Clock", probes.clock, ("answer",)),
+    Check("size", "Large bodies", probes.sizes, ("answer",)),
+    Check("connection", "Connections", probes.connection, ("answer",)),
+    Check("deployment", "Same site", probes.deployment, ("database", "legacy"), calls=True),
+    Check("bell", "Bell", probes.bell, ("deployment", "legacy", "streams"), calls=True),
+    Check("idle", "Idle streams", probes.idle, ("streams",), calls=True),
+)
+
+
+def run(visit: Visit) -> Iterator[Checked]:
+    """Make all checks, each result as soon as it is known. What was opened is closed at the end."""
+    failed: set[str] = set()
+    try:
+        for check in CHECKS:
+            checked = Checked(check.name, check.title)
+            if missing := [each for each in check.needs if each in failed]:
+                failed.add(check.name)
+                checked.skipped = f"not looked at, because of “{title_of(missing[0])}”"
+            elif check.calls and not visit.is_open:
+                checked.skipped = "not looked at: no call is answered"
+            else:
+                make(check, visit, checked)
+            if checked.severity is Severity.ERROR:
+                failed.add(check.name)
+            yield checked
+    finally:
+        with suppress(Stop, DatabaseError):
+            visit.close()
+
+
+def make(check: Check, visit: Visit, checked: Checked) -> None:
+    """Make one."""
+    visit.findings = checked.findings
+    try:
+        checked.seen = check.look(visit)
+    except Stop as stop:
+        visit.found(stop.finding_id, **stop.values)
+    except DatabaseError as error:
+        visit.found("database.unreachable", alias="default", why=first_line(error))
+
+
+def title_of(name: str) -> str:
+    """What people know a check by."""
+    return next(each.title for each in CHECKS if each.name == name)

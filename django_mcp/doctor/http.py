@@ -1,0 +1,379 @@
+"""The HTTP client of ``mcp_doctor``, and one session at an endpoint."""
+
+import contextlib
+import datetime
+import http.client
+import itertools
+import json
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from django.utils import timezone
+
+from django_mcp.core.server import MCPServer
+from django_mcp.doctor.messages import Finding, Stop, make
+from django_mcp.models import Session
+from django_mcp.protocol import headers, versions
+from django_mcp.protocol import meta as envelope
+from django_mcp.version import __version__
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of an answer that is read."""
+_NAME_CODES = {62, 64}
+_TIME_CODES = {9, 10}
+"""What OpenSSL calls a certificate for another name or address, and one that is not valid yet or any more."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole answer.
+
+    Attributes:
+        headers: by lower-case name, joined where they came twice.
+        seconds: how long it took.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        """Its media type."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower() or "no media type"
+
+    @property
+    def text(self) -> str:
+        """Its body."""
+        return self.body.decode("utf-8", "replace")
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Its JSON object, or the last one of an event stream; empty where it is none."""
+        text = self.text
+        if self.kind == "text/event-stream":
+            data = [line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
+            text = data[-1] if data else ""
+        with contextlib.suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        return {}
+
+    @property
+    def error(self) -> str:
+        """What a JSON-RPC error says; empty where it is none."""
+        error = self.json.get("error")
+        return str(error.get("message") or error) if isinstance(error, dict) else ""
+
+    @property
+    def said(self) -> str:
+        """It in short, for people."""
+        words = self.error or " ".join(self.text.split())[:100]
+        return f"{self.status}, {self.kind}" + (f" ({words[:200]})" if words else "")
+
+
+@dataclass
+class Stream:
+    """An answer whose end is not waited for."""
+
+    connection: http.client.HTTPConnection
+    response: http.client.HTTPResponse
+    sock: socket.socket
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    opened: float = field(default_factory=time.monotonic)
+
+    def line(self, within: float) -> str | None:
+        """The next line that is not empty; "" at the end of the stream, None where none came in time."""
+        deadline = time.monotonic() + within
+        while True:
+            try:
+                self.sock.settimeout(max(0.01, deadline - time.monotonic()))
+                line = self.response.readline()
+            except TimeoutError:
+                return None
+            except (OSError, http.client.HTTPException, ValueError):
+                return ""
+            if not line or (line := line.strip()):
+                return line.decode("utf-8", "replace")
+
+    def rest(self) -> bytes:
+        """What else there is of an answer that turned out to be none."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            return self.response.read(MOST_BYTES)
+        return b""
+
+    def close(self) -> None:
+        """Close the connection, whatever may still come."""
+        self.response.close()
+        self.connection.close()
+        self.sock.close()
+
+
+class Web:
+    """Requests to one URL, and to others that it names.
+
+    Args:
+        url: of the endpoint.
+        timeout: seconds for each wait.
+        insecure: do not verify certificates.
+    """
+
+    def __init__(self, url: str, timeout: float, *, insecure: bool = False) -> None:
+        self.url = url
+        self.parts = urlsplit(url)
+        self.timeout = timeout
+        self.insecure = insecure
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        return f"{self.parts.scheme}://{self.parts.netloc}"
+
+    def context(self) -> ssl.SSLContext:
+        """How certificates are verified."""
+        context = ssl.create_default_context()
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def connect(self, parts: SplitResult) -> http.client.HTTPConnection:
+        """A connection to the host of a URL.
+
+        Raises:
+            Stop: there is none, and why.
+        """
+        host, port = place(parts)
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=self.timeout, context=self.context())
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=self.timeout)
+        )
+        try:
+            connection.connect()
+        except BaseException as error:
+            connection.close()
+            raise self.failure(error, parts) from error
+        return connection
+
+    def send(
+        self, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, url: str | None = None
+    ) -> Reply:
+        """Send a request and read its answer.
+
+        Raises:
+            Stop: there is none, and why.
+        """
+        parts = urlsplit(url or self.url)
+        with contextlib.closing(self.connect(parts)) as connection:
+            return self.on(connection, method, headers, body, parts)
+
+    def on(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        parts: SplitResult | None = None,
+    ) -> Reply:
+        """The same on a connection that is open, and stays so if the other side lets it.
+
+        Raises:
+            Stop: there is none, and why.
+        """
+        parts = parts or self.parts
+        began = time.monotonic()
+        try:
+            # Who refuses a body need not read it: the answer may be there all the same.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, target(parts), body, dict(headers or {}))
+            response = connection.getresponse()
+            content = response.read(MOST_BYTES)
+        except BaseException as error:
+            raise self.failure(error, parts) from error
+        return Reply(response.status, joined(response), content, time.monotonic() - began)
+
+    def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
+        """Send a request, and read no more than the head of its answer; None where not even that came in time.
+
+        Raises:
+            Stop: it cannot be sent.
+        """
+        connection = self.connect(self.parts)
+        sock = connection.sock
+        try:
+            connection.request(method, target(self.parts), body, dict(headers))
+            response = connection.getresponse()
+        except TimeoutError:
+            connection.close()
+            return None
+        except BaseException as error:
+            connection.close()
+            raise self.failure(error, self.parts) from error
+        return Stream(connection, response, sock, response.status, joined(response))
+
+    def failure(self, error: BaseException, parts: SplitResult) -> BaseException:  # noqa: PLR0911 - a table
+        """What an exception means; the exception itself where it is none of the network's."""
+        host, port = place(parts)
+        names: dict[str, Any] = {"host": host, "port": port, "why": getattr(error, "strerror", None) or str(error)}
+        match error:
+            case ssl.SSLCertVerificationError():
+                names["why"] = error.verify_message
+                if error.verify_code in _NAME_CODES:
+                    return Stop("tls.name", names=self.certified(parts), **names)
+                return Stop("tls.expired" if error.verify_code in _TIME_CODES else "tls.untrusted", **names)
+            case ssl.SSLError():
+                return Stop("tls.failed", **{**names, "why": error.reason or names["why"]})
+            case socket.gaierror():
+                return Stop("reach.dns", **names)
+            case TimeoutError():
+                return Stop("reach.timeout", seconds=f"{self.timeout:g}", **names)
+            case ConnectionRefusedError():
+                return Stop("reach.refused", **names)
+            case OSError() | http.client.HTTPException():
+                return Stop("reach.broken", **{**names, "why": names["why"] or type(error).__name__})
+        return error
+
+    def certified(self, parts: SplitResult) -> str:
+        """For whom a certificate is that is for another name."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        certificate: Any = {}
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(place(parts), self.timeout) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname) as secure,
+        ):
+            certificate = secure.getpeercert() or {}
+        return ", ".join(name for _, name in certificate.get("subjectAltName", ())) or "another name"
+
+
+def place(parts: SplitResult) -> tuple[str, int]:
+    """Host and port of a URL."""
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def target(parts: SplitResult) -> str:
+    """What a request line has of a URL."""
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def joined(response: http.client.HTTPResponse) -> dict[str, str]:
+    """Headers by lower-case name."""
+    found: dict[str, str] = {}
+    for name, value in response.getheaders():
+        key = name.lower()
+        found[key] = f"{found[key]}, {value}" if key in found else value
+    return found
+
+
+NEWEST = versions.MODERN[0]
+OLDER = versions.LEGACY[0]
+
+
+@dataclass
+class Visit:
+    """See the module.
+
+    Attributes:
+        server: the endpoint, as this process knows it.
+        key: what is sent as ``Authorization: Bearer``.
+        is_ours: this process made the key, or has it in its database.
+        is_open: calls are answered, because of the credential or because none is needed.
+        session: of the protocol with a handshake, while there is one.
+        row: of that session in this process's database, where it is there.
+        listening: the stream that is open.
+        began: when this run began.
+        name: what this run calls itself, unlike any other.
+    """
+
+    web: Web
+    server: MCPServer
+    path: str
+    key: str | None = None
+    is_ours: bool = False
+    is_open: bool = False
+    by_other_header: bool = False
+    holds_streams: bool = False
+    session: str | None = None
+    row: Session | None = None
+    listening: Stream | None = None
+    findings: list[Finding] = field(default_factory=list)
+    began: datetime.datetime = field(default_factory=timezone.now)
+    name: str = field(default_factory=lambda: f"mcp_doctor {secrets.token_hex(6)}")
+    ids: Any = field(default_factory=lambda: itertools.count(1))
+
+    def found(self, finding_id: str, **values: Any) -> None:
+        """Note something."""
+        self.findings.append(make(finding_id, **values))
+
+    @property
+    def credential(self) -> dict[str, str]:
+        """The headers of the credential."""
+        if self.key is None:
+            return {}
+        return {"X-API-Key": self.key} if self.by_other_header else {"Authorization": f"Bearer {self.key}"}
+
+    def own(self, more: Mapping[str, str]) -> dict[str, str]:
+        """The headers of every POST."""
+        return {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "User-Agent": f"mcp_doctor/{__version__}",
+            **self.credential,
+            **more,
+        }
+
+    # Protocol 2026-07-28
+
+    def compose(self, method: str, params: Mapping[str, Any] | None = None) -> tuple[dict[str, str], bytes]:
+        """Headers and body of a request that stands for itself."""
+        meta = envelope.fields(NEWEST, {"name": self.name, "version": __version__}, {})
+        message = {
+            "jsonrpc": "2.0",
+            "id": next(self.ids),
+            "method": method,
+            "params": {**(params or {}), "_meta": meta},
+        }
+        return self.own({headers.VERSION: NEWEST, headers.METHOD: method}), json.dumps(message).encode()
+
+    def ask(self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None) -> Reply:
+        """Send it; *more* are headers."""
+        given, body = self.compose(method, params)
+        return self.web.send("POST", {**given, **(more or {})}, body)
+
+    # Protocols with a handshake
+
+    def named(self, session: str | None) -> dict[str, str]:
+        """The headers of a request in a session."""
+        return {headers.VERSION: OLDER, **({headers.SESSION: session} if session else {})}
+
+    def say(
+        self, method: str, params: Mapping[str, Any] | None = None, session: str | None = None, *, silent: bool = False
+    ) -> Reply:
+        """Send a request, or a notification where it is *silent*."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
+        if not silent:
+            message["id"] = next(self.ids)
+        given = {} if method == "initialize" else self.named(session)
+        return self.web.send("POST", self.own(given), json.dumps(message).encode())
+
+    def close(self) -> None:
+        """End what is open: the stream, and the session, which is not to live on."""
+        if self.listening is not None:
+            self.listening.close()
+            self.listening = None
+        if self.row is not None:
+            Session.objects.filter(pk=self.row.pk).delete()
+        elif self.session is not None:
+            session, self.session = self.session, None
+            self.web.send("DELETE", {**self.named(session), **self.credential})

@@ -1,0 +1,576 @@
+"""Findings of ``mcp_doctor`` and their texts."""
+
+import enum
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CLIENTS: Mapping[str, tuple[str, str, str]] = {
+    # Credentials
+    "credential.none": (
+        "hint",
+        "The endpoint wants a credential and none was given, so only what everybody sees was looked at.",
+        "Give one: `--as USERNAME` makes an API key for a moment, `--key KEY` uses one.",
+    ),
+    "credential.refused": (
+        "error",
+        "The endpoint read the credential and refuses it: {evidence}.",
+        "See `manage.py mcp_key list`: it may have expired, be revoked, or be for another endpoint.",
+    ),
+    "credential.scopes": (
+        "error",
+        "The credential lacks scopes: {evidence}.",
+        "Give one that has them: `manage.py mcp_key create --scope …`",
+    ),
+    "headers.authorization": (
+        "error",
+        "Authorization does not reach the endpoint: with a credential in it the answer is that there is none.",
+        (
+            "nginx: `proxy_set_header Authorization $http_authorization;`; Apache: `CGIPassAuth On`, mod_wsgi: "
+            "`WSGIPassAuthorization On`."
+        ),
+    ),
+    "headers.protocol-version": (
+        "error",
+        "MCP-Protocol-Version does not reach the endpoint.",
+        "Let the proxy pass it: nginx `proxy_set_header MCP-Protocol-Version $http_mcp_protocol_version;`",
+    ),
+    "headers.mcp-method": (
+        "error",
+        "Mcp-Method does not reach the endpoint.",
+        "Let the proxy pass it: nginx `proxy_set_header Mcp-Method $http_mcp_method;`",
+    ),
+    "headers.session-answer": (
+        "error",
+        "Mcp-Session-Id is lost on its way to the client: the endpoint opened a session, and its answer names none.",
+        "Let the proxy pass it: nginx without `proxy_hide_header Mcp-Session-Id;`",
+    ),
+    "headers.session-request": (
+        "error",
+        "Mcp-Session-Id does not reach the endpoint: a session that does not exist was not noticed.",
+        "Let the proxy pass it: nginx `proxy_set_header Mcp-Session-Id $http_mcp_session_id;`",
+    ),
+    "headers.last-event-id": (
+        "warning",
+        "Last-Event-ID does not reach the endpoint: clients that lost a stream miss what was said meanwhile.",
+        "Let the proxy pass it: nginx `proxy_set_header Last-Event-ID $http_last_event_id;`",
+    ),
+    # The protocol
+    "modern.error": (
+        "error",
+        "{method} of 2026-07-28 is answered with {evidence}.",
+        "Look into the log of the server.",
+    ),
+    "legacy.error": (
+        "error",
+        "{method} of {version} is answered with {evidence}.",
+        "Look into the log of the server.",
+    ),
+    "session.none": (
+        "warning",
+        "The endpoint opens no session: clients of older versions cannot be asked, nor subscribe.",
+        "Look into its log for “no session could be opened”, and run `manage.py migrate`.",
+    ),
+    "session.lost": (
+        "error",
+        "The session that was just opened is not known in the next request (404).",
+        "All workers need one database; see `DATABASES` of each.",
+    ),
+    # Where tokens come from
+    "challenge.missing": (
+        "error",
+        "A 401 has no WWW-Authenticate: clients do not know where to log in.",
+        "Let the proxy pass it: nginx without `proxy_hide_header WWW-Authenticate;` and `proxy_intercept_errors`.",
+    ),
+    "challenge.no-metadata": (
+        "error",
+        "WWW-Authenticate of the 401 has no resource_metadata: {challenge}.",
+        "Restart the server with the settings that this command has, or see which proxy writes the header anew.",
+    ),
+    "challenge.origin": (
+        "error",
+        "The endpoint takes {theirs} for its public address, and clients reach it at {ours}.",
+        "`DJANGO_MCP['BASE_URL'] = '{ours}'`, if that is its public address; else give the URL that clients use.",
+    ),
+    "metadata.not-found": (
+        "error",
+        "The metadata that the 401 names is not there: {url} is answered with {status}.",
+        "`path('', include('django_mcp.urls'))` at the root of the URLconf, and have the proxy pass `/.well-known/`.",
+    ),
+    "metadata.broken": (
+        "error",
+        "What is at {url} is no JSON object.",
+        "Have the proxy pass `/.well-known/oauth-protected-resource` to the server.",
+    ),
+    "metadata.resource": (
+        "error",
+        "The metadata is for {theirs}, and clients compare that with the URL they were given, {ours}.",
+        "Give clients {theirs}, or correct `DJANGO_MCP['BASE_URL']`.",
+    ),
+    "metadata.no-issuer": (
+        "error",
+        "The metadata names no authorization server.",
+        "Restart the server: its settings should have `django_mcp.OAuth` or `django_mcp.ExternalTokens`.",
+    ),
+    "issuer.not-found": (
+        "error",
+        "The authorization server {issuer} has no metadata where clients look: {evidence}.",
+        "Have the proxy pass `/.well-known/oauth-authorization-server`; another server has to follow RFC 8414.",
+    ),
+    "issuer.mismatch": (
+        "error",
+        "The metadata of {issuer} says that it is {theirs}; clients refuse that (RFC 8414, section 3.3).",
+        "Write the issuer as its own metadata has it, slash for slash.",
+    ),
+    "issuer.no-s256": (
+        "error",
+        "The authorization server {issuer} does not say that it takes PKCE with S256; clients refuse that.",
+        "Turn PKCE on there: `code_challenge_methods_supported` has to have `S256`.",
+    ),
+    "issuer.http": (
+        "error",
+        "{name} of {issuer} is {url}, which is not https.",
+        "`DJANGO_MCP['BASE_URL'] = 'https://…'`",
+    ),
+    # Pages
+    "origin.unchecked": (
+        "warning",
+        "A request from a page of {origin} was answered: Origin does not reach the endpoint.",
+        'Let the proxy pass it (nginx: without `proxy_set_header Origin "";`): it protects from DNS rebinding.',
+    ),
+    "cors.refused": (
+        "error",
+        "Pages of {origin} are refused, though this site's settings allow them.",
+        "Restart the server with `DJANGO_MCP['ALLOWED_ORIGINS'] = ['{origin}']`.",
+    ),
+    "cors.preflight": (
+        "error",
+        "The preflight of a page of {origin} is answered with {status} and {evidence}.",
+        "Let the proxy pass OPTIONS to the endpoint, without a login and without an answer of its own.",
+    ),
+    "cors.exposed": (
+        "error",
+        "Pages of {origin} cannot read Mcp-Session-Id: Access-Control-Expose-Headers is {evidence}.",
+        "Take CORS headers out of the proxy: the endpoint sends its own.",
+    ),
+    "cors.twice": (
+        "error",
+        "Access-Control-Allow-Origin is there twice, which browsers refuse: {evidence}.",
+        "Take `add_header Access-Control-Allow-Origin` out of the proxy: the endpoint sends its own.",
+    ),
+}
+
+
+SITE: Mapping[str, tuple[str, str, str]] = {
+    # Streams
+    "streams.wsgi": (
+        "hint",
+        "The server is WSGI: it answers each request at once, and clients hear of no changes.",
+        "Serve the site by ASGI to offer streams: `uvicorn mysite.asgi:application`.",
+    ),
+    "streams.error": (
+        "error",
+        "A stream is answered with {evidence}.",
+        "Look into the log of the server.",
+    ),
+    "streams.buffered": (
+        "error",
+        "A stream was opened and nothing came within {seconds} s: a proxy keeps events back.",
+        "nginx: `proxy_buffering off;` and `proxy_http_version 1.1;`, and no `proxy_ignore_headers X-Accel-Buffering;`",
+    ),
+    "streams.compressed": (
+        "warning",
+        "A proxy compresses event streams ({encoding}), which keeps events back.",
+        "nginx: take `text/event-stream` out of `gzip_types`; others: compress no `text/event-stream`.",
+    ),
+    "streams.cacheable": (
+        "warning",
+        "Event streams come with Cache-Control {value}: caches may keep them.",
+        "Let the proxy pass `Cache-Control: no-store` of the endpoint (nginx: no `expires`, no `add_header`).",
+    ),
+    "streams.cut": (
+        "error",
+        "A stream in which nothing happened was cut off after {seconds} s.",
+        "nginx: `proxy_read_timeout 300s;`; or `DJANGO_MCP['KEEP_ALIVE_SECONDS']` below the proxy's limit.",
+    ),
+    "streams.silent": (
+        "warning",
+        "No sign of life came on a stream within {seconds} s, and the endpoint sends one every {every} s.",
+        "A proxy keeps small pieces back. nginx: `proxy_buffering off;`, and `gzip off;` for the endpoint.",
+    ),
+    # Clock, sizes, connections
+    "clock.off": (
+        "warning",
+        "The clock of {whose} is {seconds} s {way} of this machine's: tokens and questions expire {when}.",
+        "Set the clocks by NTP: `timedatectl set-ntp true`.",
+    ),
+    "size.proxy": (
+        "error",
+        "A body of {sent} bytes is refused ({status}) before it reaches the endpoint, which takes {limit}.",
+        "nginx: `client_max_body_size {megabytes}m;`, or `DJANGO_MCP['MAX_BODY_BYTES']` as low as the proxy's limit.",
+    ),
+    "size.endpoint": (
+        "warning",
+        "The running endpoint refuses a body of {sent} bytes, though its limit is {limit} in the settings here.",
+        "Restart the server, so that it has the settings that this command has.",
+    ),
+    "size.broken": (
+        "error",
+        "The connection broke while a body of {sent} bytes was sent; the endpoint takes {limit}.",
+        "See which proxy takes less: nginx `client_max_body_size`, Apache `LimitRequestBody`, a firewall's limit.",
+    ),
+    "connection.closed": (
+        "hint",
+        "The connection is closed after each answer, so that each call begins with a handshake.",
+        "nginx: `keepalive_timeout 75s;`; gunicorn: a worker class that keeps connections (`--threads 8`).",
+    ),
+    # Inside
+    "migrations.pending": (
+        "error",
+        "Migrations are not applied to the database {alias}: {names}.",
+        "`python manage.py migrate`",
+    ),
+    "check.error": ("error", "{id}: {message}", "{hint}"),
+    "check.warning": ("warning", "{id}: {message}", "{hint}"),
+    "settings.debug": (
+        "warning",
+        "DEBUG is on at a public address: errors show settings and code to everybody.",
+        "`DEBUG = False`",
+    ),
+    "database.unreachable": (
+        "error",
+        "The database {alias} does not answer: {why}.",
+        "Start it, or correct `DATABASES`.",
+    ),
+    "database.sqlite": (
+        "hint",
+        "The database is SQLite: one writer at a time, and one machine.",
+        "Use PostgreSQL for several workers; with one, a write-ahead log: `'init_command': 'PRAGMA journal_mode=WAL'`.",
+    ),
+    "cache.unreachable": (
+        "warning",
+        "The default cache does not keep what is written: {why}.",
+        "Correct `CACHES['default']`: rate limits are counted there, and let everybody through meanwhile.",
+    ),
+    "cache.local": (
+        "hint",
+        "RATE_LIMIT is counted by each process for itself: the default cache is in memory.",
+        "`CACHES = {{'default': {{'BACKEND': 'django.core.cache.backends.redis.RedisCache', 'LOCATION': 'redis://…'}}}}`",
+    ),
+    "layer.none": (
+        "hint",
+        (
+            "No channel layer is shared by processes: with several workers, what happens at another one is heard up to "
+            "{seconds} s later, and each worker with streams asks the database that often. Nothing is lost."
+        ),
+        (
+            "`CHANNEL_LAYERS = {{'default': {{'BACKEND': 'channels_redis.core.RedisChannelLayer', 'CONFIG': {{'hosts': "
+            "['redis://…']}}}}}}`"
+        ),
+    ),
+    "layer.unreachable": (
+        "warning",
+        "The channel layer does not answer: {why}. Streams hear of changes up to {seconds} s later.",
+        "Start Redis, or correct `CHANNEL_LAYERS['default']['CONFIG']['hosts']`.",
+    ),
+    # The same site
+    "deployment.other": (
+        "error",
+        "The running server does not use this process's database: {evidence}.",
+        "Run this with the environment of that deployment, or correct the URL or `DJANGO_MCP['BASE_URL']`.",
+    ),
+    "bell.slow": (
+        "warning",
+        "An open stream heard only after {seconds} s what happened in this process: the layer does not cross.",
+        "Give the server and this process the same `CHANNEL_LAYERS` (host, database number and `prefix`).",
+    ),
+    "bell.unheard": (
+        "error",
+        "An open stream did not hear within {seconds} s what happened in this process.",
+        "See whether the server's log says that the log of streams cannot be read; restart it.",
+    ),
+}
+
+
+WAYS: Mapping[str, tuple[str, str, str]] = {
+    # Reaching it
+    "reach.dns": (
+        "error",
+        "No address is known for the name {host}: {why}.",
+        "Correct the host in the URL or in `DJANGO_MCP['BASE_URL']`, or add a DNS record for it.",
+    ),
+    "reach.refused": (
+        "error",
+        "Nothing listens at {host}:{port}: the connection was refused.",
+        "Start the server or the proxy before it, or correct the port.",
+    ),
+    "reach.timeout": (
+        "error",
+        "{host}:{port} did not answer within {seconds} s.",
+        "See whether a firewall drops connections or the server hangs; `--timeout` waits longer.",
+    ),
+    "reach.broken": (
+        "error",
+        "The connection to {host}:{port} broke before there was a whole answer: {why}.",
+        "Look into the log of the proxy and of the server: one of them closes connections.",
+    ),
+    "tls.name": (
+        "error",
+        "The TLS certificate is for {names}, not for {host}.",
+        "Give the proxy a certificate with {host} in it: `certbot --nginx -d {host}`.",
+    ),
+    "tls.expired": (
+        "error",
+        "The TLS certificate of {host} is not valid at this time: {why}.",
+        "Renew it: `certbot renew`, and reload the proxy.",
+    ),
+    "tls.expiring": (
+        "warning",
+        "The TLS certificate of {host} expires in {days} days.",
+        "Renew it: `certbot renew`, and see why that did not happen by itself.",
+    ),
+    "tls.untrusted": (
+        "error",
+        "The TLS certificate of {host} is by nobody whom this machine trusts: {why}.",
+        "Send the whole chain (nginx: `ssl_certificate fullchain.pem`), or `--insecure` for an authority of your own.",
+    ),
+    "tls.failed": (
+        "error",
+        "{host}:{port} does not speak TLS as it should: {why}.",
+        "Correct scheme and port of the URL, or turn TLS on (nginx: `listen 443 ssl`).",
+    ),
+    "tls.unverified": ("hint", "The TLS certificate was not verified.", "Leave out `--insecure`: clients verify it."),
+    # What answers there
+    "redirect.slash": (
+        "error",
+        "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",
+        (
+            "Serve both forms, as `django_mcp.urls` does, and take the proxy's redirect away; until then clients need "
+            "{location}. `APPEND_SLASH` never redirects what `django_mcp.urls` has."
+        ),
+    ),
+    "redirect.https": (
+        "error",
+        "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",
+        (
+            "Give clients the https address: `DJANGO_MCP['BASE_URL'] = '{origin}'`. If TLS ends in a proxy: "
+            "`SECURE_PROXY_SSL_HEADER = ('HTTP_X_FORWARDED_PROTO', 'https')` and `proxy_set_header X-Forwarded-Proto "
+            "$scheme;`"
+        ),
+    ),
+    "redirect.host": (
+        "error",
+        "A POST is redirected with {status} to another host, {location}, and clients lose its body and Authorization.",
+        "Give clients that address: `DJANGO_MCP['BASE_URL'] = '{origin}'`, or take the redirect away (`PREPEND_WWW`).",
+    ),
+    "redirect.elsewhere": (
+        "error",
+        "A POST is redirected with {status} to {location}, and clients lose its body and Authorization.",
+        "Give clients that address, if it is the endpoint's, or take the redirect away.",
+    ),
+    "answer.login": (
+        "error",
+        "A login page is before the endpoint: {evidence}.",
+        (
+            "Let the proxy pass {path} without a login (nginx: `auth_request off;`, oauth2-proxy: "
+            "`--skip-auth-route`). In Django `django_mcp.urls` is exempt from LoginRequiredMiddleware: exempt it in "
+            "your own middleware too."
+        ),
+    ),
+    "answer.proxy-auth": (
+        "error",
+        "Something before the endpoint wants a login of its own: {status}, WWW-Authenticate {challenge}.",
+        "Take it away for {path} (nginx: `auth_basic off;`): Authorization belongs to the endpoint.",
+    ),
+    "answer.csrf": (
+        "error",
+        "Django's CSRF protection answers with 403.",
+        (
+            "Serve the endpoint by `django_mcp.urls` or `mcp_application`, which are exempt from it; a view around it "
+            "has to be `csrf_exempt`."
+        ),
+    ),
+    "answer.not-found": (
+        "error",
+        "{url} is a page that is not found (404).",
+        "The endpoint's path is {path} here: give that, or add `path('', include('django_mcp.urls'))` to the URLconf.",
+    ),
+    "answer.method": (
+        "error",
+        "{url} takes no POST (405): it is not the endpoint, or a proxy lets no POST through.",
+        "The endpoint's path is {path} here; nginx: `proxy_pass` for it, and no `limit_except GET`.",
+    ),
+    "answer.bad-gateway": (
+        "error",
+        "The proxy reaches no server (502).",
+        "Start the server, and see that `proxy_pass` names its address.",
+    ),
+    "answer.gateway-timeout": (
+        "error",
+        "The proxy waited in vain for the server (504).",
+        "See whether the server hangs; nginx: `proxy_read_timeout 300s;`",
+    ),
+    "answer.unavailable": (
+        "error",
+        "The answer is 503: {evidence}.",
+        "End the maintenance; if the endpoint itself says so, its database is away or `QUEUE_LIMIT` is reached.",
+    ),
+    "answer.failed": (
+        "error",
+        "The answer is {status}: {evidence}.",
+        "Look into the log of the server: it has the traceback.",
+    ),
+    "answer.other": (
+        "error",
+        "What answers is no MCP endpoint: {status}, {kind}.",
+        "The endpoint's path is {path} here: give that as the URL, and pass it to the server.",
+    ),
+    "host.refused": (
+        "error",
+        "The endpoint refuses the host {host}.",
+        "`ALLOWED_HOSTS = [..., '{host}']`",
+    ),
+    "host.rewritten": (
+        "error",
+        "A proxy changes the Host header: the endpoint saw {seen} and refuses it, and clients say {host}.",
+        "nginx: `proxy_set_header Host $http_host;`",
+    ),
+}
+
+
+FINDINGS: Mapping[str, tuple[str, str, str]] = {**WAYS, **CLIENTS, **SITE}
+
+
+class Severity(enum.IntEnum):
+    """How bad it is, the worst last."""
+
+    OK = 0
+    HINT = 1
+    WARNING = 2
+    ERROR = 3
+
+    @property
+    def word(self) -> str:
+        """As it is told."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or worth knowing.
+
+    Attributes:
+        id: its key in the catalogue.
+        message: a sentence that says what was observed.
+        remedy: the exact setting or directive that helps.
+    """
+
+    id: str
+    severity: Severity
+    message: str
+    remedy: str
+
+    def to_json(self) -> dict[str, str]:
+        """For ``--json``."""
+        return {"id": self.id, "severity": self.severity.word, "message": self.message, "remedy": self.remedy}
+
+
+@dataclass
+class Checked:
+    """What one check came to.
+
+    Attributes:
+        seen: a sentence about what is as it should be.
+        skipped: why nothing was looked at; empty where something was.
+    """
+
+    name: str
+    title: str
+    findings: list[Finding] = field(default_factory=list)
+    seen: str = ""
+    skipped: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """That of the worst finding."""
+        return max((each.severity for each in self.findings), default=Severity.OK)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``. A check that found nothing has one finding that says so."""
+        fine = [] if self.skipped else [Finding(f"{self.name}.ok", Severity.OK, self.seen, "").to_json()]
+        findings = [each.to_json() for each in self.findings] or fine
+        return {"name": self.name, "severity": self.severity.word, "skipped": self.skipped, "findings": findings}
+
+
+class Stop(Exception):
+    """A check cannot go on: what it found makes the rest of it meaningless.
+
+    Args:
+        finding_id: of the catalogue.
+        values: what its sentence and remedy name.
+    """
+
+    def __init__(self, finding_id: str, **values: Any) -> None:
+        super().__init__(finding_id)
+        self.finding_id = finding_id
+        self.values = values
+
+
+def make(finding_id: str, **values: Any) -> Finding:
+    """A finding of the catalogue, with what was observed."""
+    severity, message, remedy = FINDINGS[finding_id]
+    return Finding(finding_id, Severity[severity.upper()], message.format(**values), remedy.format(**values))
+
+
+WIDTH = 100
+_MARKS = {Severity.OK: "✓", Severity.HINT: "✓", Severity.WARNING: "!", Severity.ERROR: "✗"}
+_PLAIN = {Severity.OK: "ok", Severity.HINT: "ok", Severity.WARNING: "!!", Severity.ERROR: "XX"}
+_LETTERS = str.maketrans({"“": '"', "”": '"', "’": "'", "…": "..."})
+_TITLES = 17
+
+
+def marks_for(encoding: str | None) -> dict[Severity, str]:
+    """Signs that a terminal of an encoding can show."""
+    try:
+        "".join(_MARKS.values()).encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return _PLAIN
+    return _MARKS
+
+
+def shown(checked: Checked, marks: dict[Severity, str]) -> str:
+    """One check."""
+    mark = "-" if checked.skipped else marks[checked.severity]
+    worst = max(checked.findings, key=lambda each: each.severity, default=None)
+    words = checked.skipped or checked.seen if worst is None else f"{worst.severity.word}: {worst.id}"
+    if worst is not None and worst.severity is Severity.HINT and checked.seen:
+        words = checked.seen
+    line = f"{mark:<2} {checked.title:<{_TITLES}}{words}".rstrip()
+    text = "\n".join([line, *(told(each) for each in checked.findings)])
+    # What servers say may hold anything, also what a terminal takes for commands.
+    text = "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+    return text.translate(_LETTERS).encode("ascii", "replace").decode() if marks is _PLAIN else text
+
+
+def told(finding: Finding) -> str:
+    """One finding, indented."""
+    indent = " " * (_TITLES + 3)
+    options = {"width": WIDTH, "break_long_words": False, "break_on_hyphens": False}
+    message = f"{finding.severity.word} {finding.id}: {finding.message}"
+    lines = textwrap.wrap(message, initial_indent=indent, subsequent_indent=indent, **options)  # type: ignore[arg-type]
+    remedy = textwrap.wrap(
+        finding.remedy,
+        initial_indent=f"{indent}-> ",
+        subsequent_indent=f"{indent}   ",
+        **options,  # type: ignore[arg-type]
+    )
+    return "\n".join([*lines, *remedy])
+
+
+def summary(all_checked: Iterable[Checked]) -> str:
+    """How many of each kind."""
+    found = [each.severity for checked in all_checked for each in checked.findings]
+    count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
+    told = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]
+    return ", ".join(told) + "." if told else "Nothing to complain of."

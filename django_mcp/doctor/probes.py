@@ -1,0 +1,606 @@
+"""Probes of ``mcp_doctor`` from outside: reachability, tokens, pages, protocol, streaming, measures."""
+
+import contextlib
+import datetime
+import json
+import re
+import secrets
+import ssl
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from django.conf import settings as django_settings
+from django.db import Error as DatabaseError
+from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch
+from django.utils import timezone
+
+from django_mcp.auth.protected_resource import canonical, has_metadata
+from django_mcp.conf import settings
+from django_mcp.doctor.http import OLDER, Reply, Stream, Visit, place
+from django_mcp.doctor.messages import Stop
+from django_mcp.models import Session
+from django_mcp.protocol import headers
+from django_mcp.pubsub.follower import SAFETY_SECONDS
+from django_mcp.pubsub.notify import shared_layer
+from django_mcp.revisions.legacy.sessions import end_session
+
+MOST_SECONDS = 30
+"""Between two clocks."""
+SPARE_BYTES = 2048
+"""By how much the largest body that is tried is below the limit."""
+_TOO_LARGE = "The body is larger than"
+
+
+def clock(visit: Visit) -> str:
+    """The Date header against the time of this machine; and the time at which the worker wrote its session."""
+    before = timezone.now()
+    reply = visit.ask("server/discover")
+    date = reply.headers.get("date")
+    told = []
+    if date is not None:
+        with contextlib.suppress(ValueError):
+            told.append(("the server or its proxy", parsedate_to_datetime(date), before))
+    if visit.row is not None:
+        told.append(("the worker", visit.row.created, visit.began))
+    for whose, theirs, ours in told:
+        compare(visit, whose, theirs, ours)
+        if visit.findings:
+            break
+    return f"{' and '.join(whose for whose, *_ in told) or 'nobody'} agrees with this machine"
+
+
+def compare(visit: Visit, whose: str, theirs: datetime.datetime, ours: datetime.datetime) -> None:
+    """Note a difference."""
+    if theirs.tzinfo is None:
+        theirs = theirs.replace(tzinfo=datetime.UTC)
+    off = (theirs - ours).total_seconds()
+    if abs(off) > MOST_SECONDS:
+        way, when = ("ahead", "early") if off > 0 else ("behind", "late")
+        visit.found("clock.off", whose=whose, seconds=f"{abs(off):.0f}", way=way, when=when)
+
+
+def sizes(visit: Visit) -> str:
+    """A body almost as large as the endpoint takes."""
+    given, body = visit.compose("server/discover")
+    message = json.loads(body)
+    size = max(len(body) + 1, settings.MAX_BODY_BYTES - SPARE_BYTES)
+    message["params"]["_meta"]["mcp-doctor/padding"] = ""
+    message["params"]["_meta"]["mcp-doctor/padding"] = "x" * (size - len(json.dumps(message)))
+    try:
+        reply = visit.web.send("POST", given, json.dumps(message).encode())
+    except Stop as stop:
+        if stop.finding_id != "reach.broken":
+            raise
+        raise Stop("size.broken", sent=size, limit=settings.MAX_BODY_BYTES) from None
+    if reply.status == 413:  # noqa: PLR2004
+        note(visit, reply, size)
+    return f"a body of {size:,} bytes is taken"
+
+
+def note(visit: Visit, reply: Reply, sent: int) -> None:
+    """Who refused it."""
+    limit = settings.MAX_BODY_BYTES
+    if _TOO_LARGE in reply.error:
+        visit.found("size.endpoint", sent=sent, limit=limit)
+    else:
+        megabytes = -(-limit // (1024 * 1024))
+        visit.found("size.proxy", sent=sent, limit=limit, status=reply.status, megabytes=megabytes)
+
+
+def connection(visit: Visit) -> str:
+    """Two requests on one connection."""
+    given, body = visit.compose("server/discover")
+    with contextlib.closing(visit.web.connect(visit.web.parts)) as opened:
+        reply = visit.web.on(opened, "POST", given, body)
+        if opened.sock is None or "close" in reply.headers.get("connection", "").lower():
+            visit.found("connection.closed")
+        else:
+            visit.web.on(opened, "POST", given, body)
+    return "connections are kept open"
+
+
+FOREIGN = "https://mcp-doctor.invalid"
+"""An origin that no site allows."""
+_WANTED = "authorization, content-type, mcp-protocol-version, mcp-session-id, mcp-method, last-event-id"
+
+
+def pages(visit: Visit) -> str:
+    """A preflight, a call from a page that may, and one from a page that may not."""
+    origin = next(iter(settings.ALLOWED_ORIGINS), settings.BASE_URL or visit.web.origin)
+    if visit.ask("server/discover", more={"Origin": FOREIGN}).status != 403:  # noqa: PLR2004
+        raise Stop("origin.unchecked", origin=FOREIGN)
+    preflight(visit, origin)
+    reply = visit.ask("server/discover", more={"Origin": origin})
+    allowed = reply.headers.get("access-control-allow-origin", "")
+    if reply.status == 403 and reply.error:  # noqa: PLR2004
+        raise Stop("cors.refused", origin=origin)
+    if "," in allowed:
+        visit.found("cors.twice", evidence=allowed)
+    exposed = reply.headers.get("access-control-expose-headers", "")
+    if "mcp-session-id" not in exposed.lower():
+        visit.found("cors.exposed", origin=origin, evidence=exposed or "missing")
+    return f"pages of {origin} may call, others may not"
+
+
+def preflight(visit: Visit, origin: str) -> None:
+    """What a browser asks before it calls.
+
+    Raises:
+        Stop: the answer lets it not.
+    """
+    asked = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": _WANTED,
+    }
+    reply = visit.web.send("OPTIONS", asked)
+    if reply.status == 403 and reply.error:  # noqa: PLR2004
+        raise Stop("cors.refused", origin=origin)
+    given = {each.strip().lower() for each in reply.headers.get("access-control-allow-headers", "").split(",")}
+    lacking = sorted(set(_WANTED.split(", ")) - given)
+    allowed = reply.headers.get("access-control-allow-origin")
+    if not 200 <= reply.status < 300 or allowed is None or lacking:  # noqa: PLR2004
+        evidence = f"no {', '.join(lacking)} in Access-Control-Allow-Headers" if lacking else "no word of the origin"
+        raise Stop("cors.preflight", origin=origin, status=reply.status, evidence=evidence)
+
+
+SOON_DAYS = 14
+"""In how many days a certificate expires that somebody should look at."""
+_REDIRECTS = {301, 302, 303, 307, 308}
+_PASSWORD = re.compile(r"<input[^>]+type=[\"']?password", re.IGNORECASE)
+_LOGIN = re.compile(r"log-?in|sign-?in|/oauth2/start|/saml", re.IGNORECASE)
+_UNKNOWN_HOST = re.compile(r"Unknown host '([^']*)'")
+_BY_STATUS = {502: "answer.bad-gateway", 504: "answer.gateway-timeout", 503: "answer.unavailable"}
+
+
+def reach(visit: Visit) -> str:
+    """DNS, TCP and TLS."""
+    web = visit.web
+    host, port = place(web.parts)
+    began = time.monotonic()
+    with contextlib.closing(web.connect(web.parts)) as connection:
+        took = (time.monotonic() - began) * 1000
+        if isinstance(connection.sock, ssl.SSLSocket) and not web.insecure:
+            expires = (connection.sock.getpeercert() or {}).get("notAfter")
+            left = (ssl.cert_time_to_seconds(str(expires)) - time.time()) / 86400 if expires else SOON_DAYS
+            if left < SOON_DAYS:
+                visit.found("tls.expiring", host=host, days=int(left))
+        elif isinstance(connection.sock, ssl.SSLSocket):
+            visit.found("tls.unverified")
+    return f"{host}:{port} takes connections, in {took:.0f} ms"
+
+
+def answer(visit: Visit) -> str:
+    """Something of MCP answers a POST, and not a redirect, a login page or a proxy."""
+    reply = visit.ask("server/discover")
+    recognise(visit, reply)
+    return f"the endpoint answers with {reply.status}, in {reply.seconds * 1000:.0f} ms"
+
+
+def recognise(visit: Visit, reply: Reply) -> None:
+    """Whether the endpoint itself answered.
+
+    Raises:
+        Stop: it was somebody else, and who; or it refused the host.
+    """
+    if reply.status in _REDIRECTS:
+        raise redirected(visit, reply)
+    if reply.status in _BY_STATUS:
+        raise Stop(_BY_STATUS[reply.status], evidence=reply.said)
+    if unknown := _UNKNOWN_HOST.search(reply.error):
+        raise foreign_host(visit, unknown[1])
+    if reply.status == 401:  # noqa: PLR2004
+        look_at_challenge(visit, reply)
+    if "error" not in reply.json and "result" not in reply.json:
+        raise somebody_else(visit, reply)
+
+
+def look_at_challenge(visit: Visit, reply: Reply) -> None:
+    """A 401 is the endpoint's if it asks for a bearer token.
+
+    Raises:
+        Stop: it is not, or somebody took the header away.
+    """
+    challenge = reply.headers.get("www-authenticate", "")
+    if challenge and "bearer" not in challenge.lower():
+        raise Stop("answer.proxy-auth", status=401, challenge=challenge, path=visit.path)
+    if not challenge and "error" in reply.json:
+        raise Stop("challenge.missing")
+
+
+def somebody_else(visit: Visit, reply: Reply) -> Stop:  # noqa: PLR0911 - a table
+    """Who answered, by what they said."""
+    url, path, status, text = visit.web.url, visit.path, reply.status, reply.text
+    if _PASSWORD.search(text):
+        return Stop("answer.login", evidence=f"{status}, a page that asks for a password", path=path)
+    match status:
+        case 400 if "Bad Request (400)" in text:
+            return foreign_host(visit, visit.web.parts.netloc)
+        case 403 if "CSRF" in text:
+            return Stop("answer.csrf")
+        case 404:
+            return Stop("answer.not-found", url=url, path=path)
+        case 405:
+            return Stop("answer.method", url=url, path=path)
+    if status >= 500:  # noqa: PLR2004
+        return Stop("answer.failed", status=status, evidence=reply.said)
+    return Stop("answer.other", status=status, kind=reply.kind, path=path)
+
+
+def redirected(visit: Visit, reply: Reply) -> Stop:
+    """Where a redirect leads."""
+    url = visit.web.url
+    location = urljoin(url, reply.headers.get("location", ""))
+    there, here = urlsplit(location), urlsplit(url)
+    if is_login(location):
+        return Stop("answer.login", evidence=f"{reply.status} to {location}", path=visit.path)
+    values = {"status": reply.status, "location": location, "origin": f"{there.scheme}://{there.netloc}"}
+    if (there.scheme, there.hostname) == ("https", here.hostname) and here.scheme == "http":
+        return Stop("redirect.https", **values)
+    if there.hostname != here.hostname:
+        return Stop("redirect.host", **values)
+    if there.path.rstrip("/") == here.path.rstrip("/") and there.path != here.path:
+        return Stop("redirect.slash", **values)
+    return Stop("redirect.elsewhere", **values)
+
+
+def is_login(location: str) -> bool:
+    """Whether a URL is that of a login page."""
+    parts = urlsplit(location)
+    own = ""
+    with contextlib.suppress(NoReverseMatch):
+        own = urlsplit(resolve_url(django_settings.LOGIN_URL)).path
+    return parts.path == own or _LOGIN.search(parts.path) is not None
+
+
+def foreign_host(visit: Visit, seen: str) -> Stop:
+    """The host was refused: that of the client, or what a proxy made of it."""
+    said = visit.web.parts.netloc
+    if seen and seen.lower() != said.lower():
+        return Stop("host.rewritten", seen=seen, host=said)
+    return Stop("host.refused", host=visit.web.parts.hostname or said)
+
+
+_MISSING = re.compile(r"[Tt]he header ([\w-]+) is missing")
+_LOST = {headers.VERSION: "headers.protocol-version", headers.METHOD: "headers.mcp-method"}
+_NO_SESSION = 404
+
+
+def credential(visit: Visit) -> str:
+    """Whether the credential arrives and is taken; without one, whether one is needed."""
+    reply = visit.ask("tools/list")
+    if reply.status == 401:  # noqa: PLR2004
+        if visit.key is None:
+            visit.found("credential.none")
+            return "one is needed"
+        visit.is_open = gets_through(visit, reply)
+        return ""
+    if reply.status == 403:  # noqa: PLR2004
+        raise Stop("credential.scopes", evidence=reply.said)
+    visit.is_open = True
+    return "none is needed" if visit.key is None else "it is taken"
+
+
+def gets_through(visit: Visit, reply: Reply) -> bool:
+    """Tell a credential that is refused from one that was lost; whether it gets through another way then.
+
+    The endpoint names an error only where it read a credential.
+
+    Raises:
+        Stop: it is of no use.
+    """
+    if "error=" not in reply.headers.get("www-authenticate", ""):
+        visit.found("headers.authorization")
+        visit.by_other_header = True
+        return visit.ask("tools/list").status != 401  # noqa: PLR2004
+    if visit.is_ours:
+        raise Stop("deployment.other", evidence="an API key that is good here is not known there")
+    raise Stop("credential.refused", evidence=reply.said)
+
+
+def modern(visit: Visit) -> str:
+    """``server/discover`` and ``tools/list`` of 2026-07-28."""
+    for method in ("server/discover", "tools/list"):
+        reply = visit.ask(method)
+        if lost := _MISSING.search(reply.error):
+            raise Stop(_LOST.get(lost[1].lower(), "modern.error"), method=method, evidence=reply.said)
+        if "result" not in reply.json:
+            raise Stop("modern.error", method=method, evidence=reply.said)
+    return f"2026-07-28 is spoken; {len(reply.json['result'].get('tools', ()))} tools on the first page"
+
+
+def legacy(visit: Visit) -> str:
+    """The handshake, the session, and that its id goes both ways."""
+    greet(visit)
+    if visit.session is None:
+        visit.found("headers.session-answer" if visit.row is not None else "session.none")
+        return ""
+    accepted = visit.say("notifications/initialized", session=visit.session, silent=True)
+    listed = visit.say("tools/list", session=visit.session)
+    if _NO_SESSION in {accepted.status, listed.status}:
+        visit.session = None
+        raise Stop("session.lost")
+    expect(listed, "tools/list")
+    if visit.say("tools/list", session=secrets.token_urlsafe(32)).status != _NO_SESSION:
+        visit.found("headers.session-request")
+    else:
+        last_event(visit)
+    return f"{OLDER} is spoken, with a session"
+
+
+def greet(visit: Visit) -> None:
+    """Open a session, and find it in this process's database, by a name that nobody else has.
+
+    Raises:
+        Stop: the answer is an error.
+    """
+    client = {"name": visit.name, "version": "1"}
+    params = {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": client}
+    reply = expect(visit.say("initialize", params), "initialize")
+    visit.session = reply.headers.get(headers.SESSION)
+    visit.row = find_row(visit)
+
+
+def expect(reply: Reply, method: str) -> Reply:
+    """A result.
+
+    Raises:
+        Stop: it is none.
+    """
+    if "result" not in reply.json:
+        raise Stop("legacy.error", method=method, version=OLDER, evidence=reply.said)
+    return reply
+
+
+def last_event(visit: Visit) -> None:
+    """An event id of no stream is refused, if it arrives."""
+    asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream", "Last-Event-ID": "none.1"}
+    stream = visit.web.open("GET", asked)
+    if stream is None or stream.status != 400:  # noqa: PLR2004 - a stream of changes, which a proxy may keep back
+        visit.found("headers.last-event-id")
+    if stream is not None:
+        stream.close()
+
+
+def find_row(visit: Visit) -> Session | None:
+    """Its row; None where it is not there, or nobody can tell."""
+    try:
+        newest = Session.objects.filter(server=visit.server.name).order_by("-pk")[:50]
+        return next((each for each in newest if each.client.get("name") == visit.name), None)
+    except DatabaseError:
+        return None
+
+
+SLOW_SECONDS = 2.0
+SOON_SECONDS = 0.25
+SETTLE_SECONDS = 0.5
+"""The server rings its own bell when a stream is opened, and what it looks up then would seem to have been heard."""
+"""A ring crosses in milliseconds."""
+
+
+def deployment(visit: Visit) -> str:
+    """A session that was opened over HTTP is in this process's database."""
+    if visit.session is None and visit.row is None:
+        return "no session could be opened, so it is not known"
+    if visit.row is None:
+        raise Stop("deployment.other", evidence="the session that it just opened is not there")
+    return "it uses this process's database"
+
+
+def bell(visit: Visit) -> str:
+    """End this run's own session from this process: the server's stream of it ends, as soon as that is heard.
+
+    A server that does not hear the bell looks now and then, perhaps just now. So it is asked twice: after it has looked
+    it does not look again soon.
+    """
+    if visit.session is None or visit.row is None or not visit.holds_streams:
+        return "there is no stream and session to see it by"
+    took = ring(visit)
+    if took > SOON_SECONDS and shared_layer() is not None:
+        greet(visit)
+        took = ring(visit)
+        if took > SLOW_SECONDS:
+            visit.found("bell.slow", seconds=f"{took:.1f}")
+    return f"a stream there heard after {took * 1000:.0f} ms what happened here"
+
+
+def ring(visit: Visit) -> float:
+    """Open the stream of the session, end the session, and wait for the end of the stream; how long that took.
+
+    Raises:
+        Stop: it did not end.
+    """
+    assert visit.row is not None  # noqa: S101
+    asked = {**visit.named(visit.session), **visit.credential, "Accept": "text/event-stream"}
+    stream = visit.web.open("GET", asked)
+    if stream is None or stream.status != 200:  # noqa: PLR2004
+        raise Stop("streams.error", evidence="nothing" if stream is None else f"{stream.status} to a GET")
+    try:
+        stream.line(SLOW_SECONDS)
+        time.sleep(SETTLE_SECONDS)
+        began = time.monotonic()
+        end_session(visit.row)
+        visit.session = visit.row = None
+        within = SAFETY_SECONDS + SLOW_SECONDS
+        while (line := stream.line(max(0.0, began + within - time.monotonic()))) is not None and line:
+            pass
+    finally:
+        stream.close()
+    took = time.monotonic() - began
+    if line is None:
+        raise Stop("bell.unheard", seconds=f"{took:.0f}")
+    return took
+
+
+FIRST_SECONDS = 3.0
+"""Within which the first event has to come: the endpoint sends it at once."""
+SLACK_SECONDS = 3.0
+_NO_STREAMS = "needs an ASGI server"
+_HELD = ("no-store", "no-cache")
+
+
+def streams(visit: Visit) -> str:
+    """Open ``subscriptions/listen``, and see that its first event comes at once. The stream stays open."""
+    stream = open_one(visit, {"Accept-Encoding": "gzip, deflate, br, zstd"})
+    encoding = stream.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        visit.found("streams.compressed", encoding=encoding)
+        stream.close()
+        stream = open_one(visit, {})
+    if "text/event-stream" not in stream.headers.get("content-type", ""):
+        said = stream.rest().decode("utf-8", "replace")
+        stream.close()
+        if _NO_STREAMS in said:
+            visit.found("streams.wsgi")
+            return ""
+        raise Stop("streams.error", evidence=f"{stream.status} {' '.join(said.split())[:200]}")
+    visit.listening = stream
+    cacheable = stream.headers.get("cache-control", "missing")
+    if not any(word in cacheable for word in _HELD):
+        visit.found("streams.cacheable", value=cacheable)
+    began = time.monotonic()
+    if not stream.line(FIRST_SECONDS):
+        lose(visit)
+        raise Stop("streams.buffered", seconds=f"{FIRST_SECONDS:g}")
+    visit.holds_streams = True
+    return f"the first event came after {(time.monotonic() - began) * 1000:.0f} ms"
+
+
+def open_one(visit: Visit, more: dict[str, str]) -> Stream:
+    """A stream of changes.
+
+    Raises:
+        Stop: not even its head came.
+    """
+    given, body = visit.compose("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    timeout, visit.web.timeout = visit.web.timeout, FIRST_SECONDS
+    try:
+        stream = visit.web.open("POST", {**given, **more}, body)
+    finally:
+        visit.web.timeout = timeout
+    if stream is None:
+        raise Stop("streams.buffered", seconds=f"{FIRST_SECONDS:g}")
+    return stream
+
+
+def idle(visit: Visit) -> str:
+    """See that the stream which is open is not cut off, and hear its next sign of life."""
+    stream = visit.listening
+    if stream is None:
+        return "there is no stream"
+    within = settings.KEEP_ALIVE_SECONDS + SLACK_SECONDS
+    deadline = stream.opened + within
+    while (line := stream.line(max(SLACK_SECONDS, deadline - time.monotonic()))) is not None:
+        after = time.monotonic() - stream.opened
+        if not line:
+            lose(visit)
+            raise Stop("streams.cut", seconds=f"{after:.0f}")
+        if line.startswith(":"):
+            return f"a sign of life came within {after:.0f} s"
+    lose(visit)
+    raise Stop("streams.silent", seconds=f"{within:.0f}", every=f"{settings.KEEP_ALIVE_SECONDS:g}")
+
+
+def lose(visit: Visit) -> None:
+    """The stream is of no further use."""
+    if visit.listening is not None:
+        visit.listening.close()
+        visit.listening = None
+
+
+_METADATA = re.compile(r'resource_metadata="([^"]+)"')
+THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
+_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+
+
+def challenge(visit: Visit) -> str:
+    """A call without a credential is told where to get one."""
+    key, visit.key = visit.key, None
+    try:
+        reply = visit.ask("tools/list")
+    finally:
+        visit.key = key
+    if reply.status != 401:  # noqa: PLR2004
+        return "everybody may call, so nobody is sent to a login"
+    told = reply.headers.get("www-authenticate")
+    if told is None:
+        raise Stop("challenge.missing")
+    found = _METADATA.search(told)
+    if found is None:
+        if has_metadata(visit.server):
+            raise Stop("challenge.no-metadata", challenge=told)
+        return "callers are asked for an API key; there is no OAuth here"
+    return resource(visit, found[1])
+
+
+def resource(visit: Visit, url: str) -> str:
+    """The protected resource metadata."""
+    parts = urlsplit(url)
+    theirs = f"{parts.scheme}://{parts.netloc}"
+    if not is_same(theirs, visit.web.origin):
+        raise Stop("challenge.origin", theirs=theirs, ours=visit.web.origin)
+    document = fetch(visit, url)
+    if not is_same(str(document.get("resource")), visit.web.url):
+        visit.found("metadata.resource", theirs=document.get("resource"), ours=visit.web.url)
+    named = document.get("authorization_servers") or ()
+    if not named:
+        raise Stop("metadata.no-issuer")
+    for each in named:
+        issuer(visit, str(each))
+    return f"a 401 leads to {' and '.join(map(str, named))}"
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two URLs are written differently at most."""
+    try:
+        return canonical(one) == canonical(other)
+    except ValueError:
+        return False
+
+
+def fetch(visit: Visit, url: str) -> dict[str, Any]:
+    """A JSON document.
+
+    Raises:
+        Stop: it is not there, or none.
+    """
+    reply = visit.web.send("GET", {"Accept": "application/json"}, url=url)
+    if reply.status != 200:  # noqa: PLR2004
+        raise Stop("metadata.not-found", url=url, status=reply.status)
+    if not reply.json:
+        raise Stop("metadata.broken", url=url)
+    return reply.json
+
+
+def places(issuer: str) -> list[str]:
+    """Where clients look for an authorization server's metadata, in their order (2026-07-28, Authorization)."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    inserted = [f"{origin}/.well-known/{kind}{path}" for kind in ("oauth-authorization-server", "openid-configuration")]
+    return [*inserted, f"{origin}{path}/.well-known/openid-configuration"] if path else inserted
+
+
+def issuer(visit: Visit, name: str) -> None:
+    """The metadata of an authorization server."""
+    tried = []
+    document: dict[str, Any] = {}
+    for url in places(name):
+        try:
+            document = fetch(visit, url)
+            break
+        except Stop as stop:
+            tried.append(f"{url}: {stop.values.get('status') or stop.finding_id}")
+    else:
+        visit.found("issuer.not-found", issuer=name, evidence="; ".join(tried))
+        return
+    if document.get("issuer") != name:
+        visit.found("issuer.mismatch", issuer=name, theirs=document.get("issuer"))
+    if "S256" not in (document.get("code_challenge_methods_supported") or ()):
+        visit.found("issuer.no-s256", issuer=name)
+    for endpoint in _ENDPOINTS:
+        parts = urlsplit(str(document.get(endpoint) or ""))
+        if parts.scheme == "http" and parts.hostname not in THIS_MACHINE:
+            visit.found("issuer.http", name=endpoint, issuer=name, url=document[endpoint])

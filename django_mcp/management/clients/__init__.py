@@ -1,1 +1,0 @@
-"""Settings for clients of endpoints, ready to paste."""

@@ -1,1 +1,0 @@
-"""What ``mcp_inspect`` tells."""

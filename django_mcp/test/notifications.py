@@ -1,0 +1,83 @@
+"""What a client hears that subscribed: looked up in the log when the test has done what is to be heard."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connections
+from django.test import TestCase
+
+from django_mcp.client.in_process import head_of
+from django_mcp.core.channel import Channel
+from django_mcp.core.concurrency import INLINE
+from django_mcp.core.context import Context
+from django_mcp.core.principal import Principal
+from django_mcp.core.resources import find_known
+from django_mcp.core.server import MCPServer
+from django_mcp.model_resources.notifications import begin_anew
+from django_mcp.pubsub import event_store, publish
+from django_mcp.revisions.base import Inbound
+from django_mcp.revisions.subscriptions import Hearing
+from django_mcp.transports.sse import BufferedWire
+
+
+@dataclass
+class Heard:
+    """What a client was told; filled at the end of the ``with`` block.
+
+    Attributes:
+        updated: URIs of resources that have new contents, in the order in which they came.
+        lists: ``"tools"``, ``"prompts"`` and ``"resources"``, whichever lists changed.
+    """
+
+    updated: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+
+
+class _HearingHere(Hearing):
+    """In the thread of the test, whose transaction nobody else sees into."""
+
+    __slots__ = ()
+
+    async def known(self, uris: Iterable[str]) -> set[str] | None:
+        """See ``Hearing``."""
+        return set(await sync_to_async(partial(find_known, self.context, list(uris), afresh=True))())
+
+    @property
+    def context(self) -> Context:
+        """Of whoever hears."""
+        method = "resources/subscribe"
+        return Context(self._server, self._principal, INLINE, self._edge, 0, method, {}, None, {}, Channel())
+
+
+@contextmanager
+def hearing(
+    server: MCPServer, principal: Principal, headers: Mapping[str, str], uris: Iterable[str]
+) -> Iterator[Heard]:
+    """Subscribe to resources, and to changes of lists.
+
+    What is to be done on commit is done at the end, for within a ``TestCase`` nothing is ever committed.
+
+    Raises:
+        AssertionError: one of the resources does not exist for the caller.
+    """
+    head = head_of(server, "GET", headers)
+    inbound = Inbound(server, principal, INLINE, head.edge, {}, None, BufferedWire(takes_events=True, can_hold=True))
+    stream = _HearingHere(inbound, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
+    if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
+        msg = f"There is no resource {', '.join(sorted(missing))} for this caller, so nobody can subscribe to it."
+        raise AssertionError(msg)
+    heard, since = Heard(), event_store.newest()
+    with ExitStack() as stack:
+        for alias in connections:
+            if connections[alias].in_atomic_block:
+                begin_anew(connections[alias])
+                stack.enter_context(TestCase.captureOnCommitCallbacks(using=alias, execute=True))
+        yield heard
+    for each in async_to_sync(stream.told)(event_store.after(since, [publish.topic(server)])):
+        if each.method == publish.UPDATED:
+            heard.updated.append(each.params["uri"])
+        else:
+            heard.lists.append(each.method.split("/")[1])

@@ -1,0 +1,310 @@
+"""``manage.py mcp_call``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from django.core.management import CommandError
+from django.test import override_settings
+
+from django_mcp import Context, ImageContent, MCPServer, TextContent, ToolError, tool
+from django_mcp.management.commands.mcp_call import Aside, Person
+from django_mcp.models import ToolCall
+from django_mcp.protocol import versions
+from tests.behaviour import users
+
+Run = Callable[..., Any]
+EVERY_VERSION = versions.SUPPORTED
+ASKING = tuple(each for each in versions.SUPPORTED if each not in {"2025-03-26", "2024-11-05"})
+"""Versions in which a client can be asked."""
+
+
+@pytest.fixture
+def shop(make_server: Callable[..., MCPServer]) -> MCPServer:
+    return make_server("shop")
+
+
+def call(run: Run, *arguments: str) -> Any:
+    return run("mcp_call", *arguments, "--server", "shop")
+
+
+def refused(run: Run, *arguments: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        call(run, *arguments)
+    return str(caught.value)
+
+
+@pytest.fixture
+def echo(shop: MCPServer) -> None:
+    @tool(server=shop)
+    def echo(
+        text: str,
+        number: int = 1,
+        price: float | None = None,
+        loud: bool = False,
+        tags: list[str] | None = None,
+        size: Literal["small", "large"] = "small",
+        place: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Say it again.
+
+        Args:
+            text: What to say.
+        """
+        return {
+            "text": text,
+            "number": number,
+            "price": price,
+            "loud": loud,
+            "tags": tags,
+            "size": size,
+            "place": place,
+        }
+
+
+@pytest.mark.usefixtures("echo")
+@pytest.mark.parametrize("version", EVERY_VERSION)
+def test_arguments_are_of_the_type_that_the_tool_takes(run: Run, version: str) -> None:
+    given = ["text=3", "number=3", "price=2.5", "loud=yes", "tags=a,b", "tags=c", "size=large", "place.city=Bath"]
+    done = call(run, "echo", *given, "--era", version)
+    said = json.loads(done.out)
+    assert said["text"] == "3"
+    assert (said["number"], said["price"], said["loud"]) == (3, 2.5, True)
+    assert (said["tags"], said["size"], said["place"]) == (["a", "b", "c"], "large", {"city": "Bath"})
+    assert done.code == 0
+
+
+@pytest.mark.usefixtures("echo")
+def test_data_is_printed_for_people(run: Run) -> None:
+    assert call(run, "echo", "text=a").out.startswith('{\n  "text": "a",\n')
+
+
+@pytest.mark.usefixtures("echo")
+def test_json_is_given_as_it_is_and_from_a_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "arguments.json"
+    file.write_text('{"text": "from the file", "number": 2}')
+    said = json.loads(call(run, "echo", "--input", str(file), "number:=7", 'place:={"a": [1]}').out)
+    assert (said["text"], said["number"], said["place"]) == ("from the file", 7, {"a": [1]})
+
+
+@pytest.mark.usefixtures("echo")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["text=a", "numbr=3"], "echo takes no 'numbr'."),
+        ([], "text is missing."),
+        (["text=a", "number=three"], "number=three: number must be a whole number."),
+        (["text=a", "size=huge"], "size=huge: size must be one of small, large."),
+        (["text=a", "loud=perhaps"], "loud=perhaps: loud must be yes or no."),
+        (["text"], "'text': arguments look like name=text or name:=JSON."),
+        (["text=a", "number:=x"], "number:=x is no JSON. Text is given as number=x."),
+    ],
+)
+def test_arguments_that_do_not_fit_are_named_with_what_would(run: Run, arguments: list[str], words: str) -> None:
+    assert words in refused(run, "echo", *arguments)
+
+
+@pytest.mark.usefixtures("echo")
+def test_what_a_tool_takes_is_listed_with_the_error(run: Run) -> None:
+    said = refused(run, "echo")
+    assert "text=<string>  What to say." in said
+    assert 'size=<small|large> (optional, "small" if left out)' in said
+
+
+def test_a_tool_that_fails_ends_with_1(shop: MCPServer, run: Run) -> None:
+    @tool(server=shop)
+    def fail() -> str:
+        raise ToolError("There is no such book.")
+
+    done = call(run, "fail")
+    assert (done.code, done.out) == (1, "There is no such book.\n")
+
+
+def test_a_tool_that_is_hidden_is_refused_like_one_that_is_not_there(shop: MCPServer, run: Run, make_user: Any) -> None:
+    tool(server=shop, name="refund", permission=users.PERMISSION)(lambda: "done")
+    ann, bob = make_user(), make_user(permissions=(users.PERMISSION,))
+    said = refused(run, "refund", "--as", ann.username)
+    assert said.startswith("Unknown tool: 'refund'. 'manage.py mcp_inspect --server shop --as ")
+    assert call(run, "refund", "--as", bob.username).out == "done\n"
+
+
+def test_a_call_is_in_the_log_in_the_name_of_the_user(
+    shop: MCPServer, run: Run, make_user: Any, call_log: Callable[[], list[ToolCall]]
+) -> None:
+    tool(server=shop, name="work")(lambda: "done")
+    ann = make_user()
+    call(run, "work", "--as", ann.username)
+    row = call_log()[-1]
+    assert (row.name, row.user_id) == ("work", ann.pk)
+
+
+@pytest.fixture
+def lend(shop: MCPServer) -> None:
+    form = {
+        "type": "object",
+        "properties": {
+            "days": {"type": "integer", "title": "Days", "minimum": 1, "default": 14},
+            "cover": {"type": "string", "enum": ["paper", "cloth"]},
+        },
+        "required": ["cover"],
+    }
+
+    @tool(server=shop)
+    def lend(ctx: Context) -> str:
+        """Lend a book."""
+        if not ctx.confirm("Lend it?"):
+            return "It stays."
+        asked = ctx.elicit("Which one?", form)
+        return f"{asked.data}" if asked.data else asked.action
+
+
+@pytest.mark.usefixtures("lend")
+@pytest.mark.parametrize("version", ASKING)
+def test_answers_can_be_given_beforehand(run: Run, version: str) -> None:
+    given = [part for each in ("confirm=yes", "cover=cloth", "days=3") for part in ("--answer", each)]
+    done = call(run, "lend", *given, "--era", version)
+    assert done.out == "{'days': 3, 'cover': 'cloth'}\n"
+    assert "Lend it?" in done.err
+    assert call(run, "lend", "--answer", "confirm=no", "--era", version).out == "It stays.\n"
+
+
+@pytest.mark.usefixtures("lend")
+@pytest.mark.parametrize("version", ASKING)
+def test_without_a_terminal_missing_answers_are_named(run: Run, version: str) -> None:
+    assert "--answer confirm=yes  Yes, go ahead" in refused(run, "lend", "--era", version)
+    said = refused(run, "lend", "--yes", "--era", version)
+    assert "--answer cover=<paper|cloth>" in said
+    assert "--answer days" not in said
+
+
+@pytest.mark.usefixtures("lend")
+def test_an_answer_that_does_not_fit_is_refused(run: Run) -> None:
+    said = refused(run, "lend", "--yes", "--answer", "cover=leather")
+    assert said == "--answer cover=leather: cover must be one of paper, cloth."
+
+
+class Typist:
+    """Types lines; then ends the input."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.shown = list(lines), []
+
+    def __call__(self, prompt: str) -> str:
+        self.shown.append(prompt)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+FORM = {
+    "message": "Which one?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "days": {"type": "integer", "title": "Days", "minimum": 1, "default": 14},
+            "cover": {"type": "string", "oneOf": [{"const": "p", "title": "Paper"}, {"const": "c", "title": "Cloth"}]},
+            "note": {"type": "string"},
+        },
+        "required": ["days", "cover"],
+    },
+}
+
+
+def test_a_person_is_asked_until_what_they_type_fits() -> None:
+    said: list[str] = []
+    typist = Typist("none", "0", "", "leather", "Cloth", "")
+    answer = Person({}, said.append, typist, yes=False, is_there=True).answer(FORM)
+    assert answer == {"action": "accept", "content": {"days": 14, "cover": "c"}}
+    assert "This must be a whole number." in said
+    assert "This must be a number of at least 1." in said
+    assert "This must be one of p, c." in said
+    assert "  c  Cloth" in said
+    assert typist.shown[0] == "Days (integer) [14]: "
+
+
+def test_a_person_declines_by_ending_their_input() -> None:
+    said: list[str] = []
+    person = Person({}, said.append, Typist(), yes=False, is_there=True)
+    assert person.answer(FORM) == {"action": "decline"}
+    assert person.answer({"mode": "url", "message": "Pay", "url": "https://pay.example"}) == {"action": "decline"}
+    assert "Open this page in a browser: https://pay.example" in said
+
+
+def test_progress_and_log_are_on_stderr(shop: MCPServer, run: Run) -> None:
+    @tool(server=shop)
+    def count(ctx: Context) -> str:
+        for number in (1, 2):
+            ctx.report_progress(number, 2, f"Book {number}")
+        ctx.log("info", "All counted.")
+        ctx.log("debug", "In detail.")
+        return "2"
+
+    done = call(run, "count")
+    assert done.out == "2\n"
+    assert done.err.splitlines() == ["1/2 Book 1", "2/2 Book 2", "[info] All counted."]
+    assert "In detail." in call(run, "count", "-v2").err
+
+
+def test_a_terminal_gets_a_bar_that_goes_away() -> None:
+    shown: list[str] = []
+    aside = Aside(shown.append, is_terminal=True)
+    aside.listen("notifications/progress", {"progress": 1, "total": 2, "message": "Half"})
+    assert shown == ["\r[###############...............]  50% Half"]
+    aside.clear()
+    assert not shown[-1].strip()
+
+
+def test_what_is_no_text_is_named_and_can_be_saved(shop: MCPServer, run: Run, tmp_path: Path) -> None:
+    picture = b"\x89PNG picture"
+
+    @tool(server=shop)
+    def draw() -> list[TextContent | ImageContent]:
+        return [TextContent("Here:"), ImageContent(picture, "image/png")]
+
+    assert call(run, "draw").out == f"Here:\n[image/png, {len(picture)} bytes]\n"
+    for _ in range(2):
+        call(run, "draw", "--save", str(tmp_path / "new"))
+    saved = sorted((tmp_path / "new").iterdir())
+    assert [each.name for each in saved] == ["image-2-2.png", "image-2.png"]
+    assert {each.read_bytes() for each in saved} == {picture}
+
+
+def test_the_whole_result_is_printed_as_json(shop: MCPServer, run: Run) -> None:
+    @tool(server=shop)
+    def count() -> int:
+        return 3
+
+    result = call(run, "count", "--json").json
+    assert result["structuredContent"] == {"result": 3}
+    assert result["content"] == [{"type": "text", "text": "3"}]
+
+
+@pytest.mark.usefixtures("policies")
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WAIT_SECONDS": 0.05})
+@pytest.mark.parametrize("version", [versions.MODERN[0], versions.LEGACY[0]])
+def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, make_user: Any, version: str) -> None:
+    ran: list[str] = []
+
+    @tool(server=shop, policy="ask")
+    def close() -> str:
+        """Close the shop."""
+        ran.append("closed")
+        return "closed"
+
+    done = call(run, "close", "--as", make_user().username, "--era", version)
+    assert (done.code, ran) == (1, [])
+    assert "/admin/django_mcp/approval/" in done.err
+    assert "Then run the same command again." in done.err
+
+
+def test_a_tool_that_is_always_a_task_is_waited_for(shop: MCPServer, run: Run) -> None:
+    tool(server=shop, name="report", task="required")(lambda: "the report")
+    assert call(run, "report").out.strip() == "the report"
+
+
+def test_an_endpoint_that_is_not_open_wants_a_name(make_server: Callable[..., MCPServer], run: Run) -> None:
+    make_server("closed", authentication=["django_mcp.APIKeys"])
+    with pytest.raises(CommandError, match="is not open to everybody: say who calls with --as NAME"):
+        run("mcp_call", "work", "--server", "closed")

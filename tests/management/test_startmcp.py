@@ -1,0 +1,204 @@
+"""``manage.py startmcp``: what it writes imports, passes the checks and serves."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import models
+from django.test.utils import isolate_apps
+
+from django_mcp.management.commands.startmcp import left_out, safe_fields, source_of
+from tests.docs.test_blocks import Site
+
+MODELS = """
+class Shelf(models.Model):
+    label = models.CharField(max_length=20)
+
+class Reader(models.Model):
+    name = models.CharField(max_length=50)
+    email = models.EmailField()
+    password = models.CharField(max_length=128)
+    api_token = models.CharField(max_length=64)
+    login_hash = models.CharField(max_length=64)
+    card_key = models.CharField(max_length=64)
+    SecretNote = models.TextField()
+    photo = models.BinaryField(null=True)
+    data = models.JSONField(default=dict)
+    shelf = models.ForeignKey(Shelf, models.CASCADE, null=True)
+    joined = models.DateField(null=True)
+"""
+PEOPLE = """
+import os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
+import django; django.setup()
+from django.contrib.auth.models import Permission, User
+User.objects.create_user("ann")
+User.objects.create_user("bob").user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+from library.models import Book
+Book.objects.create(title="Emma", author="Jane Austen", pages=474)
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = Site(tmp_path)
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.APIKeys"]}')
+    site.append("mysite/urls.py", "from django.urls import include")
+    site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
+    return site
+
+
+def ruff(*arguments: Any) -> None:
+    done = subprocess.run(  # noqa: PLW1510 - asserted below, with what it said
+        [sys.executable, "-m", "ruff", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def fields_of(source: str) -> dict[str, list[str]]:
+    """Class -> its ``fields``."""
+    return {
+        node.name: ast.literal_eval(each.value)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.Assign) and each.targets[0].id == "fields"
+    }
+
+
+def test_what_is_written_is_checked_listed_and_called(site: Site) -> None:
+    site.append("library/models.py", MODELS)
+    said = site.run("manage.py", "startmcp", "library")
+    assert "manage.py mcp_inspect" in said
+    path = site.path / "library" / "mcp.py"
+    assert fields_of(path.read_text()) == {
+        "BookResource": ["title", "author", "pages"],
+        "ShelfResource": ["label"],
+        "ReaderResource": ["name", "joined"],
+    }
+    ruff("format", "--isolated", "--check", path)
+    ruff("check", "--isolated", "--select", "E,F,W,D100,D101,D103", path)
+    site.migrate(PEOPLE, check=True)
+    of_bob, of_ann, described, found = site.commands(
+        "mcp_inspect --as bob --json",
+        "mcp_inspect --as ann --json",
+        "mcp_call describe_library --as bob",
+        "mcp_call search_books --as bob query=emma",
+    )
+    seen = json.loads(of_bob)["endpoints"][0]["tools"]
+    listed = {each["name"] for each in seen if each["listed"]}
+    assert {"search_books", "get_book", "get_shelf", "search_readers", "describe_library"} <= listed
+    hidden = json.loads(of_ann)["endpoints"][0]["tools"]
+    assert not any(each["listed"] for each in hidden)
+    (why,) = [each["hidden_because"] for each in hidden if each["name"] == "get_book"]
+    assert why == ["BookResource wants the permission library.view_book"]
+    assert described == "1 × book\n"
+    assert "Emma" in found
+
+
+def test_an_app_without_models_gets_a_tool(site: Site) -> None:
+    site.add_app("about")
+    site.append("mysite/settings.py", 'INSTALLED_APPS += ["about"]')
+    site.run("manage.py", "startmcp", "about")
+    path = site.path / "about" / "mcp.py"
+    ruff("format", "--isolated", "--check", path)
+    ruff("check", "--isolated", "--select", "E,F,W,I,D100,D103", path)
+    site.migrate(PEOPLE, check=True)
+    assert (
+        site.run("manage.py", "mcp_call", "describe_about", "--as", "ann", "topic=Books.") == "This is about. Books.\n"
+    )
+
+
+def test_what_is_there_is_not_overwritten() -> None:
+    path = Path(apps.get_app_config("travel").path) / "mcp.py"
+    before = path.read_text()
+    with pytest.raises(CommandError, match="already; nothing was written"):
+        call_command("startmcp", "travel")
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("app", "words"),
+    [
+        ("lirbary", "There is no app 'lirbary' in INSTALLED_APPS; APP is one of"),
+        ("auth", "The app 'auth' is not yours but installed"),
+    ],
+)
+def test_an_app_that_is_none_of_the_site_is_refused(app: str, words: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        call_command("startmcp", app)
+    assert words in str(caught.value)
+
+
+def test_no_example_shows_what_looks_like_a_secret() -> None:
+    secrets = ("password", "token", "secret", "key", "hash", "email")
+    for model in apps.get_models():
+        for name in safe_fields(model):
+            assert not any(word in name.lower() for word in secrets), name
+
+
+def test_every_app_of_the_demo_gets_a_file_that_is_formatted(tmp_path: Path) -> None:
+    for label in ("travel", "library", "snippets", "auth"):
+        (tmp_path / f"{label}.py").write_text(source_of(apps.get_app_config(label)))
+    ruff("format", "--isolated", "--check", tmp_path)
+    ruff("check", "--isolated", "--select", "F,E9", tmp_path)
+
+
+def test_a_model_with_a_parent_table_shows_title_and_own_fields_first_and_names_every_other_column() -> None:
+    with isolate_apps("tests.model_resources.library"):
+
+        class Draft(models.Model):
+            """What packages add to any model."""
+
+            is_draft = models.BooleanField(editable=False)
+            due = models.DateField(null=True)
+
+            class Meta:
+                """Of no table of its own."""
+
+                abstract = True
+
+        class Node(Draft):
+            """A row of a tree."""
+
+            path = models.CharField(max_length=255)
+            depth = models.PositiveIntegerField()
+            numchild = models.PositiveIntegerField(default=0)
+            live = models.BooleanField(editable=False)
+            slug = models.SlugField()
+            title = models.CharField(max_length=255)
+            words = models.ManyToManyField("library.Tag")
+
+            class Meta:
+                """Of an app that is installed."""
+
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return self.title
+
+        class Article(Node):
+            """A row whose columns are in two tables."""
+
+            cover = models.ForeignKey("library.Book", models.CASCADE)
+            introduction = models.TextField()
+            body = models.TextField()
+
+            class Meta:
+                """Of an app that is installed."""
+
+                app_label = "library"
+
+            def __str__(self) -> str:
+                return self.title
+
+        assert safe_fields(Article) == ["title", "introduction", "body", "slug", "due"]
+        assert safe_fields(Node) == ["title", "slug", "live", "due", "is_draft"]
+        assert left_out(Article) == ["cover", "path", "depth", "numchild", "live", "is_draft", "words"]
+        assert left_out(Node) == ["path", "depth", "numchild", "words"]
