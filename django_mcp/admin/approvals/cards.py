@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.admin.approvals.values import Preview, line, preview_of, shown_arguments, shown_value
 from django_mcp.admin.people import names_of
-from django_mcp.approvals import messages
+from django_mcp.approvals import messages as approval_messages
 from django_mcp.approvals.decisions import may_decide, not_shown
 from django_mcp.approvals.notices import APPROVE, may_approve
 from django_mcp.models import OVER, Approval, ApprovalEvent
@@ -130,7 +130,7 @@ class Card:
     @cached_property
     def client(self) -> str:
         """What the client says it is."""
-        return line(messages.client(self.row)) or "–"
+        return line(approval_messages.client(self.row)) or "–"
 
     @cached_property
     def client_id(self) -> str:
