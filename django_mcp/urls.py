@@ -85,7 +85,7 @@ def _approval_patterns() -> list[URLPattern]:
 
 def requester_view(request: HttpRequest, **captured: Any) -> HttpResponseBase:
     """Show a call that waits for approval to the user who made it. The page is imported when somebody asks for one."""
-    from django_mcp.admin.approvals.requester import RequesterView  # noqa: PLC0415 - few sites have need of it at start
+    from django_mcp.admin.approvals import RequesterView  # noqa: PLC0415 - few sites have need of it at start
 
     return RequesterView.as_view()(request, **captured)
 

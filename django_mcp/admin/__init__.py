@@ -4,16 +4,16 @@ from django.apps import apps
 from django.contrib import admin
 
 from django_mcp import models
+from django_mcp.admin.api_keys import APIKeyAdmin
 from django_mcp.admin.approvals import ApprovalAdmin
-from django_mcp.admin.approvals.standing import StandingApprovalAdmin
-from django_mcp.admin.calls import ToolCallAdmin
-from django_mcp.admin.keys import APIKeyAdmin
-from django_mcp.admin.overview import OverviewAdmin
-from django_mcp.admin.policies import ClientPolicyAdmin
+from django_mcp.admin.auto_approvals import StandingApprovalAdmin
+from django_mcp.admin.client_policies import ClientPolicyAdmin
+from django_mcp.admin.dashboard import OverviewAdmin
+from django_mcp.admin.playground import TryToolAdmin
+from django_mcp.admin.request_log import ToolCallAdmin
 from django_mcp.admin.sessions import SessionAdmin
 from django_mcp.admin.tasks import TaskAdmin
 from django_mcp.admin.tools import ToolsAdmin
-from django_mcp.admin.trying import TryToolAdmin
 
 admin.site.register(models.Approval, ApprovalAdmin)
 admin.site.register(models.StandingApproval, StandingApprovalAdmin)
@@ -27,6 +27,6 @@ admin.site.register(models.Tools, ToolsAdmin)
 admin.site.register(models.TryTool, TryToolAdmin)
 
 if apps.is_installed("oauth2_provider"):
-    from django_mcp.admin.applications import ApplicationsAdmin
+    from django_mcp.admin.oauth_clients import ApplicationsAdmin
 
     admin.site.register(models.Applications, ApplicationsAdmin)

@@ -8,9 +8,8 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.people import name_of, with_names
-from django_mcp.admin.shown import as_json, as_text
-from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.admin.base import StoppableAdmin
+from django_mcp.admin.display import as_json, as_text, name_of, with_names
 from django_mcp.models import Call, Session
 from django_mcp.revisions.legacy.sessions import end_session
 

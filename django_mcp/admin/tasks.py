@@ -9,9 +9,8 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.people import name_of
-from django_mcp.admin.shown import as_json
-from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.admin.base import StoppableAdmin
+from django_mcp.admin.display import as_json, name_of
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Task

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.test import Client as Browser
 from django.utils import timezone
 
-from django_mcp.admin.approvals.requester import describe
+from django_mcp.admin.approvals import describe
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task

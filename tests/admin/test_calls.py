@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from benchmarks.calls import fill
-from django_mcp.admin.calls import ToolCallAdmin
+from django_mcp.admin.request_log import ToolCallAdmin
 from django_mcp.models import ToolCall
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]

@@ -18,12 +18,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from django_mcp.admin import bins as bins_module
-from django_mcp.admin.bins import DAY, edges_of
-from django_mcp.admin.figures import figures
-from django_mcp.admin.histogram import FACTOR, quantile
-from django_mcp.admin.overview import PERIODS, OverviewAdmin
-from django_mcp.admin.statistics import activity, tool_statistics
+from django_mcp.admin import stats
+from django_mcp.admin.dashboard import PERIODS, OverviewAdmin, figures
+from django_mcp.admin.stats import DAY, FACTOR, activity, edges_of, quantile, tool_statistics
 from django_mcp.models import Approval, Overview, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -238,7 +235,7 @@ def test_bins_have_what_was_called_in_them() -> None:
 @pytest.mark.parametrize("now", [datetime(2026, 4, 2, 9, 30, tzinfo=UTC), datetime(2026, 10, 28, 9, 30, tzinfo=UTC)])
 def test_days_are_days_of_the_clock_when_clocks_were_changed(monkeypatch: pytest.MonkeyPatch, now: datetime) -> None:
     zone = ZoneInfo("Europe/Berlin")
-    monkeypatch.setattr(bins_module.timezone, "now", lambda: now)
+    monkeypatch.setattr(stats.timezone, "now", lambda: now)
     with timezone.override(zone):
         edges = edges_of(10, DAY)
         for at, edge in enumerate(edges):

@@ -8,8 +8,21 @@ from django.utils import translation
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from django_mcp.admin.plots import Axis, Bar, Layer, Line, Mark, bars, lines, sparkline, stacks
-from django_mcp.admin.plots.frame import FLOOR, TOP, ticks, whole_ticks
+from django_mcp.admin.charts import (
+    FLOOR,
+    TOP,
+    Axis,
+    Bar,
+    Layer,
+    Line,
+    Mark,
+    bars,
+    lines,
+    sparkline,
+    stacks,
+    ticks,
+    whole_ticks,
+)
 
 EVIL = "</title><script>alert(1)</script>\"'&"
 EVILS = {"title": EVIL, "description": EVIL, "bins": [EVIL, EVIL], "marks": [Mark(0, EVIL)]}

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 
 from django_mcp import MCPServer, Principal, Secret, tool
-from django_mcp.admin.shown import MOST_CHARACTERS, as_text
+from django_mcp.admin.display import MOST_CHARACTERS, as_text
 from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
 from django_mcp.models import Session, Task, TaskInput

@@ -36,7 +36,7 @@ from django_mcp import (
     resource,
     tool,
 )
-from django_mcp.admin.trying.forms import SchemaForm
+from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
 from django_mcp.conf import settings
 from django_mcp.models import Approval, Task, ToolCall, ToolPolicy

@@ -74,12 +74,6 @@ THIRD_PARTY: dict[str, set[str]] = {
 }
 """Which folders import a package that is not Django, the standard library or pydantic."""
 
-UNMOVED = {
-    "admin",
-    "urls",
-}
-"""Folders that are still as they were before the table: the rules do not look at them yet."""
-
 EVERYWHERE = {"django", "pydantic", "pydantic_core", "typing_extensions", "django_mcp", *sys.stdlib_module_names}
 EXCEPTIONS = {("core/failures.py", "django.http.Http404")}
 NUMBERS = {name: number for number, names in LAYERS.items() for name in names}
@@ -88,8 +82,7 @@ NUMBERS = {name: number for number, names in LAYERS.items() for name in names}
 def imports() -> Iterator[tuple[Module, str, int]]:
     for module in modules():
         for name, line in sorted(module.imports()):
-            is_moved = module.layer not in UNMOVED and folder_of(name) not in UNMOVED
-            if is_moved and (module.label, name) not in EXCEPTIONS:
+            if (module.label, name) not in EXCEPTIONS:
                 yield module, name, line
 
 
@@ -97,7 +90,7 @@ def folder_of(name: str) -> str:
     """The folder below the package that a full name is in: "" for public names."""
     _, _, within = name.partition(".")
     first = within.partition(".")[0]
-    return first if first in NUMBERS or first in UNMOVED else ""
+    return first if first in NUMBERS else ""
 
 
 def is_under(name: str, roots: set[str]) -> bool:
@@ -105,7 +98,7 @@ def is_under(name: str, roots: set[str]) -> bool:
 
 
 def test_every_module_is_in_a_layer_of_the_table() -> None:
-    assert {module.layer for module in modules()} - UNMOVED == NUMBERS.keys() - UNMOVED
+    assert {module.layer for module in modules()} == NUMBERS.keys()
 
 
 def test_a_module_imports_its_own_folder_and_lower_layers() -> None:
@@ -152,20 +145,19 @@ def test_other_packages_are_imported_where_the_table_says() -> None:
 def test_the_toolkit_is_imported_in_one_module() -> None:
     """Its next release moves its modules; there is one place to follow it."""
     importers = {module.label for module, name, _ in imports() if is_under(name, {"oauth2_provider"})}
-    assert importers <= {"auth/toolkit.py", "oauth/toolkit.py"}
+    assert importers == {"auth/toolkit.py"}
 
 
 def test_every_exception_to_the_table_is_still_needed() -> None:
-    used = {(module.label, name) for module in modules() for name, _ in module.imports()}
-    assert used >= EXCEPTIONS
+    assert {(module.label, name) for module in modules() for name, _ in module.imports()} >= EXCEPTIONS
 
 
 def graph() -> dict[str, set[str]]:
     """Each module with those that it imports, wherever and whenever the import stands."""
-    names = {module.name for module in modules() if module.layer not in UNMOVED}
+    names = {module.name for module in modules()}
     found: dict[str, set[str]] = {name: set() for name in names}
     for module in modules():
-        for name, _ in module.imports() if module.name in names else ():
+        for name, _ in module.imports():
             target = name if name in names else name.rpartition(".")[0]
             if target in names and target != module.name:
                 found[module.name].add(target)
@@ -214,9 +206,7 @@ def test_a_package_file_only_describes_and_exports() -> None:
     wrong = [
         f"{module.label}:{node.lineno}"
         for module in modules()
-        if module.path.name == "__init__.py"
-        and module.layer not in UNMOVED
-        and module.label not in {"__init__.py", "admin/__init__.py"}
+        if module.path.name == "__init__.py" and module.label not in {"__init__.py", "admin/__init__.py"}
         for node in module.tree.body
         if not isinstance(node, allowed)
     ]

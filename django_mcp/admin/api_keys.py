@@ -13,8 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.admin.choices import STYLES, checkboxes, endpoint_choices, scope_choices
-from django_mcp.admin.stopping import StoppingAdmin
+from django_mcp.admin.base import STYLES, StoppingAdmin, checkboxes, endpoint_choices, scope_choices
 from django_mcp.auth.api_keys import DAYS, State, create_key, find_problems, revoke_key, state_of, takes_keys
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings

@@ -1,4 +1,4 @@
-"""One field of a form that was made from a JSON Schema: how it is asked, and what is sent of what was typed."""
+"""HTML forms from the JSON Schema of an object: fields, and the values they send."""
 
 import json
 import math
@@ -275,3 +275,57 @@ def _range(low: Any, high: Any) -> str:
     if low is None:
         return f"≤ {high}"
     return f"≥ {low}" if high is None else f"{low}–{high}"
+
+
+class SchemaForm:
+    """Fields for the properties of an object. Whether what they give is right is for the tool to say.
+
+    Args:
+        schema: of the object.
+        prefix: begins the names of its inputs.
+        one_line: texts have no lines.
+    """
+
+    def __init__(self, schema: Any, prefix: str = "a", *, one_line: bool = False) -> None:
+        root: Schema = schema if isinstance(schema, Mapping) else {}
+        whole = plain(root, root)
+        properties, required = whole.get("properties"), whole.get("required")
+        required = required if isinstance(required, list) else []
+        self.fields = [
+            Field(name, each, root, required=name in required, prefix=prefix, one_line=one_line)
+            for name, each in (properties if isinstance(properties, Mapping) else {}).items()
+        ]
+
+    def read(self, data: QueryDict) -> dict[str, Any] | None:
+        """What was typed, without what was left empty; None where a field that is JSON has none."""
+        values: dict[str, Any] = {}
+        is_read = True
+        for field in self.fields:
+            try:
+                value = field.read(data)
+            except NotJSON:
+                is_read = False
+            else:
+                if value is not ABSENT:
+                    values[field.name] = value
+        return values if is_read else None
+
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Put values into the fields."""
+        for field in self.fields:
+            if field.name in values:
+                field.fill(values[field.name])
+
+    def fill_defaults(self) -> None:
+        """Put in what the schema proposes."""
+        self.fill({each.name: each.schema["default"] for each in self.fields if "default" in each.schema})
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether anything is not to be shown again."""
+        return any(each.is_secret for each in self.fields)
+
+
+def as_text(values: Any) -> str:
+    """JSON to be edited."""
+    return json.dumps(values, indent=2, ensure_ascii=False)

@@ -12,10 +12,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from django_mcp.admin.approvals.looking import STYLES, LookingAdmin
-from django_mcp.admin.approvals.values import NONE, line, shown_value
-from django_mcp.admin.people import names_of, with_names
-from django_mcp.admin.stopping import StoppableAdmin
+from django_mcp.admin.base import DECIDED_STYLES, LookingAdmin, StoppableAdmin
+from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
 from django_mcp.models import StandingApproval
 
@@ -55,7 +53,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
     class Media:
         """Its styles."""
 
-        css = STYLES
+        css = DECIDED_STYLES
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """To revoke is all there is to change."""

@@ -1,16 +1,20 @@
-"""What a caller sent, and what would change, so that nobody mistakes it for something else."""
+"""Show values, callers and payloads in the admin: readable, bounded and without credentials."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from django.contrib.auth import get_user_model
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from django_mcp.auth.log_filter import redact
+from django_mcp.core.database import keys_of
 from django_mcp.core.redaction import CUT, NAMED, SECRET, visible
+from django_mcp.models import APIKey
 
 LONGEST_LINE, MOST_LINES = 300, 6
 """What is longer is folded."""
@@ -155,3 +159,71 @@ def _also(entries: list[Any]) -> Iterator[SafeString]:
                 yield format_html("{} {}", count, line(what))
             case _:
                 yield shown_value(each)
+
+
+Caller = tuple[str, str]
+"""``Principal.kind`` and ``Principal.id``."""
+
+
+def names_of(callers: Iterable[Caller]) -> Mapping[Caller, str]:
+    """A name for each, with at most two queries."""
+    callers = set(callers)
+    of_keys = [id for kind, id in callers if kind == "api_key"]  # noqa: A001
+    keys = APIKey.objects.select_related("user").in_bulk(keys_of(APIKey, of_keys))
+    users = get_user_model()._default_manager.in_bulk(  # noqa: SLF001 - Django's documented API
+        keys_of(get_user_model(), map(_user_of, callers))
+    )
+    by_id = {str(pk): key for pk, key in keys.items()}
+    by_text = {str(pk): user for pk, user in users.items()}
+    found: dict[Caller, str] = {}
+    for caller in callers:
+        kind, id = caller  # noqa: A001
+        found[caller] = kind if id in {"", kind} else f"{kind} {id}"
+        if kind == "api_key" and (key := by_id.get(id)) is not None:
+            found[caller] = f"{key.user} ({key.name})"
+        elif (user := by_text.get(_user_of(caller) or "")) is not None:
+            found[caller] = str(user)
+    return found
+
+
+def _user_of(caller: Caller) -> str | None:
+    """The primary key in the ids of those kinds that begin with one."""
+    kind, id = caller  # noqa: A001
+    return id.partition(":")[0] if kind in {"session", "oauth"} else None
+
+
+def name_of(row: Any) -> str:
+    """The caller of one row."""
+    caller = row.principal_kind, row.principal_id
+    return names_of([caller])[caller]
+
+
+def with_names(rows: Iterable[Any]) -> None:
+    """Give each row its caller's name as ``person``."""
+    rows = list(rows)
+    names = names_of((row.principal_kind, row.principal_id) for row in rows)
+    for row in rows:
+        row.person = names[row.principal_kind, row.principal_id]
+
+
+MOST_CHARACTERS = 20_000
+"""Of one value that are shown."""
+OPEN_LINES = 12
+"""A longer one is folded."""
+
+
+def as_json(value: Any) -> SafeString:
+    """A JSON value, indented; folded where it is long."""
+    return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+
+def as_text(text: str) -> SafeString:
+    """A text as it stands, but for what would make a reader see something else than there is."""
+    shown = visible(redact(text)[:MOST_CHARACTERS])
+    if len(text) > MOST_CHARACTERS:
+        shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
+    lines = shown.count("\n") + 1
+    block = format_html('<pre class="mcp-value" translate="no" dir="ltr">{}</pre>', shown)
+    if lines <= OPEN_LINES:
+        return block
+    return format_html("<details><summary>{}</summary>{}</details>", _("%d lines") % lines, block)

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from django_mcp.admin.choices import STYLES, checkboxes, scope_choices, tool_choices, with_stored
+from django_mcp.admin.base import STYLES, checkboxes, scope_choices, tool_choices, with_stored
 from django_mcp.models import ClientPolicy
 
 if TYPE_CHECKING:

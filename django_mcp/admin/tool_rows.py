@@ -1,29 +1,205 @@
-"""Every tool of every endpoint with what is known of it, for pages: gathered with four queries, however many."""
+"""The data of each row in the list of tools: what is known of it, its text, and its differences."""
 
+import difflib
+import inspect
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from django.core.cache import cache
+from django.db.models import Model
 from django.template.defaultfilters import date
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
-from django_mcp.admin.figures import count, share
-from django_mcp.admin.plots import sparkline
-from django_mcp.admin.statistics import ToolStatistics, tool_statistics
-from django_mcp.admin.tools import words
+from django_mcp.admin.charts import sparkline
+from django_mcp.admin.dashboard import count, share
+from django_mcp.admin.stats import ToolStatistics, tool_statistics
 from django_mcp.approvals import tool_policies
-from django_mcp.approvals.tool_policies import default_decision
+from django_mcp.approvals.tool_policies import SHOWN, default_decision
 from django_mcp.conf import settings
+from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
+from django_mcp.core.redaction import visible
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import KnownTool, ToolPolicy
 from django_mcp.primitives.tool import Tool
+
+MOST_LINES = 400
+"""Of one difference that are shown."""
+_KINDS = {"+": "added", "-": "removed", "@": "place"}
+
+
+class Row(NamedTuple):
+    """A line.
+
+    Attributes:
+        kind: ``"added"``, ``"removed"``, ``"place"`` or ``""``.
+        sign: what stands before it, so that nobody needs the colours.
+    """
+
+    kind: str
+    sign: str
+    text: str
+
+
+class Difference(NamedTuple):
+    """Of one part of a definition."""
+
+    title: str
+    rows: Sequence[Row]
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
+    """Each part that is another one."""
+    titles = {
+        "name": _("Name"),
+        "title": _("Title"),
+        "description": _("Description"),
+        "inputSchema": _("Input schema"),
+        "outputSchema": _("Output schema"),
+        "annotations": _("Hints"),
+    }
+    return [
+        Difference(titles[part], _rows(_text(before.get(part)), _text(now.get(part))))
+        for part in SHOWN
+        if before.get(part) != now.get(part)
+    ]
+
+
+def _text(value: Any) -> list[str]:
+    """What to compare, in lines."""
+    if value is None:
+        return []
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    return [visible(each) for each in text.split("\n")]
+
+
+def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
+    found = list(_compared(before, now))
+    if len(found) > MOST_LINES:
+        more = _("… and %d lines more.") % (len(found) - MOST_LINES)
+        found = [*found[:MOST_LINES], Row("place", "", more)]
+    return found
+
+
+def _compared(before: Sequence[str], now: Sequence[str]) -> Iterator[Row]:
+    unified = difflib.unified_diff(before, now, lineterm="", n=3)
+    for number, line in enumerate(unified):
+        if number > 1:  # the first two name files
+            kind = _KINDS.get(line[0], "")
+            yield Row(kind, "" if kind == "place" else line[0], line if kind == "place" else line[1:])
+
+
+HINTS = (
+    ("readOnlyHint", gettext_lazy("reads only"), gettext_lazy("writes")),
+    ("destructiveHint", gettext_lazy("destructive"), gettext_lazy("not destructive")),
+    ("idempotentHint", gettext_lazy("idempotent"), gettext_lazy("not idempotent")),
+    ("openWorldHint", gettext_lazy("open world"), gettext_lazy("closed world")),
+)
+"""Each with its words for yes and for no."""
+
+
+def hints_of(tool: Tool) -> list[str]:
+    """Those it gives. Whether what only reads is destructive or idempotent is no question."""
+    given = tool.annotations
+    asked = ("readOnlyHint", "openWorldHint") if given.get("readOnlyHint") else tuple(name for name, *_rest in HINTS)
+    return [str(yes if given[name] else no) for name, yes, no in HINTS if name in given and name in asked]
+
+
+def description_of(tool: Tool) -> str:
+    """In the language of the page, where it is translated."""
+    return visible(str(tool.definition.get("description", "")))
+
+
+def title_of(tool: Tool) -> str:
+    """What clients show for it."""
+    return visible(str(tool.definition.get("title", "")))
+
+
+def callers_of(server: MCPServer, tool: Tool) -> list[str]:
+    """Who may call it; all of that has to be so."""
+    return list(_callers(server, tool)) or [_("everybody who may call the endpoint")]
+
+
+def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
+    if tool.permissions:
+        listed = ", ".join(tool.permissions)
+        yield ngettext("permission %s", "permissions %s", len(tool.permissions)) % listed
+    if tool.groups:
+        yield ngettext("group %s", "one of the groups %s", len(tool.groups)) % ", ".join(sorted(tool.groups))
+    if scopes := sorted(tool.scopes | server.scopes):
+        yield ngettext("scope %s", "scopes %s", len(scopes)) % ", ".join(scopes)
+    if server.user_passes_test is not None:
+        yield _("users for whom %s says so") % _called(server.user_passes_test)
+    if tool.visible is not None:
+        model = _model_of(tool)
+        if model is not None and tool.is_generated:
+            yield _("users who may see %s, as its declaration says") % model._meta.verbose_name_plural  # noqa: SLF001
+        else:
+            yield _("callers for whom %s says so") % _called(tool.visible)
+
+
+def scope_words(tool: Tool) -> str:
+    """Its scopes as people read them when they let a client in."""
+    known = declared()
+    return "; ".join(f"{known[name].text} ({name})" if name in known else name for name in sorted(tool.scopes))
+
+
+def source_of(tool: Tool) -> str:
+    """Where it comes from: a function, a view, or a model."""
+    model = _model_of(tool)
+    if model is not None and tool.is_generated:
+        return _("model %s") % model._meta.label  # noqa: SLF001 - Django's documented API
+    origin = _origin(tool)
+    return _("view %s") % origin if isinstance(origin, str) else _called(origin)
+
+
+def place_of(tool: Tool) -> str:
+    """File and line; empty where there are none."""
+    origin = _origin(tool)
+    if isinstance(origin, str):
+        return ""
+    origin = getattr(origin, "view_class", None) or origin
+    origin = origin if inspect.isclass(origin) or inspect.isroutine(origin) else type(origin)
+    try:
+        file, (_lines, line) = inspect.getsourcefile(origin), inspect.getsourcelines(origin)
+    except (OSError, TypeError):
+        return ""
+    return f"{_short(file)}:{line or 1}" if file else ""
+
+
+def _short(file: str) -> str:
+    """Below the folder in which the process was started, where it is there."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _origin(tool: Tool) -> Any:
+    """What somebody wrote: functions that were made for it know what they were made for. A view may be but a name."""
+    call = inspect.unwrap(tool.read.call)
+    owner = getattr(call, "owner", None)
+    for name in ("view", "form_class"):
+        owner = getattr(owner, name, owner)
+    return call if owner is None else owner
+
+
+def _model_of(tool: Tool) -> type[Model] | None:
+    model = getattr(getattr(inspect.unwrap(tool.read.call), "owner", None), "model", None)
+    return model if isinstance(model, type) and issubclass(model, Model) else None
+
+
+def _called(thing: Any) -> str:
+    thing = getattr(thing, "view_class", None) or getattr(thing, "func", thing)
+    named = thing if hasattr(thing, "__qualname__") else type(thing)
+    return f"{named.__module__}.{named.__qualname__}"
+
 
 DAYS = 30
 KEPT = 60
@@ -129,12 +305,12 @@ class Line:
     @cached_property
     def title(self) -> str:
         """For display."""
-        return words.title_of(self.tool)
+        return title_of(self.tool)
 
     @cached_property
     def description(self) -> str:
         """What a model reads of it."""
-        return words.description_of(self.tool)
+        return description_of(self.tool)
 
     @property
     def gist(self) -> str:
@@ -149,17 +325,17 @@ class Line:
     @property
     def hints(self) -> list[str]:
         """In words."""
-        return words.hints_of(self.tool)
+        return hints_of(self.tool)
 
     @property
     def callers(self) -> list[str]:
         """Who may call it."""
-        return words.callers_of(self.server, self.tool)
+        return callers_of(self.server, self.tool)
 
     @property
     def source(self) -> str:
         """Where it comes from."""
-        return words.source_of(self.tool)
+        return source_of(self.tool)
 
     # What it does
 

@@ -1,0 +1,673 @@
+"""Approvals in the admin: pending calls, decisions, the list, and the requester's own page.
+
+It is no page of the admin, which lets only staff in, but shows the call as the admin's page does.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import SESSION_KEY, get_user_model
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.shortcuts import render
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.cache import get_conditional_response
+from django.utils.safestring import SafeString
+from django.utils.text import capfirst
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+from django.views import View
+
+from django_mcp.admin.base import DECIDED_STYLES, LookingAdmin
+from django_mcp.admin.display import Preview, line, names_of, preview_of, shown_arguments, shown_value
+from django_mcp.approvals import decisions
+from django_mcp.approvals import messages as approval_messages
+from django_mcp.approvals.decisions import may_decide, not_shown
+from django_mcp.approvals.messages import client, page_path
+from django_mcp.approvals.notices import APPROVE, may_approve
+from django_mcp.core import database
+from django_mcp.core.server import servers
+from django_mcp.models import OVER, Approval, ApprovalEvent
+from django_mcp.oauth.consent import page, protect, title_of
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+State = Approval.State
+KINDS = {
+    "api_key": gettext_lazy("with an API key"),
+    "oauth": gettext_lazy("through an OAuth client"),
+    "public": gettext_lazy("not signed in"),
+    "session": gettext_lazy("signed in to the site"),
+    "user": gettext_lazy("on the server’s command line"),
+}
+"""Kinds of callers, in words."""
+
+
+def waits() -> Q:
+    """What is true of tickets about which somebody can still decide."""
+    wanted = Q(task=None) | ~Q(task__status__in=OVER)
+    return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
+
+
+def has_ended() -> Q:
+    """The opposite."""
+    return ~Q(state=State.PENDING) | Q(expires__lte=timezone.now()) | Q(task__status__in=OVER)
+
+
+def is_waiting(row: Approval) -> bool:
+    """The same of one row."""
+    is_wanted = row.task is None or row.task.status not in OVER
+    return row.state == State.PENDING and row.expires > timezone.now() and is_wanted
+
+
+def state_of(row: Approval) -> State:
+    """Its state as people understand it: what is good no longer has expired, whether or not anybody has noticed."""
+    if row.state == State.PENDING and not is_waiting(row):
+        return State.EXPIRED
+    if row.state == State.APPROVED and row.expires <= timezone.now():
+        return State.EXPIRED
+    return State(row.state)
+
+
+RUNS = {
+    "started": gettext_lazy("Started"),
+    "interrupted": gettext_lazy("Interrupted"),
+    "done": gettext_lazy("Done"),
+    "failed": gettext_lazy("Failed"),
+}
+"""The outcome of an approved call, in the word that approvers and the requester both read."""
+
+
+def run_of(row: Approval) -> str:
+    """Return what became of the run of an approved call: a key of ``RUNS``."""
+    if row.outcome:
+        return "done" if row.outcome == "ok" else "failed"
+    return "interrupted" if row.task is not None and row.task.is_over else "started"
+
+
+def ran(run: str) -> Q:
+    """Return what is true of used tickets for which ``run_of`` gives *run*."""
+    used, is_over = Q(state=State.CONSUMED), Q(task__status__in=OVER)
+    match run:
+        case "done":
+            return used & Q(outcome="ok")
+        case "failed":
+            return used & ~Q(outcome__in=["", "ok"])
+        case "interrupted":
+            return used & Q(outcome="") & is_over
+    return used & Q(outcome="") & (Q(task=None) | ~is_over)
+
+
+def state_words(row: Approval) -> str:
+    """Return the state of a ticket in a word or two; of one that was used what became of its run."""
+    state = state_of(row)
+    return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
+
+
+def seen(row: Approval) -> str:
+    """A digest of all that a card shows of the call. Who decides sends it along: they decide about what they saw."""
+    shown = [row.ticket, row.digest, row.version, row.arguments, row.preview, row.preview_digest, row.client]
+    shown.append(row.withheld)
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass
+class Card:
+    """One call.
+
+    Attributes:
+        row: its ticket.
+        person: the caller's name.
+        user: who looks at it.
+    """
+
+    row: Approval
+    person: str
+    user: Any
+
+    @cached_property
+    def tool(self) -> str:
+        """Its name."""
+        return line(self.row.tool)
+
+    @cached_property
+    def kind(self) -> str:
+        """How the caller came in."""
+        return str(KINDS.get(self.row.principal_kind) or line(self.row.principal_kind))
+
+    @cached_property
+    def client(self) -> str:
+        """What the client says it is."""
+        return line(approval_messages.client(self.row)) or "–"
+
+    @cached_property
+    def client_id(self) -> str:
+        """Which OAuth client it is."""
+        return line(self.row.client_id)
+
+    @cached_property
+    def seen(self) -> str:
+        """See there."""
+        return seen(self.row)
+
+    @cached_property
+    def arguments(self) -> list[tuple[str, SafeString, str]]:
+        """As the caller sent them, and why one is not shown so."""
+        return shown_arguments(self.row.arguments, (self.row.withheld or {}).get("arguments", {}))
+
+    @cached_property
+    def not_shown(self) -> list[str]:
+        """What has to be approved without being seen."""
+        return [line(each) for each in not_shown(self.row)]
+
+    @cached_property
+    def preview(self) -> Preview:
+        """What would change."""
+        return preview_of(self.row.preview)
+
+    @cached_property
+    def choices(self) -> list[tuple[str, str, SafeString | None]]:
+        """Arguments in which further calls can be bound to this one; those not sent have defaults."""
+        sent = self.row.arguments if isinstance(self.row.arguments, dict) else {}
+        return [
+            (each, line(each), shown_value(sent[each]) if each in sent else None) for each in self.row.parts if each
+        ]
+
+    @cached_property
+    def may_decide(self) -> bool:
+        """Whether buttons would do something."""
+        return is_waiting(self.row) and may_decide(self.row, self.user)
+
+    @property
+    def why_not(self) -> str:
+        """Why there are none."""
+        if not self.user.has_perm(APPROVE):
+            return _("You may look at it. Deciding needs the permission “Can approve calls of tools”.")
+        if not may_approve(self.user, self.row.server):
+            return _("You may look at it. Others decide about calls at this endpoint.")
+        return _("This call was made in your name, so somebody else has to decide.")
+
+
+def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
+    """A card for each, with at most two queries."""
+    rows = list(rows)
+    nameless = [each for each in rows if each.user is None or each.principal_kind == "api_key"]
+    names = names_of((each.principal_kind, each.principal_id) for each in nameless)
+    return [Card(row, line(names.get((row.principal_kind, row.principal_id), row.user)), user) for row in rows]
+
+
+def tag(shown: Sequence[Card], count: int, user: Any) -> str:
+    """An ETag: another one where a page of them would not be the same."""
+    state = [get_language(), user.pk, count, [[card.row.pk, card.seen, card.may_decide] for card in shown]]
+    return f'"{hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:32]}"'
+
+
+def note_shown(shown: Iterable[Card], user: Any) -> None:
+    """Note that somebody who may decide was shown them; once for each person."""
+    keys = [card.row.pk for card in shown if card.may_decide]
+    if not keys:
+        return
+    events: QuerySet[ApprovalEvent] = ApprovalEvent.objects.filter(kind=ApprovalEvent.Kind.SHOWN, by=user)
+    known = set(events.filter(approval__in=keys).values_list("approval_id", flat=True))
+    now = timezone.now()
+    made = [{"approval_id": key, "kind": ApprovalEvent.Kind.SHOWN, "at": now, "by": user} for key in keys]
+    ApprovalEvent.objects.bulk_create(ApprovalEvent(**each) for each in made if each["approval_id"] not in known)
+
+
+APPROVE_ACTION, APPROVE_MORE, REFUSE = "approve", "approve_more", "refuse"
+MINUTE, HOUR = 60, 60 * 60
+PERIODS = (
+    (15 * MINUTE, gettext_lazy("15 minutes")),
+    (HOUR, gettext_lazy("one hour")),
+    (4 * HOUR, gettext_lazy("4 hours")),
+    (24 * HOUR, gettext_lazy("one day")),
+)
+"""For how long further calls can be approved."""
+MOST_CALLS = 1000
+LONGEST_REASON = 1000
+
+Said = tuple[int, str]
+"""The level of a message, and its words."""
+
+
+class DecisionForm(forms.Form):
+    """What the form of a card sends. The template writes it, so that a page can hold many.
+
+    Args:
+        row: the ticket it is about.
+    """
+
+    decision = forms.ChoiceField(choices=[(each, each) for each in (APPROVE_ACTION, APPROVE_MORE, REFUSE)])
+    seen = forms.CharField(max_length=64)
+    reason = forms.CharField(max_length=LONGEST_REASON, required=False)
+    calls = forms.IntegerField(min_value=1, max_value=MOST_CALLS, required=False)
+    seconds = forms.TypedChoiceField(coerce=int, choices=PERIODS, required=False)
+    names = forms.MultipleChoiceField(required=False)
+    unseen = forms.BooleanField(required=False)
+
+    def __init__(self, row: Approval, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        names = self.fields["names"]
+        assert isinstance(names, forms.MultipleChoiceField)  # noqa: S101
+        names.choices = [(each, each) for each in row.parts if each]
+
+
+def decide(request: HttpRequest, row: Approval) -> Said:
+    """Do what the form of a request says.
+
+    Raises:
+        PermissionDenied: they may not decide; or are no person with a session, whatever else recognises them.
+    """
+    if SESSION_KEY not in request.session:
+        raise PermissionDenied
+    form = DecisionForm(row, request.POST)
+    if not form.is_valid():
+        problems = [f"{name}: {' '.join(map(str, words))}" for name, words in form.errors.items()]
+        return messages.ERROR, _("Nothing was decided. %s") % " ".join(problems)
+    with database.atomic():
+        row = Approval.objects.select_for_update().get(pk=row.pk)
+        if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
+            return messages.ERROR, _("This call is not as you saw it any more. Look at it again, and then decide.")
+        is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
+        if not is_told and (hidden := decisions.not_shown(row)):
+            words = _("Nothing was decided: not all of this call is shown (%s). Tick that you approve it all the same.")
+            return messages.ERROR, words % ", ".join(map(line, hidden))
+        if _do(row, request.user, form.cleaned_data):
+            return messages.SUCCESS, _done(row, form.cleaned_data)
+    return messages.WARNING, too_late(row, request.user)
+
+
+def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
+    match given["decision"]:
+        case "refuse":
+            return decisions.deny(row, user, reason=given["reason"])
+        case "approve":
+            return decisions.approve(row, user, reason=given["reason"], unseen=given["unseen"])
+    calls = None if given["calls"] is None else given["calls"] + 1
+    more = {"names": given["names"], "calls": calls, "seconds": given["seconds"] or HOUR, "unseen": given["unseen"]}
+    return decisions.approve(row, user, reason=given["reason"], **more)
+
+
+def _done(row: Approval, given: dict[str, Any]) -> str:
+    match given["decision"]:
+        case "refuse":
+            return _("You refused the call of %s. Whoever asked reads why.") % line(row.tool)
+        case "approve":
+            return _("You approved the call of %s. It runs once.") % line(row.tool)
+    return _("You approved the call of %s, and further ones like it.") % line(row.tool)
+
+
+def too_late(row: Approval, user: Any) -> str:
+    """Why nothing came of a decision."""
+    row.refresh_from_db()
+    if row.state in {State.APPROVED, State.CONSUMED, State.DENIED}:
+        words = {
+            "who": _("You yourself") if row.decided_by == user else line(row.decided_by or _("Somebody")),
+            "tool": line(row.tool),
+            "reason": f" “{line(row.reason)}”" if row.reason else "",
+        }
+        if row.state == State.DENIED:
+            return _("Too late: %(who)s refused this call of %(tool)s before you.%(reason)s") % words
+        return _("Too late: %(who)s approved this call of %(tool)s before you.") % words
+    if row.task is not None and row.task.status in OVER:
+        return _("Nothing was decided: whoever asked for this call of %s does not want it any more.") % line(row.tool)
+    if row.state == State.EXPIRED or row.expires <= timezone.now():
+        return _("Nothing was decided: the time of this call of %s is up, so it was refused.") % line(row.tool)
+    return _("Nothing was decided: this call was made in your name, so somebody else has to decide.")
+
+
+if TYPE_CHECKING:
+    _Rows = QuerySet[Approval]
+else:
+    _Rows = QuerySet
+
+MOST = 50
+"""Cards on one page."""
+
+
+class ApprovalList(ChangeList):
+    """Rows are those that wait no longer.
+
+    Attributes:
+        waiting: the others, the newest first.
+    """
+
+    waiting: _Rows
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> _Rows:
+        """Both, told apart."""
+        found = super().get_queryset(request, exclude_parameters)
+        if exclude_parameters is None:  # else it is only counted
+            self.waiting = found.filter(waits()).order_by("-pk")
+        return found.filter(has_ended()).defer("arguments", "preview", "parts")
+
+    def get_results(self, request: HttpRequest) -> None:
+        """With the names of callers."""
+        super().get_results(request)
+        for each in cards(self.result_list, request.user):
+            each.row.person = each.person  # type: ignore[attr-defined]
+
+    def cards(self, user: Any) -> tuple[list[Card], int]:
+        """Of those that wait, and how many there are."""
+        rows = list(self.waiting.select_related("user", "task")[: MOST + 1])
+        return cards(rows[:MOST], user), len(rows) if len(rows) <= MOST else self.waiting.count()
+
+
+class WaitingList(ApprovalList):
+    """Without the others, for those who look every other second."""
+
+    def get_results(self, request: HttpRequest) -> None:  # noqa: ARG002
+        """None."""
+        self.result_count = self.full_result_count = 0
+        self.result_list = self.root_queryset.none()
+        self.can_show_all, self.multi_page = True, False
+
+
+class StateFilter(admin.SimpleListFilter):
+    """By what became of it; what is good no longer has expired, whether or not anybody has noticed."""
+
+    title = gettext_lazy("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
+        """Every state, in the words of the list; of used tickets what became of the run."""
+        states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
+        return [*states, *RUNS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: _Rows) -> _Rows | None:  # noqa: ARG002
+        """Rows in the chosen one."""
+        now = timezone.now()
+        match self.value():
+            case State.PENDING:
+                return queryset.filter(waits())
+            case State.APPROVED:
+                return queryset.filter(state=State.APPROVED, expires__gt=now)
+            case State.EXPIRED:
+                is_old = Q(state__in=[State.PENDING, State.APPROVED], expires__lte=now)
+                is_unwanted = Q(state=State.PENDING, task__status__in=OVER)
+                return queryset.filter(Q(state=State.EXPIRED) | is_old | is_unwanted)
+            case State.DENIED | State.CONSUMED as state:
+                return queryset.filter(state=state)
+            case str(run) if run in RUNS:
+                return queryset.filter(ran(run))
+        return None
+
+
+LIVE = "x-mcp-live"
+"""The header of requests that the page's script makes: it wants no page."""
+
+
+class ApprovalAdmin(LookingAdmin):
+    """Calls that wait, and what became of others."""
+
+    change_list_template = "admin/django_mcp/approval/list.html"
+    list_display = ("tool", "caller_name", "client_name", "state_now", "decided_by", "created")
+    list_filter = (StateFilter, "server", "tool", "created")
+    list_select_related = ("user", "decided_by", "task")
+    date_hierarchy = "created"
+    ordering = ("-pk",)
+    actions = None
+    show_full_result_count = False
+
+    class Media:
+        """Its styles, and what keeps the page up to date."""
+
+        css = DECIDED_STYLES
+        js = ("django_mcp/approvals.js",)
+
+    def get_urls(self) -> list[URLPattern]:
+        """And what the page's script asks for, and where forms are sent to."""
+        wrap, name = self.admin_site.admin_view, f"{self.opts.app_label}_{self.opts.model_name}"
+        return [
+            path("waiting/", wrap(self.waiting_view), name=f"{name}_waiting"),
+            path("<int:pk>/waiting/", wrap(self.one_waiting_view), name=f"{name}_waiting_one"),
+            path("<int:pk>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
+            *super().get_urls(),
+        ]
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
+        """The user model may have another name for names."""
+        return ("tool", "ticket", "client_id", "principal_id", "reason", f"user__{get_user_model().USERNAME_FIELD}")
+
+    # The list
+
+    def get_changelist(self, request: HttpRequest, **_options: Any) -> type[ApprovalList]:
+        """With what waits; or that alone."""
+        match = request.resolver_match
+        return WaitingList if match is not None and (match.url_name or "").endswith("_waiting") else ApprovalList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Cards of what waits, above the rows of what does not."""
+        title = {"title": capfirst(self.opts.verbose_name_plural), **(extra_context or {})}
+        answer = super().changelist_view(request, title)
+        if isinstance(answer, TemplateResponse) and answer.context_data and "cl" in answer.context_data:
+            shown, count = answer.context_data["cl"].cards(request.user)
+            answer.context_data |= self._waiting(request, shown, count)
+            answer.context_data["live_url"] = self._url("waiting") + self._query(request.GET.urlencode())
+        return answer
+
+    def waiting_view(self, request: HttpRequest) -> HttpResponse:
+        """The cards alone; nothing where they are those that the script has."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            page: Any = self.get_changelist_instance(request)
+        except IncorrectLookupParameters:
+            return HttpResponseBadRequest()
+        return self._fragment(request, *page.cards(request.user))
+
+    def one_waiting_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The same of one ticket."""
+        row = self.get_object(request, str(pk))
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        shown = cards([row], request.user) if row is not None and is_waiting(row) else []
+        return self._fragment(request, shown, len(shown))
+
+    def _fragment(self, request: HttpRequest, shown: list[Card], count: int) -> HttpResponse:
+        etag = tag(shown, count, request.user)
+        same = get_conditional_response(request, etag=etag)
+        if same is not None and same.status_code == 304:  # noqa: PLR2004 - Not Modified
+            return same
+        context = {"opts": self.opts, **self._waiting(request, shown, count)}
+        answer = render(request, "admin/django_mcp/approval/waiting.html", context)
+        answer.headers["ETag"] = etag
+        return answer
+
+    def _waiting(self, request: HttpRequest, shown: list[Card], count: int) -> dict[str, Any]:
+        note_shown(shown, request.user)
+        return {
+            "cards": shown,
+            "waiting_count": count,
+            "waiting_tag": tag(shown, count, request.user),
+            "query": request.GET.urlencode(),
+            "periods": PERIODS,
+        }
+
+    # One ticket
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """What is known of it; while it waits, with the form that decides."""
+        del form_url
+        row = self.get_object(request, object_id)
+        if not self.has_view_permission(request, row) or request.method not in {"GET", "HEAD"}:
+            raise PermissionDenied
+        if row is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined, no-any-return]
+        (card,) = cards([row], request.user)
+        waiting = [card] if is_waiting(row) else []
+        request.current_app = self.admin_site.name
+        context = {
+            **self.admin_site.each_context(request),
+            "title": capfirst(self.opts.verbose_name),
+            "opts": self.opts,
+            "media": self.media,
+            "card": card,
+            "row": row,
+            "state": state_words(row),
+            "is_detail": True,
+            "events": list(row.events.select_related("by").order_by("pk")),
+            "live_url": self._url("waiting_one", row.pk) if waiting else "",
+            **self._waiting(request, waiting, len(waiting)),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/django_mcp/approval/detail.html", context)
+
+    def decide_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Decide, by POST; and say what came of it, on the page that asked or, to the script, alone."""
+        row = self.get_object(request, str(pk))
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        if row is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, str(pk))  # type: ignore[attr-defined, no-any-return]
+        page = self._url("change", row.pk)
+        if request.method != "POST":  # after a login on the way
+            return HttpResponseRedirect(page)
+        level, words = decide(request, row)
+        if level == messages.SUCCESS:
+            self.log_change(request, row, words)
+        if LIVE in request.headers:
+            return render(
+                request, "admin/django_mcp/approval/said.html", {"level": messages.DEFAULT_TAGS[level], "words": words}
+            )
+        self.message_user(request, words, level)
+        if request.POST.get("back") == "list":
+            page = self._url("changelist") + self._query(request.POST.get("query", ""))
+        return HttpResponseRedirect(page)
+
+    # Columns
+
+    @admin.display(description=gettext_lazy("caller"), ordering="principal_id")
+    def caller_name(self, row: Approval) -> str:
+        """Who asked."""
+        person: str = row.person  # type: ignore[attr-defined] # see ApprovalList
+        return person
+
+    @admin.display(description=gettext_lazy("client"))
+    def client_name(self, row: Approval) -> str:
+        """What that says it is."""
+        return line(client(row)) or "–"
+
+    @admin.display(description=gettext_lazy("state"), ordering="state")
+    def state_now(self, row: Approval) -> str:
+        """What became of it."""
+        return state_words(row)
+
+    def _url(self, view: str, *args: Any) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{view}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
+    @staticmethod
+    def _query(query: str) -> str:
+        return f"?{query}" if query else ""
+
+
+REFRESH_SECONDS = 30
+"""After which the page is loaded anew while the call waits."""
+
+STATES = {
+    "pending": (
+        gettext_lazy("Waiting for approval"),
+        gettext_lazy("Once it is approved, your client has to make exactly the same call again, and it runs."),
+        gettext_lazy("Once it is approved, it goes on by itself."),
+    ),
+    "approved": (
+        gettext_lazy("Approved"),
+        gettext_lazy("If it has not run yet, let your client make exactly the same call again."),
+        gettext_lazy("It goes on by itself."),
+    ),
+    "denied": (gettext_lazy("Denied"), *[gettext_lazy("It was not run.")] * 2),
+    "expired": (
+        gettext_lazy("Expired"),
+        *[gettext_lazy("It was not run. If your client makes the call again, it needs a new approval.")] * 2,
+    ),
+    "started": (
+        RUNS["started"],
+        gettext_lazy(
+            "It was approved and began, and what came of it is not noted yet. If your client waits no longer and has "
+            "no result, the server may have stopped. Check what the call did before you make it again."
+        ),
+        gettext_lazy("It was approved and runs. Your client gets the result."),
+    ),
+    "interrupted": (
+        RUNS["interrupted"],
+        *[
+            gettext_lazy(
+                "It was approved and began, and ended before its outcome was noted. "
+                "Check what it did before you repeat it."
+            )
+        ]
+        * 2,
+    ),
+    "done": (RUNS["done"], *[gettext_lazy("It was approved and has run. Your client has the result.")] * 2),
+    "failed": (
+        RUNS["failed"],
+        *[gettext_lazy("It was approved, and ended with an error. Your client has the message.")] * 2,
+    ),
+}
+"""For each state, with those of the run of an approved call: a title, and a sentence for a call and for a task."""
+
+
+class RequesterView(LoginRequiredMixin, View):
+    """``/mcp/approvals/<ticket>/``: one call, for its user. Approvers are redirected to the page in the admin."""
+
+    http_method_names = ("get", "head", "options")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Add the headers of the package's pages."""
+        return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
+
+    def get(self, request: HttpRequest, endpoint: str, ticket: str) -> HttpResponse:
+        """Show the call.
+
+        Raises:
+            Http404: there is no such ticket, or it is another user's.
+        """
+        found = Approval.objects.filter(ticket=ticket, server=endpoint).select_related("task").first()
+        if found is None:
+            raise Http404
+        if may_decide(found, request.user) and getattr(request.user, "is_staff", True):
+            try:
+                return HttpResponseRedirect(page_path(found))
+            except NoReverseMatch:
+                pass
+        if found.user_id != request.user.pk:
+            raise Http404
+        (card,) = cards([found], request.user)
+        is_waiting = state_of(found) == State.PENDING
+        title, text = describe(found)
+        context = {
+            "title": title,
+            "text": text,
+            "card": card,
+            "row": found,
+            "is_waiting": is_waiting,
+            "is_notified": is_waiting and found.notices.filter(delivered__isnull=False).exists(),
+            "refresh_seconds": REFRESH_SECONDS,
+            "endpoint_title": next((title_of(each) for each in servers() if each.name == endpoint), endpoint),
+        }
+        return page(request, "approvals/requester.html", context)
+
+
+def describe(row: Approval) -> tuple[str, str]:
+    """Return a title and a sentence: what the user who made a call may know of its state, and what follows from it."""
+    state: str = state_of(row)
+    if state == State.CONSUMED:
+        state = run_of(row)
+    title, text, text_of_task = STATES[state]
+    return str(title), str(text if row.task_id is None else text_of_task)

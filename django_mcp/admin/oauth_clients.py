@@ -1,0 +1,495 @@
+"""OAuth clients in the admin: who authorized them, revoking access, and their policies.
+
+It needs django-oauth-toolkit: import it where ``oauth2_provider`` is installed.
+"""
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.admin.utils import quote, unquote
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.urls import URLPattern, path
+from django.utils.text import Truncator
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_mcp.admin.base import OwnPagesAdmin, page_queries
+from django_mcp.auth.toolkit import get_application_model
+from django_mcp.core import database
+from django_mcp.core.database import keys_of
+from django_mcp.models import Applications, ClientPolicy, ToolCall
+from django_mcp.oauth import consent
+from django_mcp.oauth.connected_apps import (
+    Access,
+    Summary,
+    accesses_of,
+    acts_for_itself,
+    held_at_endpoints,
+    logins_began,
+    name_of,
+    people,
+    summaries,
+    take_back,
+    take_back_all,
+    titles_of,
+)
+
+
+class Changing:
+    """What one person changes about one application.
+
+    Args:
+        model_admin: of the pages.
+        request: theirs.
+        application: which.
+    """
+
+    def __init__(self, model_admin: Any, request: HttpRequest, application: Any) -> None:
+        self._admin, self._request, self._application = model_admin, request, application
+
+    def take_back(self, key: str) -> None:
+        """Take back what it has of one user.
+
+        Args:
+            key: the user's primary key, as a form has it.
+        """
+        user = _user(key)
+        if user is None:
+            self._tell(_("There is no such user any more."), messages.WARNING)
+            return
+        if acts_for_itself(self._application):
+            self.take_back_all()
+            return
+        with database.atomic():
+            take_back(user, self._application.pk)
+            self._note(_("Access taken back, of %s.") % user.get_username())
+        told = {"application": name_of(self._application), "user": user.get_username()}
+        self._tell(_("Application %(application)s no longer has access in the name of %(user)s.") % told)
+
+    def take_back_all(self) -> None:
+        """Take back what it has of everybody, and of its own."""
+        with database.atomic():
+            number = take_back_all(self._application.pk)
+            words = ngettext("All access taken back, of %d user.", "All access taken back, of %d users.", number)
+            self._note(words % number)
+        self._tell(_("Application %s no longer has access in anybody’s name.") % name_of(self._application))
+
+    def block(self, *, blocked: bool) -> None:
+        """Block it, or no longer. It is saved like on the page of policies: its streams hear of it."""
+        client_id = self._application.client_id
+        done = _("Blocked.") if blocked else _("No longer blocked.")
+        with database.atomic():
+            row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
+            if blocked is (row is not None and row.blocked):
+                self._tell(_("Nothing was changed: that counts already."), messages.INFO)
+                return
+            row = row or ClientPolicy(client_id=client_id)
+            row.blocked = blocked
+            row.save()
+            self._admin.log_change(self._request, row, done)
+            self._note(done)
+        name = name_of(self._application)
+        self._tell(
+            (_("Application %s is blocked from now on.") if blocked else _("Application %s is no longer blocked."))
+            % name
+        )
+
+    def _note(self, words: str) -> None:
+        row = Applications(client_id=self._application.client_id)
+        row.pk = row.client_id  # of no table; the history goes by it
+        self._admin.log_change(self._request, row, words)
+
+    def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
+        self._admin.message_user(self._request, words, level)
+
+
+def _user(key: str) -> Any:
+    model = get_user_model()
+    return model._default_manager.filter(pk__in=keys_of(model, [key])).first()  # noqa: SLF001 - Django's documented API
+
+
+SHORT = 32
+"""Characters of a client id in the list."""
+MOST_WORDS = 5
+"""That are searched for."""
+STATES = (
+    ("", gettext_lazy("all")),
+    ("access", gettext_lazy("has access now")),
+    ("blocked", gettext_lazy("blocked")),
+)
+
+
+@dataclass
+class Line:
+    """An application.
+
+    Attributes:
+        application: with ``mcp_blocked`` and ``mcp_last_call``.
+        summary: of the access it has; None for none.
+        began: when its oldest login began that goes on.
+    """
+
+    application: Any
+    summary: Summary | None
+    began: datetime.datetime | None
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return name_of(self.application)
+
+    @property
+    def origin(self) -> str:
+        """How this site came to know it."""
+        return consent.origin(self.application)
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of its client id."""
+        return Truncator(self.application.client_id).chars(SHORT)
+
+    @property
+    def people_words(self) -> str:
+        """In whose name it has access."""
+        if self.summary is None:
+            return _("nobody")
+        if self.summary.acts_for_itself:
+            return _("the application itself")
+        return ngettext("%d person", "%d people", self.summary.people) % self.summary.people
+
+    @property
+    def since(self) -> datetime.datetime | None:
+        """Since when somebody lets it in."""
+        if self.summary is None:
+            return None
+        return min(self.summary.since, self.began or self.summary.since)
+
+
+class Choosing:
+    """Which applications are asked for, as the address says: plain GET parameters.
+
+    Args:
+        given: the parameters. What makes no sense is left aside.
+    """
+
+    def __init__(self, given: QueryDict) -> None:
+        self.query = given.get("q", "").replace("\0", "").strip()
+        state = given.get("state", "")
+        self.state = state if state in dict(STATES) else ""
+        self.states = STATES
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.query or self.state)
+
+    def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
+        """Those with all words in their names, client ids, or the names of people who let them in."""
+        for word in self.query.split()[:MOST_WORDS]:
+            name = f"user__{get_user_model().USERNAME_FIELD}__icontains"
+            of_people = held_at_endpoints().filter(**{name: word}).values("application")
+            applications = applications.filter(
+                Q(name__icontains=word) | Q(client_id__icontains=word) | Q(pk__in=of_people)
+            )
+        blocked = ClientPolicy.objects.filter(blocked=True).values("client_id")
+        if self.state == "blocked":
+            return applications.filter(client_id__in=blocked)
+        return applications.exclude(client_id__in=blocked) if self.state == "access" else applications
+
+
+class Lines(Sequence[Line]):
+    """Those that are asked for, the last renewed first, then those without access, the newest first.
+
+    What is known of all is two queries; what is shown of a page of them are two more.
+    """
+
+    def __init__(self, choosing: Choosing) -> None:
+        self._choosing = choosing
+
+    @cached_property
+    def _summaries(self) -> dict[Any, Summary]:
+        return summaries()
+
+    @cached_property
+    def _keys(self) -> list[Any]:
+        rows = self._choosing.apply(get_application_model().objects.order_by("-created", "-pk"))
+        keys, known = list(rows.values_list("pk", flat=True)), self._summaries
+        if self._choosing.state == "access":
+            keys = [key for key in keys if key in known]
+        return sorted(keys, key=lambda key: -known[key].renewed.timestamp() if key in known else 0)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, which: Any) -> Any:
+        keys = self._keys[which]
+        return list(self._of(keys)) if isinstance(which, slice) else next(self._of([keys]))
+
+    def _of(self, keys: Sequence[Any]) -> Iterator[Line]:
+        rows = with_facts(get_application_model().objects.all()).in_bulk(keys)
+        began = logins_began("application", application__in=keys)
+        for key in keys:
+            if key in rows:
+                yield Line(rows[key], self._summaries.get(key), began.get(key))
+
+
+def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
+    """With whether they are blocked, as ``mcp_blocked``, and when they last called, as ``mcp_last_call``; without
+    their secrets.
+    """
+    same = {"client_id": OuterRef("client_id")}
+    calls = ToolCall.objects.filter(**same).order_by("-called").values("called")
+    found: QuerySet[Any] = applications.defer("client_secret").annotate(
+        mcp_blocked=Exists(ClientPolicy.objects.filter(blocked=True, **same)),
+        mcp_last_call=Subquery(calls[:1]),
+    )
+    return found
+
+
+@dataclass
+class Holder:
+    """One of the people who let an application in.
+
+    Attributes:
+        access: what it has of them.
+        last_call: of the application in their name.
+    """
+
+    access: Access
+    last_call: Any
+
+    @property
+    def key(self) -> str:
+        """What the form calls them."""
+        return str(self.access.user.pk)
+
+    @property
+    def name(self) -> str:
+        """What people call them."""
+        return str(self.access.user.get_username())
+
+    @property
+    def endpoints(self) -> list[str]:
+        """By their titles."""
+        return titles_of(self.access.resources)
+
+    @property
+    def scopes(self) -> list[consent.ScopeText]:
+        """In words."""
+        return consent.in_words(self.access.scopes)
+
+
+def find(client_id: str) -> Any:
+    """An application with ``mcp_blocked`` and ``mcp_last_call``; None for none."""
+    if "\0" in client_id:
+        return None
+    return with_facts(get_application_model().objects.filter(client_id=client_id)).first()
+
+
+def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
+    """What is shown of some of its people. Four queries.
+
+    Args:
+        application: which.
+        users: their primary keys.
+    """
+    accesses = accesses_of(application, users)
+    calls = ToolCall.objects.filter(client_id=application.client_id, user=OuterRef("pk")).order_by("-called")
+    rows = get_user_model()._default_manager.filter(pk__in=users)  # noqa: SLF001 - Django's documented API
+    last = dict(
+        rows.order_by().annotate(mcp_last_call=Subquery(calls.values("called")[:1])).values_list("pk", "mcp_last_call")
+    )
+    return [Holder(each, last.get(each.user.pk)) for each in accesses]
+
+
+def hosts_of(application: Any) -> list[str]:
+    """Where it has people sent."""
+    return list(dict.fromkeys(_place_words(consent.destination(uri)) for uri in application.redirect_uris.split()))
+
+
+def _place_words(place: consent.Destination) -> str:
+    """For somebody else than the user, at whose computer the program is."""
+    if place.kind == "loopback":
+        return _("a program on the user’s computer")
+    if place.kind == "program":
+        return _("a program on the user’s computer that opens “%s” links") % place.detail
+    return place.text
+
+
+def document_of(application: Any) -> str:
+    """The address at which it describes itself; empty for one that does not."""
+    return str(application.client_id) if application.registration_source == "cimd" else ""
+
+
+def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
+    """What the site's owner decided about it."""
+    if policy is None:
+        nothing = _("Nobody has decided anything about it: it may do what its users agree to.")
+        return (
+            [_("Nobody has decided whom it acts as, so its tokens open nothing.")]
+            if acts_for_itself(application)
+            else [nothing]
+        )
+    lines = [_("Blocked: none of its tokens is accepted.") if policy.blocked else _("Not blocked.")]
+    lines.append(_scope_words(policy.scopes))
+    lines.append(_tool_words(policy.tools))
+    if policy.acts_as is not None:
+        lines.append(_("For itself it acts as %s.") % policy.acts_as.get_username())
+    elif acts_for_itself(application):
+        lines.append(_("Nobody has decided whom it acts as, so its tokens open nothing."))
+    return lines
+
+
+def _scope_words(scopes: Sequence[str] | None) -> str:
+    if scopes is None:
+        return _("Scopes: no limit.")
+    return _("Scopes at most: %s.") % ("; ".join(each.text for each in consent.in_words(scopes)) or _("none"))
+
+
+def _tool_words(tools: Sequence[str] | None) -> str:
+    if tools is None:
+        return _("Tools: all.")
+    if not tools:
+        return _("Tools: none.")
+    return ngettext("Only the tool %s.", "Only the tools %s.", len(tools)) % ", ".join(tools)
+
+
+PER_PAGE = 100
+
+
+class ApplicationsAdmin(OwnPagesAdmin):
+    """Whoever may see client policies sees applications, and whoever may change them takes access back."""
+
+    folder, behind = "applications", "clientpolicy"
+
+    def get_urls(self) -> list[URLPattern]:
+        """Under the names by which admin sites link models, and histories objects."""
+        view = self.admin_site.admin_view
+        return [
+            path("", view(self.list_view), name="django_mcp_applications_changelist"),
+            path("<path:object_id>/change/", view(self.application_view), name="django_mcp_applications_change"),
+            path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_applications_take_back"),
+        ]
+
+    # All of them
+
+    def list_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Every application that the site knows.
+
+        Raises:
+            PermissionDenied: they may not see.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        choosing = Choosing(request.GET)
+        page = Paginator(Lines(choosing), PER_PAGE).get_page(request.GET.get("p"))
+        context = {
+            "choosing": choosing,
+            "page": page,
+            "page_queries": page_queries(request, page),
+            "number": get_application_model().objects.count() if choosing.is_narrowed else page.paginator.count,
+            "sees_calls": self.sees_calls(request),
+            "rows": [(each, self.address_of(each.application.client_id)) for each in page],
+        }
+        return self.page(request, "list", str(self.opts.verbose_name_plural).capitalize(), context)
+
+    # One of them
+
+    def application_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """What it is, and who let it in. By POST, take back what it has of one user, or block it.
+
+        Raises:
+            PermissionDenied: they may not see, or not change.
+        """
+        application = self._find(request, object_id)
+        if application is None:
+            return self._no_such(request, object_id)
+        if request.method == "POST":
+            self._change(request, application)
+            return HttpResponseRedirect(request.get_full_path())
+        page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
+        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("acts_as").first()
+        context = {
+            **self._about(application),
+            "origin": consent.origin(application),
+            "document": document_of(application),
+            "hosts": hosts_of(application),
+            "policy_words": policy_words(application, policy),
+            "policy_address": self._policy_address(request, application, policy),
+            "has_policy": policy is not None,
+            "holders": holders(application, [each["user"] for each in page]),
+            "page": page,
+            "page_queries": page_queries(request, page),
+            "sees_calls": self.sees_calls(request),
+            "calls_address": self._calls_address(application),
+            "take_back_address": self.address("applications_take_back", quote(application.client_id)),
+            "notes": self.notes(application.client_id),
+        }
+        return self.page(request, "application", name_of(application), context)
+
+    def _change(self, request: HttpRequest, application: Any) -> None:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        given, changing = request.POST, Changing(self, request, application)
+        if "take_back" in given:
+            changing.take_back(given["take_back"])
+        elif given.get("blocked") in {"yes", "no"}:
+            changing.block(blocked=given["blocked"] == "yes")
+
+    def take_back_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Ask whether all its access is to be taken back, and by POST do it.
+
+        Raises:
+            PermissionDenied: they may not.
+        """
+        application = self._find(request, object_id)
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if application is None:
+            return self._no_such(request, object_id)
+        if request.method == "POST":
+            Changing(self, request, application).take_back_all()
+            return HttpResponseRedirect(self.address_of(application.client_id))
+        context = {
+            **self._about(application),
+            "people": people(application).count(),
+            "address": self.address_of(application.client_id),
+        }
+        return self.page(request, "take_back", _("Take back all access"), context)
+
+    def _find(self, request: HttpRequest, object_id: str) -> Any:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return find(unquote(object_id))
+
+    def _no_such(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return self._get_obj_does_not_exist_redirect(request, self.opts, unquote(object_id))  # type: ignore[attr-defined, no-any-return]
+
+    def _about(self, application: Any) -> dict[str, Any]:
+        return {
+            "application": application,
+            "name": name_of(application),
+            "acts_for_itself": acts_for_itself(application),
+        }
+
+    def _policy_address(self, request: HttpRequest, application: Any, policy: ClientPolicy | None) -> str:
+        """Of the page on which its policy is changed, or made; empty for those who may not."""
+        if policy is not None:
+            return self.address("clientpolicy_change", policy.pk)
+        address = self.address("clientpolicy_add")
+        if not address or not request.user.has_perm("django_mcp.add_clientpolicy"):
+            return ""
+        return f"{address}?{urlencode({'client_id': application.client_id})}"
+
+    def _calls_address(self, application: Any) -> str:
+        listing = self.address("toolcall_changelist")
+        return f"{listing}?{urlencode({'client_id': application.client_id})}" if listing else ""

@@ -1,0 +1,548 @@
+"""The playground: call what an endpoint offers from an admin page, as the logged-in user.
+
+What is remembered is sealed as it is for a client: good for the same user, endpoint and arguments, for a while, once.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from django.core import signing
+from django.core.exceptions import PermissionDenied
+from django.db import connections, transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+
+from django_mcp.admin.base import ReadOnlyAdmin
+from django_mcp.admin.playground_call import Outcome, PageChannel, Shown, call, context_for, json_of, said_of
+from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
+from django_mcp.conf import settings
+from django_mcp.core.context import Context
+from django_mcp.core.elicitation import Dialogue
+from django_mcp.core.permissions import Right, right, rule_for
+from django_mcp.core.policies import Decision, book
+from django_mcp.core.redaction import redacted
+from django_mcp.core.server import MCPServer, servers
+from django_mcp.models import Task
+from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.resource import Resource
+from django_mcp.primitives.tool import Tool
+from django_mcp.protocol.errors import InvalidParams, ProtocolError
+from django_mcp.pubsub import once
+from django_mcp.revisions.modern.handler import seal, unseal
+from django_mcp.tasks import store
+from django_mcp.tasks.api import TaskFailed, look_up, take_answers
+from django_mcp.tasks.extension import status_message
+
+SALT = "django_mcp.trying.questions"
+ACTIONS = ("accept", "decline", "cancel")
+
+
+class TooLate(Exception):
+    """Answers that continue nothing: they were given already, or too late, or to another call."""
+
+
+class Question:
+    """One question.
+
+    Args:
+        key: names it among those of its call.
+        request: the elicitation, as a client gets it.
+        number: among those on the page.
+    """
+
+    def __init__(self, key: str, request: Mapping[str, Any], number: int) -> None:
+        params = request.get("params") or {}
+        self.key = key
+        self.message = str(params.get("message") or "")
+        self.url = str(params.get("url") or "") if params.get("mode") == "url" else ""
+        self.action_name = f"q{number}"
+        self.form = SchemaForm({} if self.url else params.get("requestedSchema"), f"q{number}")
+        self.form.fill_defaults()
+
+    @property
+    def is_safe_url(self) -> bool:
+        """Whether it leads to a page, and not into this one."""
+        return self.url.startswith(("https://", "http://"))
+
+    @property
+    def actions(self) -> list[tuple[str, str]]:
+        """What can be done with it."""
+        accept = _("I agree to open it") if self.url else _("Answer")
+        return [("accept", accept), ("decline", _("Decline")), ("cancel", _("Close without an answer"))]
+
+    def answer(self, data: QueryDict) -> dict[str, Any]:
+        """As a client sends it."""
+        action = data.get(self.action_name, "cancel")
+        if action != "accept" or self.url:
+            return {"action": action if action in ACTIONS else "cancel"}
+        return {"action": "accept", "content": self.form.read(data) or {}}
+
+
+def questions_of(requests: Mapping[str, Any]) -> list[Question]:
+    """Those of a call."""
+    return [Question(key, request, number) for number, (key, request) in enumerate(requests.items())]
+
+
+def sealed(context: Context, requests: Mapping[str, Any]) -> dict[str, str]:
+    """Hidden fields, with which the answers continue the call."""
+    state = seal(context, context.params)
+    return {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
+
+
+def resumed(context: Context, data: QueryDict) -> Dialogue:
+    """The call's dialogue, with the answers.
+
+    Raises:
+        TooLate: there is none that they continue.
+    """
+    try:
+        dialogue = unseal(data.get("state"), context)
+        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.INPUT_SECONDS)
+    except (InvalidParams, signing.BadSignature):
+        raise TooLate from None
+    if not once.take(dialogue.id, f"round:{dialogue.round}"):
+        raise TooLate
+    dialogue.answer({each.key: each.answer(data) for each in questions_of(requests)})
+    return dialogue
+
+
+METHODS: Mapping[str, str] = {
+    "tool": "tools/call",
+    "prompt": "prompts/get",
+    "resource": "resources/read",
+    "template": "resources/read",
+    "uri": "resources/read",
+}
+"""Kind of what is tried -> the method that does it. ``uri`` is any resource, by an address that was typed."""
+ANY_URI: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "format": "uri", "title": "URI"}},
+    "required": ["uri"],
+}
+_EXPRESSION = re.compile(r"\{([?+]?)([^{}]*)\}")
+_RESERVED = "/:@!$&'()*+,;=~"
+
+
+class Subject(NamedTuple):
+    """One thing that can be tried.
+
+    Attributes:
+        kind: see ``METHODS``.
+        key: its name or URI.
+        primitive: what is behind it; None for what does not exist for the caller, and for a URI that is still to be
+            typed.
+    """
+
+    kind: str
+    key: str
+    primitive: Primitive | None = None
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What clients are told of it, in the language of the page."""
+        if self.primitive is None:
+            return {}
+        told: dict[str, Any] = spoken(self.primitive.definition, get_language() or "en")
+        return told
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Of what it takes."""
+        match self.kind, self.primitive:
+            case "uri", _:
+                return ANY_URI
+            case "tool", Tool():
+                schema: Mapping[str, Any] = self.definition.get("inputSchema") or {}
+                return schema
+            case "prompt", _:
+                return _strings(self.definition.get("arguments") or ())
+            case "template", Resource() as resource:
+                described = resource.arguments.schema["properties"]
+                names = resource.template.variables
+                optional = resource.template.optional
+                return _strings(
+                    [{**_words(described[each]), "name": each, "required": each not in optional} for each in names]
+                )
+        return {}
+
+    def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Of the request that tries it."""
+        match self.kind:
+            case "tool" | "prompt":
+                return {"name": self.key, "arguments": dict(arguments)}
+            case "uri":
+                return {"uri": str(arguments.get("uri", ""))}
+            case "template":
+                return {"uri": expanded(self.key, arguments)}
+        return {"uri": self.key}
+
+
+def endpoints(user: Any) -> list[MCPServer]:
+    """Those that a user may call."""
+    return [each for each in servers() if each.user_passes_test is None or each.user_passes_test(user)]
+
+
+def subjects(request: HttpRequest, server: MCPServer, kind: str) -> list[Subject]:
+    """All of a kind that the user may use, in the order in which clients list them."""
+    context = _looking(request, server)
+    found = (each for each in registry(server, kind).values() if right(context, each) is Right.USE)
+    return [Subject(kind, each.key, each) for each in found]
+
+
+def subject(request: HttpRequest, server: MCPServer, kind: str, key: str) -> Subject:
+    """One of them; without ``primitive`` where there is none for the user."""
+    primitive = registry(server, kind).get(key)
+    if primitive is None or right(_looking(request, server), primitive) is not Right.USE:
+        return Subject(kind, key)
+    return Subject(kind, key, primitive)
+
+
+def asks(request: HttpRequest, server: MCPServer, primitive: Primitive | None) -> bool:
+    """Whether somebody has to approve the user's calls."""
+    if not isinstance(primitive, Tool) or primitive.key not in server.policies.asking:
+        return False
+    return rule_for(_looking(request, server), primitive).decision is Decision.ASK
+
+
+def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
+    """Everything of a kind there is."""
+    match kind:
+        case "tool":
+            return server.tools
+        case "prompt":
+            return server.prompts
+        case "resource":
+            return server.resources
+        case "template":
+            return server.templates
+    return {}
+
+
+def _looking(request: HttpRequest, server: MCPServer) -> Context:
+    """As whom the user looks, at what there is now."""
+    if server.refresh is not None:
+        server.refresh()
+    book.bring_up_to_date()
+    return context_for(request, server, "tools/list", {})
+
+
+def _strings(arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": {each["name"]: {**_words(each), "type": "string"} for each in arguments},
+        "required": [each["name"] for each in arguments if each.get("required")],
+    }
+
+
+def _words(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: schema[key] for key in ("title", "description") if key in schema}
+
+
+def expanded(template: str, values: Mapping[str, Any]) -> str:
+    """A URI template with values put in (RFC 6570, as far as ``protocol.uri_templates`` has it)."""
+
+    def put(match: re.Match[str]) -> str:
+        operator, names = match[1], match[2]
+        if operator == "?":
+            given = {each: str(values[each]) for each in names.split(",") if each in values}
+            return f"?{urlencode(given, quote_via=quote)}" if given else ""
+        return quote(str(values.get(names, "")), safe=_RESERVED if operator else "")
+
+    return _EXPRESSION.sub(put, template)
+
+
+class Trial:
+    """Of one subject.
+
+    Args:
+        request: of the page.
+        server: the endpoint.
+        subject: what is tried.
+        reads: gives the address of the page that reads a resource.
+
+    Attributes:
+        arguments: as they were sent; None where nothing was sent yet.
+        outcome: None where nothing was called yet.
+        problem: why nothing was called.
+        hidden: fields with which answers continue the call.
+    """
+
+    def __init__(self, request: HttpRequest, server: MCPServer, subject: Subject, reads: Callable[[str], str]) -> None:
+        self.request, self.server, self.subject, self._reads = request, server, subject, reads
+        self.form = SchemaForm(subject.schema, one_line=subject.kind in {"template", "uri"})
+        if subject.kind == "uri" and subject.key:
+            self.form.fill({"uri": subject.key})
+        self.json = ""
+        self.by_json = False
+        self.arguments: dict[str, Any] | None = None
+        self.outcome: Outcome | None = None
+        self.problem = ""
+        self.questions: list[Question] = []
+        self.hidden: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Call it with what was typed."""
+        arguments = self._read()
+        if arguments is None:
+            return
+        self.arguments = arguments
+        if self.request.POST.get("by") != "fields":  # else they hold what was typed already
+            self.form.fill(arguments)
+        if not self.form.has_secrets:
+            self.json = as_text(arguments)
+        context = self._context(arguments)
+        try:
+            dialogue = resumed(context, self.request.POST) if self.request.POST.get("by") == "answers" else None
+        except TooLate:
+            self.problem = _("These answers come too late: the questions were answered already. Call it again.")
+            return
+        self.outcome = call(context, dialogue)
+        if self.outcome.questions:
+            self.questions = questions_of(self.outcome.questions)
+            self.hidden = sealed(context, self.outcome.questions)
+
+    def _context(self, arguments: dict[str, Any]) -> Context:
+        channel = PageChannel(has_tasks=getattr(self.subject.primitive, "task", None) is not None)
+        method = METHODS[self.subject.kind]
+        return context_for(self.request, self.server, method, self.subject.params(arguments), channel)
+
+    def _read(self) -> dict[str, Any] | None:
+        """The arguments, from wherever they were typed."""
+        data = self.request.POST
+        if data.get("by") in {"again", "answers"}:
+            return self._parsed(data.get("arguments", ""))
+        if data.get("by") == "json":
+            self.json, self.by_json = data.get("json", ""), True
+            return self._parsed(self.json or "{}")
+        found = self.form.read(data)
+        if found is None:
+            self.problem = _("Nothing was called: please correct what is marked.")
+        return found
+
+    def _parsed(self, text: str) -> dict[str, Any] | None:
+        try:
+            value = read_json(text)
+        except NotJSON as error:
+            self.problem = _("Nothing was called. %s") % error
+            return None
+        if isinstance(value, dict):
+            return value
+        self.problem = _("Nothing was called: arguments are a JSON object, like {}.")
+        return None
+
+    # For the template
+
+    @property
+    def shown(self) -> Shown | None:
+        """What came of it, where that is not questions."""
+        if self.outcome is None or self.questions:
+            return None
+        return Shown(self.outcome.fields, self.outcome.error, self._reads)
+
+    @property
+    def said(self) -> list[tuple[str, str]]:
+        """What the tool told meanwhile."""
+        return [] if self.outcome is None else said_of(self.outcome)
+
+    @property
+    def sent(self) -> Any:
+        """The arguments as they may be read."""
+        tool = self.subject.primitive
+        return json_of(redacted(tool if isinstance(tool, Tool) else None, self.arguments, longest=None, whole=None))
+
+    @property
+    def kept(self) -> str:
+        """The arguments, to call it again."""
+        return as_text(self.arguments)
+
+    @property
+    def schema(self) -> Any:
+        """Of the arguments."""
+        return json_of(self.subject.schema)
+
+
+PERMISSION = "django_mcp.try_tool"
+MOST_LISTED = 500
+"""Of one kind on the page where one is chosen; a search finds the others."""
+KINDS = (
+    ("tool", gettext_lazy("Tools")),
+    ("prompt", gettext_lazy("Prompts")),
+    ("resource", gettext_lazy("Resources")),
+    ("template", gettext_lazy("Resource templates")),
+)
+
+
+class TryToolAdmin(ReadOnlyAdmin):
+    """Nothing here has rows: it is a place for pages."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Whether it is listed."""
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Who may try tools."""
+        return request.user.has_perm(PERMISSION)
+
+    def get_urls(self) -> list[URLPattern]:
+        """The pages, and none of a model with rows."""
+        return [
+            path("", self._page(self.choose_view), name="django_mcp_trytool_changelist"),
+            path("call/", self._page(self.call_view), name="django_mcp_trytool_call"),
+            path("task/", self._page(self.task_view), name="django_mcp_trytool_task"),
+        ]
+
+    def _page(self, view: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
+        """Like the endpoint's own view it is in no transaction: what is noted of a call that fails has to stay."""
+
+        def permitted(request: HttpRequest) -> HttpResponse:
+            if not self.has_view_permission(request):
+                raise PermissionDenied
+            return view(request)
+
+        made: Callable[..., HttpResponse] = self.admin_site.admin_view(permitted)
+        for alias in connections:
+            transaction.non_atomic_requests(using=alias)(made)
+        return made
+
+    # Pages
+
+    def choose_view(self, request: HttpRequest) -> HttpResponse:
+        """What there is at an endpoint."""
+        found = endpoints(request.user)
+        server = self._server(request, found) if "endpoint" in request.GET else next(iter(found), None)
+        words = request.GET.get("q", "").strip()
+        sections = [] if server is None else [self._section(request, server, kind, name, words) for kind, name in KINDS]
+        context = {
+            "title": _("Try a tool"),
+            "endpoints": found,
+            "server": server,
+            "q": words,
+            "sections": [each for each in sections if each["entries"]],
+            "read_url": self._url("call", endpoint=server.name, kind="uri") if server and _reads(server) else "",
+        }
+        return self._response(request, "choose", context)
+
+    def _section(self, request: HttpRequest, server: MCPServer, kind: str, name: Any, words: str) -> dict[str, Any]:
+        entries = [each for each in subjects(request, server, kind) if _has(each, words)]
+        shown = [self._entry(request, server, each) for each in entries[:MOST_LISTED]]
+        return {"name": name, "entries": shown, "more": len(entries) - len(shown), "total": len(entries)}
+
+    def _entry(self, request: HttpRequest, server: MCPServer, each: Subject) -> dict[str, Any]:
+        told = each.definition
+        first, _rest, _rest = str(told.get("description") or "").partition("\n")
+        return {
+            "key": each.key,
+            "title": told.get("title") or (told.get("name") if told.get("name") != each.key else ""),
+            "description": first,
+            "marks": marks(request, server, each),
+            "url": self._url("call", endpoint=server.name, kind=each.kind, key=each.key),
+        }
+
+    def call_view(self, request: HttpRequest) -> HttpResponse:
+        """A form, and by POST what came of it."""
+        server = self._server(request, endpoints(request.user))
+        kind, key = request.GET.get("kind", ""), request.GET.get("key", "")
+        if kind not in METHODS:
+            raise Http404
+        chosen = subject(request, server, kind, key)
+        # What was taken away meanwhile is called all the same, and answered like any name that does not exist.
+        if chosen.primitive is None and kind != "uri" and request.method != "POST":
+            raise Http404
+        trial = Trial(request, server, chosen, self._reads(server))
+        if request.method == "POST":
+            trial.run()
+            if trial.outcome is not None and trial.outcome.task:
+                return HttpResponseRedirect(self._url("task", endpoint=server.name, task=trial.outcome.task))
+        context = {
+            "title": key or _("Read a resource"),
+            "trial": trial,
+            "marks": marks(request, server, chosen),
+            "server": server,
+            "subject": chosen,
+        }
+        return self._response(request, "call", context)
+
+    def task_view(self, request: HttpRequest) -> HttpResponse:
+        """A task that a call became; by POST answers to what it asks."""
+        server = self._server(request, endpoints(request.user))
+        looking = context_for(request, server, "tasks/get", {})
+        task = look_up(looking, request.GET.get("task", ""))
+        if task is None:
+            raise Http404
+        questions = questions_of({each.key: each.request for each in store.questions(task)}) if not task.is_over else []
+        if request.method == "POST":
+            take_answers(looking, task.task_id, {each.key: each.answer(request.POST) for each in questions})
+            return HttpResponseRedirect(request.get_full_path())
+        context = {
+            "title": task.tool,
+            "server": server,
+            "task": task,
+            "said": status_message(task),
+            "questions": questions,
+            "shown": self._outcome_of(task, server),
+            "task_page": self._task_page(request, task),
+            "call_url": self._url("call", endpoint=server.name, kind="tool", key=task.tool),
+        }
+        return self._response(request, "task", context)
+
+    def _outcome_of(self, task: Task, server: MCPServer) -> Shown | None:
+        if task.status == Task.Status.COMPLETED:
+            return Shown(task.result, None, self._reads(server))
+        if task.status == Task.Status.FAILED:
+            error: ProtocolError = TaskFailed(task.error)
+            return Shown(None, error, self._reads(server))
+        return None
+
+    def _task_page(self, request: HttpRequest, task: Task) -> str:
+        if not request.user.has_perm("django_mcp.view_task"):
+            return ""
+        return reverse("admin:django_mcp_task_change", args=[task.pk], current_app=self.admin_site.name)
+
+    # Addresses
+
+    def _server(self, request: HttpRequest, found: Iterable[MCPServer]) -> MCPServer:
+        name = request.GET.get("endpoint", "")
+        for each in found:
+            if each.name == name:
+                return each
+        raise Http404
+
+    def _url(self, view: str, **query: str) -> str:
+        place = reverse(f"admin:django_mcp_trytool_{view}", current_app=self.admin_site.name)
+        return f"{place}?{urlencode(query)}"
+
+    def _reads(self, server: MCPServer) -> Callable[[str], str]:
+        return lambda uri: self._url("call", endpoint=server.name, kind="uri", key=uri)
+
+    def _response(self, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+        request.current_app = self.admin_site.name
+        whole = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        return TemplateResponse(request, f"admin/django_mcp/try/{template}.html", whole)
+
+
+def _reads(server: MCPServer) -> bool:
+    return "resources" in server.capabilities
+
+
+def marks(request: HttpRequest, server: MCPServer, each: Subject) -> list[str]:
+    """What whoever tries it should know beforehand."""
+    found = []
+    hints = each.definition.get("annotations") or {} if each.kind == "tool" else {}
+    if each.kind == "tool" and each.primitive is not None:
+        found.append(_("reads only") if hints.get("readOnlyHint") else _("writes"))
+    if asks(request, server, each.primitive):
+        found.append(_("needs approval"))
+    if getattr(each.primitive, "task", None):
+        found.append(_("runs as a task"))
+    return found
+
+
+def _has(each: Subject, words: str) -> bool:
+    told = each.definition
+    text = " ".join([each.key, str(told.get("title") or ""), str(told.get("description") or "")]).casefold()
+    return all(word in text for word in words.casefold().split())

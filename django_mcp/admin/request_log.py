@@ -1,0 +1,509 @@
+"""The request log in the admin: list, filters, dates and export. Read-only."""
+
+import calendar
+import csv
+import datetime
+import json
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from asgiref.sync import sync_to_async
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.handlers.asgi import ASGIRequest
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.urls import URLPattern, path
+from django.utils import formats, timezone
+from django.utils.safestring import SafeString
+from django.utils.text import Truncator, capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin
+from django_mcp.admin.display import as_json, as_text
+from django_mcp.core.server import every_server
+from django_mcp.models import ToolCall
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+FIELD = "called"
+_LEVELS = ("year", "month", "day")
+
+
+class CallList(ChangeList):
+    """What a page of the log shows.
+
+    Django's own choices are the dates that some row has: a page of a million rows would read them all.
+    """
+
+    @cached_property
+    def dates(self) -> dict[str, Any]:
+        """For the template of Django's date hierarchy."""
+        chosen = self._chosen()
+        first, last = _bounds()
+        if first is None or last is None:
+            return {"show": False}
+        if not chosen and first.year == last.year:
+            chosen = [first.year, first.month] if first.month == last.month else [first.year]
+        shown = [self._choice(chosen, each) for each in _below(chosen, first, last)]
+        return {"show": True, "back": self._back(chosen), "choices": shown}
+
+    def _chosen(self) -> list[int]:
+        """Year, month and day, as far as they are chosen and numbers."""
+        found: list[int] = []
+        for level in _LEVELS:
+            value = self.params.get(f"{FIELD}__{level}")
+            text = str(value[0] if isinstance(value, list) else value)
+            if not text.isdecimal() or len(text) > 4:  # noqa: PLR2004 - a year
+                break
+            found.append(int(text))
+        return found
+
+    def _choice(self, chosen: list[int], each: datetime.date) -> dict[str, str]:
+        given = [each.year, each.month, each.day][: len(chosen) + 1]
+        if len(chosen) == len(_LEVELS):
+            return {"title": _title(each, len(chosen))}
+        return {"title": _title(each, len(given)), "link": self._link(given)}
+
+    def _back(self, chosen: list[int]) -> dict[str, str] | None:
+        if not chosen:
+            return None
+        if len(chosen) == 1:
+            return {"title": _("All dates"), "link": self._link([])}
+        return {
+            "title": _title(datetime.date(chosen[0], chosen[1], 1), len(chosen) - 1),
+            "link": self._link(chosen[:-1]),
+        }
+
+    def _link(self, given: list[int]) -> str:
+        new = {f"{FIELD}__{level}": value for level, value in zip(_LEVELS, given, strict=False)}
+        return str(self.get_query_string(new, [f"{FIELD}__"]))
+
+
+def _bounds() -> tuple[datetime.date | None, datetime.date | None]:
+    """The days of the first call and of the last one."""
+    times = [ToolCall.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
+    first, last = (None if each is None else _local_date(each).date() for each in times)
+    return first, last
+
+
+def _local_date(moment: datetime.datetime) -> datetime.datetime:
+    return timezone.localtime(moment) if timezone.is_aware(moment) else moment
+
+
+def _below(chosen: list[int], first: datetime.date, last: datetime.date) -> Iterator[datetime.date]:
+    """The next level of what is chosen, as far as there are calls."""
+    match chosen:
+        case []:
+            yield from (datetime.date(year, 1, 1) for year in range(first.year, last.year + 1))
+        case [year]:
+            months = (datetime.date(year, month, 1) for month in range(1, 13))
+            yield from (each for each in months if first.replace(day=1) <= each <= last)
+        case [year, month]:
+            days = (datetime.date(year, month, day) for day in range(1, calendar.monthrange(year, month)[1] + 1))
+            yield from (each for each in days if first <= each <= last)
+        case [year, month, day]:
+            yield datetime.date(year, month, day)
+
+
+def _title(day: datetime.date, level: int) -> str:
+    if level == 1:
+        return str(day.year)
+    return capfirst(formats.date_format(day, "YEAR_MONTH_FORMAT" if level == 2 else "MONTH_DAY_FORMAT"))  # noqa: PLR2004
+
+
+CHUNK = 2000
+"""Rows that are read, and sent, at once."""
+COLUMNS = tuple(each.attname for each in ToolCall._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def exported(rows: "QuerySet[ToolCall]", *, on_loop: bool) -> StreamingHttpResponse:
+    """Return a response that sends the rows as CSV.
+
+    Args:
+        rows: of the log.
+        on_loop: it is sent by an event loop, which would collect what does not wait before it sends anything.
+    """
+    values = rows.select_related(None).defer(None).order_by("-called", "-pk").values_list(*COLUMNS)
+    parts = _csv(values.iterator(chunk_size=CHUNK))
+    response = _File(parts, on_loop=on_loop, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="calls.csv"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+class _File(StreamingHttpResponse):
+    """Ends its query when it is closed, in the thread that reads: a browser may leave before the end."""
+
+    def __init__(self, parts: Generator[str, None, None], *, on_loop: bool, content_type: str) -> None:
+        super().__init__(_awaited(parts) if on_loop else parts, content_type=content_type)
+        self._parts = parts
+
+    def close(self) -> None:
+        """As any response."""
+        self._parts.close()
+        super().close()
+
+
+async def _awaited(parts: Iterator[str]) -> AsyncIterator[str]:
+    while (part := await sync_to_async(lambda: next(parts, None))()) is not None:
+        yield part
+
+
+class _Line:
+    """Stands for a file: what is written is given back."""
+
+    def write(self, text: str) -> str:
+        """Give it back."""
+        return text
+
+
+def _csv(rows: Iterable[tuple[Any, ...]]) -> Generator[str, None, None]:
+    writer = csv.writer(_Line())
+    yield str(writer.writerow(COLUMNS))
+    for lines in _in_chunks(writer.writerow([_cell(each) for each in row]) for row in rows):
+        yield "".join(lines)
+
+
+def _in_chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) >= CHUNK // 10:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _cell(value: Any) -> str:
+    """What a spreadsheet shows as it stands: a text that it would take for a formula gets an apostrophe before it."""
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    text = str(value)
+    return f"'{text}" if text.startswith(_FORMULAS) and not isinstance(value, int | float) else text
+
+
+RECENT = 2000
+"""Newest rows in which clients and users are looked for that can be chosen."""
+MOST_CHOICES = 30
+METHODS = (
+    "tools/call",
+    "tools/list",
+    "resources/read",
+    "resources/list",
+    "resources/templates/list",
+    "prompts/get",
+    "prompts/list",
+)
+
+
+class _ByColumn(admin.SimpleListFilter):
+    """By the value of one column."""
+
+    column: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:  # noqa: ARG002
+        """The choices, and what was chosen."""
+        found = dict(self.choices_now(request))
+        chosen = self.used_parameters.get(self.parameter_name or "")
+        if chosen:
+            found.setdefault(str(chosen), str(chosen))
+        return sorted(found.items(), key=lambda each: each[1].lower())
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
+        """Values, and how they are shown."""
+        raise NotImplementedError
+
+    def has_output(self) -> bool:
+        """Also with one choice: what is not there yet may come."""
+        return bool(self.lookup_choices)
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:  # noqa: ARG002
+        """Those that have it."""
+        value = self.value()
+        return queryset if value is None else queryset.filter(**{self.column: value})
+
+
+class EndpointFilter(_ByColumn):
+    """By endpoint."""
+
+    title = gettext_lazy("endpoint")
+    parameter_name = column = "server"
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
+        """Those that there are."""
+        return [(each.name, each.name) for each in every_server()]
+
+
+class MethodFilter(_ByColumn):
+    """By method."""
+
+    title = gettext_lazy("method")
+    parameter_name = column = "method"
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
+        """The common ones."""
+        return [(each, each) for each in METHODS]
+
+
+class ToolFilter(_ByColumn):
+    """By tool."""
+
+    title = gettext_lazy("tool")
+    parameter_name = column = "name"
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:  # noqa: ARG002
+        """Those that there are, of all endpoints."""
+        return [(name, name) for server in every_server() for name in server.tools]
+
+
+class ClientFilter(_ByColumn):
+    """By client, as it calls itself."""
+
+    title = gettext_lazy("client")
+    parameter_name = column = "client_name"
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
+        """Those of late."""
+        return [(name, name) for name in _recent(request, "client_name") if name][:MOST_CHOICES]
+
+
+class UserFilter(_ByColumn):
+    """By user."""
+
+    title = gettext_lazy("user")
+    parameter_name = column = "user"
+
+    def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
+        """Those of late."""
+        keys = [key for key in _recent(request, "user") if key is not None][:MOST_CHOICES]
+        users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
+        return [(str(key), user.get_username()) for key, user in users.items()]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        """Theirs; none where that is no user's key."""
+        try:
+            return super().queryset(request, queryset)
+        except (ValueError, TypeError):
+            return queryset.none()
+
+
+class PeriodFilter(admin.SimpleListFilter):
+    """By how long ago it was."""
+
+    title = gettext_lazy("period")
+    parameter_name = "period"
+    periods = (
+        ("hour", gettext_lazy("the last hour"), datetime.timedelta(hours=1)),
+        ("day", gettext_lazy("the last 24 hours"), datetime.timedelta(days=1)),
+        ("week", gettext_lazy("the last 7 days"), datetime.timedelta(days=7)),
+        ("month", gettext_lazy("the last 30 days"), datetime.timedelta(days=30)),
+    )
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
+        """The periods."""
+        return [(key, words) for key, words, _ in self.periods]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[ToolCall]") -> "QuerySet[ToolCall]":  # noqa: ARG002
+        """Those since then."""
+        for key, _words, length in self.periods:
+            if key == self.value():
+                return queryset.filter(called__gte=timezone.now() - length)
+        return queryset
+
+
+def _recent(request: HttpRequest, column: str) -> list[Any]:
+    """Values of the newest rows, the newest first; read once for a page."""
+    rows: list[dict[str, Any]] | None = getattr(request, "_recent_calls", None)
+    if rows is None:
+        rows = [dict(each) for each in ToolCall.objects.order_by("-called").values("client_name", "user")[:RECENT]]
+        request._recent_calls = rows  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
+    return list(dict.fromkeys(each[column] for each in rows))
+
+
+SEARCHED = 50_000
+"""Newest rows whose words are searched; ids are found wherever they are."""
+IDS = ("trace_id", "task_id", "approval")
+WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
+
+
+class ToolCallAdmin(ReadOnlyAdmin):
+    """Calls, the newest first."""
+
+    list_display = ("time", "what", "about", "state", "who", "client", "took", "said")
+    list_display_links = ("time", "what")
+    list_filter = (
+        PeriodFilter,
+        "outcome",
+        EndpointFilter,
+        MethodFilter,
+        ToolFilter,
+        ClientFilter,
+        UserFilter,
+    )
+    search_fields = ("name",)  # for the box; see get_search_results
+    search_help_text = gettext_lazy(
+        "A trace, task or ticket by its whole id; or words of the newest 50,000 calls: tool, caller, client, error, "
+        "arguments."
+    )
+    date_hierarchy = "called"
+    ordering = ("-called",)
+    sortable_by = ("time",)
+    list_per_page = 100
+    list_max_show_all = 100
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    paginator = BoundedPaginator
+    actions = None
+    change_list_template = "admin/django_mcp/toolcall/change_list.html"
+    fieldsets: ClassVar[Any] = (
+        (None, {"fields": ("exact", "method", "name", "server", "outcome", "words", "given")}),
+        (
+            gettext_lazy("Caller"),
+            {"fields": ("person", "principal", "credential", "client_id", "client", "protocol", "address")},
+        ),
+        (gettext_lazy("Result"), {"fields": ("result_kind", "result_size", "duration", "queries")}),
+        (gettext_lazy("Belongs to"), {"fields": ("approval", "task_id", "trace_id")}),
+    )
+
+    class Media:
+        """Its styles."""
+
+        css = STYLES
+
+    # What is shown
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[ToolCall]":
+        """In a list without what may be long and is not shown there."""
+        found: QuerySet[ToolCall] = super().get_queryset(request)
+        match = request.resolver_match
+        if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
+            return found.select_related("user")
+        return found.defer("arguments", "user", "trace_id", "approval", "task_id")
+
+    def get_search_results(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        queryset: Any,
+        search_term: str,
+    ) -> "tuple[QuerySet[ToolCall], bool]":
+        """By ids all there are; by words of the newest ones, for no index helps to find a word in a million texts."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        newest = ToolCall.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        words = Q()
+        for part in term.split()[:5]:
+            words &= Q.create([(f"{name}__icontains", part) for name in WORDS], connector=Q.OR)
+        by_id = Q.create([(name, term) for name in IDS], connector=Q.OR)
+        if term.isalnum() and len(term) == len("0af7651916cd43dd8448eb211c80319c"):
+            return queryset.filter(by_id), False
+        return queryset.filter(Q(pk__gt=newest - SEARCHED) & (words | by_id)), False
+
+    def get_urls(self) -> list[URLPattern]:
+        """And the export."""
+        view = self.admin_site.admin_view(self.export_view)
+        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
+        return [path("export.csv", view, name=name), *super().get_urls()]
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """All that the filters leave, as a CSV file."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        rows = self.get_changelist_instance(request).get_queryset(request)
+        return exported(rows, on_loop=isinstance(request, ASGIRequest))
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[CallList]:  # noqa: ARG002
+        """With dates that are not looked for in the log."""
+        return CallList
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """With the query of the export."""
+        most = BoundedPaginator.most
+        return super().changelist_view(
+            request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}
+        )
+
+    @admin.display(description=gettext_lazy("time"), ordering="called")
+    def time(self, row: ToolCall) -> str:
+        """To the second, and sorted as it is read: what belongs together was called within one minute."""
+        return _local(row.called).strftime("%Y-%m-%d %H:%M:%S")
+
+    @admin.display(description=gettext_lazy("time"))
+    def exact(self, row: ToolCall) -> str:
+        """To the millisecond, with its distance from UTC where the site has time zones: to be found in other logs."""
+        return _local(row.called).isoformat(" ", "milliseconds")
+
+    @admin.display(description=gettext_lazy("method"), ordering="method")
+    def what(self, row: ToolCall) -> str:
+        """The method, or what took its place."""
+        return row.method or "–"
+
+    @admin.display(description=gettext_lazy("about"))
+    def about(self, row: ToolCall) -> SafeString | str:
+        """The tool, prompt or resource, and where."""
+        return Truncator(f"{row.name} · {row.server}" if row.name else row.server).chars(60)
+
+    @admin.display(description=gettext_lazy("outcome"))
+    def state(self, row: ToolCall) -> str:
+        """In words."""
+        return str(row.get_outcome_display())
+
+    @admin.display(description=gettext_lazy("caller"))
+    def who(self, row: ToolCall) -> str:
+        """Their name at that time, or their kind."""
+        return row.caller or row.principal_kind or "–"
+
+    @admin.display(description=gettext_lazy("client"))
+    def client(self, row: ToolCall) -> str:
+        """As it says of itself."""
+        return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
+
+    @admin.display(description=gettext_lazy("took"))
+    def took(self, row: ToolCall) -> str:
+        """How long."""
+        return _("%s ms") % f"{row.duration:.1f}"
+
+    @admin.display(description=gettext_lazy("error"))
+    def said(self, row: ToolCall) -> str:
+        """The beginning of its words."""
+        return Truncator(row.error).chars(60)
+
+    @admin.display(description=gettext_lazy("error"))
+    def words(self, row: ToolCall) -> SafeString | str:
+        """All of them."""
+        return as_text(row.error) if row.error else "–"
+
+    @admin.display(description=gettext_lazy("arguments"))
+    def given(self, row: ToolCall) -> SafeString | str:
+        """Without secrets."""
+        return "–" if row.arguments is None else as_json(row.arguments)
+
+    @admin.display(description=gettext_lazy("caller"))
+    def person(self, row: ToolCall) -> str:
+        """The user, and their name at that time where it was another one."""
+        now = "" if row.user is None else str(getattr(row.user, get_user_model().USERNAME_FIELD))
+        if not now:
+            return row.caller or "–"
+        return now if row.caller in {"", now} else f"{now} ({row.caller})"
+
+    @admin.display(description=gettext_lazy("recognised as"))
+    def principal(self, row: ToolCall) -> str:
+        """Kind and id."""
+        return f"{row.principal_kind} {row.principal_id}".strip() or "–"
+
+
+def _local(moment: datetime.datetime) -> datetime.datetime:
+    """In the current time zone, where the site has any."""
+    return timezone.localtime(moment) if timezone.is_aware(moment) else moment

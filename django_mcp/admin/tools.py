@@ -1,0 +1,449 @@
+"""The pages of tools: list, detail, and setting their policy."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.apps import apps
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.contrib.auth.models import Group
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
+from django.urls import URLPattern, path
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_mcp.admin import tool_rows
+from django_mcp.admin.base import OwnPagesAdmin, page_queries
+from django_mcp.admin.display import as_json
+from django_mcp.admin.stats import unindexed
+from django_mcp.admin.tool_rows import DAYS, Line, decided_words, differences, find, left_over, lines
+from django_mcp.approvals import tool_policies
+from django_mcp.approvals.tool_policies import decide
+from django_mcp.conf import settings
+from django_mcp.core import database
+from django_mcp.core.server import servers
+from django_mcp.models import ClientPolicy, ToolCall, ToolPolicy, Tools
+
+Choice = tuple[str, Any]
+Test = Callable[[Line], bool]
+
+
+def _is(value: str) -> Test:
+    return lambda line: line.decision.name.lower() == value
+
+
+OF_DECISION: Mapping[str, tuple[Any, Test]] = {
+    **{str(value): (label, _is(value)) for value, label in ToolPolicy.Decision.choices},
+    "decided": (gettext_lazy("decided by somebody"), lambda line: line.own is not None),
+    "overridden": (gettext_lazy("with overrides"), lambda line: bool(line.overrides)),
+}
+OF_HINT: Mapping[str, tuple[Any, Test]] = {
+    "read-only": (gettext_lazy("reads only"), lambda line: line.tool.read_only),
+    "writes": (gettext_lazy("writes"), lambda line: not line.tool.read_only),
+    "destructive": (gettext_lazy("destructive"), lambda line: _says(line, "destructiveHint")),
+    "idempotent": (gettext_lazy("idempotent"), lambda line: _says(line, "idempotentHint")),
+    "open-world": (gettext_lazy("open world"), lambda line: _says(line, "openWorldHint")),
+    "unsaid": (gettext_lazy("says nothing"), lambda line: not line.tool.annotations),
+}
+ORDERS: Mapping[str, tuple[Any, Callable[[Line], Any]]] = {
+    "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
+    "errors": (gettext_lazy("most errors first"), lambda line: -line.error_rate),
+    "name": (gettext_lazy("by name"), lambda line: line.tool.name),
+}
+
+
+def _says(line: Line, hint: str) -> bool:
+    return bool(line.tool.annotations.get(hint)) and not (hint == "destructiveHint" and line.tool.read_only)
+
+
+@dataclass
+class Select:
+    """Something to choose.
+
+    Attributes:
+        name: of the parameter.
+        choices: values and words; the first one is no choice at all.
+        chosen: one of the values.
+    """
+
+    name: str
+    label: Any
+    choices: Sequence[Choice]
+    chosen: str
+
+
+class Choosing:
+    """What is asked for.
+
+    Args:
+        given: the parameters of the address. What makes no sense is left aside.
+        with_calls: calls are shown, so tools may be sorted by them.
+    """
+
+    def __init__(self, given: QueryDict, *, with_calls: bool) -> None:
+        self.query = given.get("q", "").strip()
+        orders = [(each, words) for each, (words, _key) in ORDERS.items() if with_calls or each == "name"]
+        names = [(each.name, each.name) for each in servers()]
+        self.selects = [
+            _select(given, "endpoint", _("Endpoint"), names, _("all")),
+            _select(given, "decision", _("Decision"), _search_words(OF_DECISION), _("all")),
+            _select(given, "hint", _("Hints"), _search_words(OF_HINT), _("all")),
+            _select(given, "changed", _("Changed"), [("yes", _("since accepted"))], _("all")),
+            _select(given, "order", _("Order"), orders, _("as listed to clients")),
+        ]
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.query) or any(each.chosen for each in self.selects)
+
+    def apply(self, lines: Sequence[Line]) -> list[Line]:
+        """Those that are asked for, in the order that is."""
+        endpoint, decision, hint, changed, order = (each.chosen for each in self.selects)
+        words = self.query.casefold().split()
+        found = [
+            each
+            for each in lines
+            if (not endpoint or each.server.name == endpoint)
+            and (not decision or OF_DECISION[decision][1](each))
+            and (not hint or OF_HINT[hint][1](each))
+            and (not changed or each.is_changed)
+            and _has(each, words)
+        ]
+        return sorted(found, key=ORDERS[order][1]) if order else found
+
+
+def _has(line: Line, words: Sequence[str]) -> bool:
+    if not words:
+        return True
+    text = f"{line.key} {line.title} {line.description} {line.source}".casefold()
+    return all(each in text for each in words)
+
+
+def _search_words(tests: Mapping[str, tuple[Any, Test]]) -> list[Choice]:
+    return [(name, words) for name, (words, _test) in tests.items()]
+
+
+def _select(given: QueryDict, name: str, label: str, choices: Sequence[Choice], nothing: str) -> Select:
+    chosen = given.get(name, "")
+    return Select(
+        name, label, [("", nothing), *choices], chosen if chosen in {value for value, _words in choices} else ""
+    )
+
+
+MOST_CLIENTS = 500
+"""That are offered. Any other can be written."""
+CLIENTS = "mcp-clients"
+
+
+class OverrideForm(forms.Form):
+    """A decision for the users of a group, for a client, or for both together."""
+
+    group = forms.ModelChoiceField(
+        label=gettext_lazy("Group"),
+        queryset=Group.objects.order_by("name"),
+        required=False,
+        empty_label=gettext_lazy("every group"),
+    )
+    client_id = forms.CharField(
+        label=gettext_lazy("OAuth client"),
+        required=False,
+        max_length=255,
+        widget=forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"}),
+        help_text=gettext_lazy("Its client id; empty for every client."),
+    )
+    decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
+
+    def clean(self) -> dict[str, Any]:
+        """Somebody in particular."""
+        given = super().clean() or self.cleaned_data
+        if not self.errors and not given.get("group") and not given.get("client_id"):
+            raise forms.ValidationError(_("Choose a group or a client; for everybody, decide above."))
+        return given
+
+
+def client_list() -> SafeString:
+    """Clients to choose from, for the browser to offer while somebody types."""
+    options = format_html_join("", '<option value="{}">{}</option>', _clients())
+    return format_html('<datalist id="{}">{}</datalist>', CLIENTS, options)
+
+
+def _clients() -> Iterable[tuple[str, str]]:
+    if apps.is_installed("oauth2_provider"):
+        from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
+
+        rows = get_application_model().objects.order_by("name").values_list("client_id", "name")
+        return list(rows[:MOST_CLIENTS])
+    return [(client_id, "") for client_id in ClientPolicy.objects.values_list("client_id", flat=True)[:MOST_CLIENTS]]
+
+
+DEFAULT = "default"
+DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
+
+
+class Changing:
+    """What one person changes.
+
+    Args:
+        model_admin: of the pages.
+        request: theirs.
+    """
+
+    def __init__(self, model_admin: Any, request: HttpRequest) -> None:
+        self._admin, self._request = model_admin, request
+
+    def decide(self, lines: Iterable[Line], decision: str) -> None:
+        """Decide about tools, for everybody; all of it or nothing."""
+        with database.atomic():
+            changed = [each for each in lines if self._decide(each, decision)]
+        if not changed:
+            self._tell(_("Nothing was changed: that counts already."), messages.INFO)
+        elif len(changed) == 1:
+            told = {"tool": changed[0].key, "decision": _words(decision)}
+            self._tell(_("Tool %(tool)s: %(decision)s. It counts from now on.") % told)
+        else:
+            words = ngettext("%(number)d tool: %(decision)s.", "%(number)d tools: %(decision)s.", len(changed))
+            self._tell(words % {"number": len(changed), "decision": _words(decision)})
+
+    def _decide(self, line: Line, decision: str) -> bool:
+        if decision == (DEFAULT if line.own is None else line.own.decision):
+            return False
+        value = None if decision == DEFAULT else decision
+        decide(line.server, line.tool, value, user=self._request.user)
+        self._note(line, _("For everybody: %s.") % _words(decision))
+        return True
+
+    def override(self, line: Line, form: OverrideForm) -> None:
+        """Decide for a group or a client; the form is valid."""
+        given = form.cleaned_data
+        who = _whom(given["group"], given["client_id"])
+        with database.atomic():
+            decide(
+                line.server,
+                line.tool,
+                given["decision"],
+                group=given["group"],
+                client_id=given["client_id"],
+                user=self._request.user,
+            )
+            self._note(line, f"{who}: {_words(given['decision'])}.")
+        self._tell(f"{who}: {_words(given['decision'])}.")
+
+    def remove(self, line: Line, pk: str) -> None:
+        """Take an override back."""
+        row = next((each for each in line.overrides if str(each.pk) == pk), None)
+        if row is None:
+            self._tell(_("There is no such override any more."), messages.WARNING)
+            return
+        who = _whom(row.group, row.client_id)
+        with database.atomic():
+            decide(line.server, line.tool, None, group=row.group, client_id=row.client_id, user=self._request.user)
+            self._note(line, _("%s: no override any more.") % who)
+        self._tell(_("%s: no override any more.") % who)
+
+    def forget(self, rows: Iterable[ToolPolicy], pk: str) -> None:
+        """Take back what was decided about a tool that is not there."""
+        row = next((each for each in rows if str(each.pk) == pk), None)
+        if row is None:
+            self._tell(_("There is no such decision any more."), messages.WARNING)
+            return
+        key, who = f"{row.server}.{row.tool}", whom(row)
+        with database.atomic():
+            row.delete()
+            self._note_of(row.server, row.tool, _("%s: no decision any more.") % who)
+        self._tell(_("Tool %(tool)s, %(who)s: no decision any more.") % {"tool": key, "who": who})
+
+    def accept(self, line: Line, digest: str) -> None:
+        """Say that a tool is right as it was shown. Where it became another one meanwhile, that is not said of it."""
+        if digest != tool_policies.known(line.tool).digest:
+            self._tell(_("The tool changed again meanwhile. Look at it once more."), messages.WARNING)
+            return
+        with database.atomic():
+            tool_policies.accept(line.server, line.tool, self._request.user)
+            self._note(line, _("Accepted as it is now."))
+        self._tell(_("Tool %s is accepted as it is now.") % line.key)
+
+    def _note(self, line: Line, words: str) -> None:
+        self._note_of(line.server.name, line.tool.key, words)
+
+    def _note_of(self, server: str, tool: str, words: str) -> None:
+        row: Any = Tools(server=server, tool=tool)
+        row.pk = f"{server}.{tool}"  # of no table; the history goes by it
+        self._admin.log_change(self._request, row, words)
+
+    def _tell(self, words: str, level: int = messages.SUCCESS) -> None:
+        self._admin.message_user(self._request, words, level)
+
+
+def _words(decision: str) -> str:
+    return _("default") if decision == DEFAULT else str(ToolPolicy.Decision(decision).label)
+
+
+def whom(row: ToolPolicy) -> str:
+    """Whom a decision is for."""
+    return _("Everybody") if row.group is None and not row.client_id else _whom(row.group, row.client_id)
+
+
+def _whom(group: Any, client_id: str) -> str:
+    """Whom an override is for."""
+    if group is None:
+        return _("Client %s") % client_id
+    words = _("Group %s") % group.name
+    return words if not client_id else _("%(group)s with client %(client)s") % {"group": words, "client": client_id}
+
+
+PER_PAGE = 100
+LAST_CALLS = 20
+
+
+class ToolsAdmin(OwnPagesAdmin):
+    """Whoever may see policies sees tools, and whoever may change policies decides about them."""
+
+    folder, behind = "tools", "toolpolicy"
+
+    def get_urls(self) -> list[URLPattern]:
+        """Under the names by which admin sites link models, and histories objects."""
+        view = self.admin_site.admin_view
+        return [
+            path("", view(self.list_view), name="django_mcp_tools_changelist"),
+            path("<path:object_id>/change/", view(self.tool_view), name="django_mcp_tools_change"),
+        ]
+
+    # Who may
+
+    def has_accept_permission(self, request: HttpRequest) -> bool:
+        """To say that a tool that changed is right."""
+        return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_knowntool")
+
+    # All of them
+
+    def list_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Every tool of every endpoint. By POST, decide about some.
+
+        Raises:
+            PermissionDenied: they may not see, or not decide.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        sees_calls = self.sees_calls(request)
+        every = lines(with_calls=sees_calls)
+        if request.method == "POST":
+            return self._decide_about_some(request, every)
+        choosing = Choosing(request.GET, with_calls=sees_calls)
+        found = choosing.apply(every)
+        page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
+        context = {
+            "choosing": choosing,
+            "page": page,
+            "page_queries": page_queries(request, page),
+            "number": len(every),
+            "changed": sum(each.is_changed for each in every),
+            "days": DAYS,
+            "sees_calls": sees_calls,
+            "decisions": ToolPolicy.Decision.choices,
+            "rows": [(each, self.address_of(each.key)) for each in page],
+            "left_over": [(each, whom(each), decided_words(each)) for each in left_over()],
+        }
+        return self.page(request, "list", str(self.opts.verbose_name_plural).capitalize(), context)
+
+    def _decide_about_some(self, request: HttpRequest, every: list[Line]) -> HttpResponse:
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if "forget" in request.POST:
+            Changing(self, request).forget(left_over(), request.POST["forget"])
+            return HttpResponseRedirect(request.get_full_path())
+        decision, _space, key = request.POST.get("decide", "").partition(" ")
+        keys = [key] if decision else request.POST.getlist("_selected_action")
+        decision = decision or request.POST.get("action", "")
+        if decision in DECISIONS:
+            wanted = set(keys)
+            Changing(self, request).decide([each for each in every if each.key in wanted], decision)
+        return HttpResponseRedirect(request.get_full_path())
+
+    # One of them
+
+    def tool_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """All that is known of a tool. By POST, decide about it.
+
+        Raises:
+            PermissionDenied: they may not see, or not decide.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        line = find(unquote(object_id), with_calls=self.sees_calls(request))
+        if line is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, unquote(object_id))  # type: ignore[attr-defined, no-any-return]
+        form = OverrideForm(request.POST if "override" in request.POST else None)
+        if request.method == "POST" and self._change(request, line, form):
+            return HttpResponseRedirect(request.get_full_path())
+        context = {
+            "line": line,
+            "form": form,
+            "clients": client_list(),
+            "may_accept": self.has_accept_permission(request),
+            "digest": tool_policies.known(line.tool).digest,
+            "differences": _differences(line),
+            "days": DAYS,
+            "holds": settings.HOLD_CHANGED_TOOLS,
+            "place": tool_rows.place_of(line.tool),
+            "scope_words": tool_rows.scope_words(line.tool),
+            "input_schema": as_json(line.tool.definition["inputSchema"]),
+            "output_schema": _output_schema(line),
+            "sees_calls": self.sees_calls(request),
+            "last_calls": self._last_calls(request, line),
+            "calls_address": self._calls_address(line),
+            "notes": self.notes(line.key),
+        }
+        return self.page(request, "tool", line.title or line.tool.name, context)
+
+    def _change(self, request: HttpRequest, line: Line, form: OverrideForm) -> bool:
+        """Do what was asked; False where the form has errors to show."""
+        given, changing = request.POST, Changing(self, request)
+        if "accept" in given:
+            if not self.has_accept_permission(request):
+                raise PermissionDenied
+            changing.accept(line, given["accept"])
+            return True
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        if "override" in given:
+            if not form.is_valid():
+                return False
+            changing.override(line, form)
+        elif "remove" in given:
+            changing.remove(line, given["remove"])
+        elif given.get("decide") in DECISIONS:
+            changing.decide([line], given["decide"])
+        return True
+
+    def _last_calls(self, request: HttpRequest, line: Line) -> list[tuple[ToolCall, str]]:
+        if not self.sees_calls(request):
+            return []
+        # By its name, of which there are few; SQLite would rather look through all calls of the endpoint.
+        rows = ToolCall.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
+        rows = rows.filter(name=line.tool.key, endpoint=line.server.name, verb="tools/call")
+        rows = rows.order_by("-called")[:LAST_CALLS]
+        return [(each, self.address("toolcall_change", each.pk)) for each in rows]
+
+    def _calls_address(self, line: Line) -> str:
+        query = urlencode({"server": line.server.name, "name": line.tool.key})
+        listing = self.address("toolcall_changelist")
+        return f"{listing}?{query}" if listing else ""
+
+
+def _differences(line: Line) -> Any:
+    if line.known is None or not line.is_changed:
+        return []
+    return differences(line.known.definition, tool_policies.known(line.tool).definition)
+
+
+def _output_schema(line: Line) -> Any:
+    schema = line.tool.definition.get("outputSchema")
+    return "" if schema is None else as_json(schema)
