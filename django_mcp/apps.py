@@ -36,39 +36,33 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly.
 
-        What a site may never use stays out of its memory: the modules called ``starting`` know when it is wanted
-        (decision 37).
+        What a site may never use is imported when it is used: each ``receivers`` module imports the rest of its folder in
+        functions (decision 38).
         """
         from django_mcp import checks  # noqa: F401 - registers them
         from django_mcp.approvals import receivers as approvals
         from django_mcp.approvals import tool_policies
         from django_mcp.audit import recorder
-        from django_mcp.auth import (
-            api_keys,
-            log_filter,
-            oauth,
-        )
-        from django_mcp.auth import receivers as leaving  # noqa: F401
-        from django_mcp.model_resources import receivers
+        from django_mcp.auth import api_keys, log_filter, oauth
+        from django_mcp.auth import receivers as auth  # noqa: F401 - connects its signals
+        from django_mcp.model_resources import receivers as model_resources
         from django_mcp.pubsub import publish
         from django_mcp.skills import receivers as skills
         from django_mcp.tasks import receivers as tasks
 
         if apps.is_installed("oauth2_provider"):
-            from django_mcp.oauth import receivers as policies  # noqa: F401 - hears of clients that are blocked
+            from django_mcp.oauth import receivers  # noqa: F401 - connects its signals
 
         renewers.update(api_key=api_keys.renewed, client=oauth.renewed, oauth=oauth.renewed)
         publish.connect_permissions()
-        for each in (approvals, receivers, tasks):
-            each.connect()
-        if RELOADED in os.environ:
-            from django_mcp.pubsub import publish
-
+        for feature in (approvals, model_resources, tasks):
+            feature.connect()
+        if RELOADED in os.environ:  # runserver
             publish.connect_reloading()
         recorder.install()
         log_filter.install_where_wanted()
         autodiscover_modules("mcp", register_to=_Registries())
-        receivers.start()
+        model_resources.start()
         skills.start()
         tasks.prepare()
         approvals.start()

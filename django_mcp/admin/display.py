@@ -112,7 +112,7 @@ def shown_arguments(arguments: Any, withheld: Mapping[str, str]) -> list[tuple[s
 
 
 def preview_of(value: Any) -> Preview:
-    """What ``core.previews`` gave, for a template."""
+    """What ``approvals.previews`` gave, for a template."""
     match value:
         case None:
             return Preview("none")

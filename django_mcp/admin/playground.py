@@ -244,7 +244,7 @@ def _words(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expanded(template: str, values: Mapping[str, Any]) -> str:
-    """A URI template with values put in (RFC 6570, as far as ``protocol.uri_templates`` has it)."""
+    """A URI template with values put in (RFC 6570, as far as ``protocol.uri_template`` has it)."""
 
     def put(match: re.Match[str]) -> str:
         operator, names = match[1], match[2]

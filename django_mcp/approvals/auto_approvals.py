@@ -93,7 +93,7 @@ def use(standing: StandingApproval, fields: Mapping[str, Any], run: str, round: 
     Args:
         standing: that the call fits.
         fields: of the ticket.
-        run, round: see ``tickets.use``.
+        run, round: see ``approval_requests.use``.
     """
     with database.atomic(durable=True):
         # ``None - 1`` is still no limit in SQL.

@@ -91,7 +91,7 @@ class TicketAdmission(Admission):
         self.ticket = approval.ticket
 
     def use(self) -> None:
-        """See ``tickets.use``."""
+        """See ``approval_requests.use``."""
         if not approval_requests.use(self._approval, self._dialogue.id, self._dialogue.round):
             raise messages.used()
 
@@ -101,7 +101,7 @@ class TicketAdmission(Admission):
             raise messages.moved(self._approval, argument)
 
     def ended(self, outcome: str) -> None:
-        """See ``tickets.ended``."""
+        """See ``approval_requests.ended``."""
         approval_requests.ended(self._approval, outcome)
 
 
@@ -121,7 +121,7 @@ class StandingAdmission(TicketAdmission):
 
 
 async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> Result | None:
-    """See ``core.methods.ApprovalGate``.
+    """See ``core.dispatch.ApprovalGate``.
 
     Raises:
         ToolError: the call was refused, or is good no longer, or waits with too many others; or its caller has not

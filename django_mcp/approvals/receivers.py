@@ -25,7 +25,7 @@ def start() -> None:
 
 
 async def _admit(*given: Any) -> Result | None:
-    """See ``admitting.admit``."""
+    """See ``gate.admit``."""
     from django_mcp.approvals.gate import admit  # noqa: PLC0415 - most calls need no approval
 
     return await admit(*given)

@@ -95,7 +95,7 @@ REFUSALS_A_MINUTE = 60
 
 
 class Recorder:
-    """See ``core.observing.Observer``."""
+    """See ``core.dispatch.Observer``."""
 
     def __init__(self) -> None:
         self._minute, self._refused = 0, 0

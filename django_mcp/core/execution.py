@@ -3,7 +3,7 @@
 A client that lost its connection cannot know whether its call was run. It repeats it under the key of the first; the
 tool runs once, and each repetition gets that result.
 
-Calls without any of this, most of all, know nothing of it (``methods.call_tool``).
+Calls without any of this, most of all, know nothing of it (``dispatch.call_tool``).
 """
 
 import asyncio

@@ -220,7 +220,7 @@ def notify_rights_changed(*users: Any) -> None:
     """Tell clients that listen in the name of *users* that lists may be others now, once the transaction is committed.
 
     Django's signals tell of users, groups and permissions already. Call it after ``bulk_create()``, ``update()`` and
-    SQL of your own, and when something changes that your ``visible`` predicates look at.
+    SQL of your own, and when something changes that your ``redaction`` predicates look at.
 
     Args:
         users: Django users.

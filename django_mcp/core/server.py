@@ -133,7 +133,7 @@ Rows = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
 """From a context, a cursor and the most entries to those of ``resources/list``, and the cursor for the next ones."""
 
 FINDERS = frozenset({"search_tools", "call_tool"})
-"""Names of the tools that find others (``core.discovery``)."""
+"""Names of the tools that find others (``core.tool_search``)."""
 
 Snapshot = tuple[dict[Any, Any], ...]
 

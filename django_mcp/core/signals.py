@@ -1,4 +1,4 @@
-"""Sent when something clients may have been told about is no longer so. ``live.changes`` passes it on."""
+"""Sent when something clients may have been told about is no longer so. ``pubsub.publish`` passes it on."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

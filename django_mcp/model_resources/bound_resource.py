@@ -399,7 +399,7 @@ def _identifier(words: Any) -> str:
 class Exposed:
     """A model at an endpoint.
 
-    ``reading.compile`` fills it in once all models that are exposed there are known.
+    ``compile.compile`` fills it in once all models that are exposed there are known.
 
     Attributes:
         resource: the declaration.

@@ -1,7 +1,7 @@
 """Keyset pagination, orderings, encrypted cursors, and reading one row.
 
 A cursor holds values of the row it stands behind, and that row may be one its reader may not see, so it is encrypted
-(``sealing``). It is good for the caller and the question it was given to, and no other.
+(``seal``). It is good for the caller and the question it was given to, and no other.
 
 Values as Python has them will not do. On SQLite a decimal is a float that is rounded when it is read; without
 ``USE_TZ`` two moments an hour apart look the same where clocks were turned back; JSON has no infinity. A row whose

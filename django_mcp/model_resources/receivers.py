@@ -34,14 +34,14 @@ def _start(server: MCPServer) -> None:
 
 
 def _build(server: MCPServer) -> None:
-    """See ``registration.build``."""
+    """See ``registry.build``."""
     from django_mcp.model_resources.registry import build  # noqa: PLC0415 - many sites have no models as resources
 
     build(server)
 
 
 def settle(server: MCPServer, tool: Tool) -> None:
-    """Let *tool* take and give rows, where it may do that: see ``settling.settle``."""
+    """Let *tool* take and give rows, where it may do that: see ``arguments.settle``."""
     tool.bind()
     if tool.is_open or tool.read_preview is not None or server.exposed:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows

@@ -9,7 +9,7 @@ from django_mcp.models.fields import JSONTextField
 
 
 class APIKey(Stored):
-    """A key with which a program acts as a user, without OAuth. Make one with ``auth.keys.create_key``.
+    """A key with which a program acts as a user, without OAuth. Make one with ``auth.api_keys.create_key``.
 
     The key itself is not stored, so whoever reads this table cannot use one.
     """

@@ -89,7 +89,7 @@ class Event(Stored):
     """One entry of the log that streams are read from.
 
     The primary key is the order. Whoever follows a topic may see entries of different writers late, so readers look
-    back a little (``live.follower``).
+    back a little (``pubsub.follower``).
     """
 
     topic = models.CharField(_("topic"), max_length=100)

@@ -52,7 +52,7 @@ def caller(meta: Mapping[str, object]) -> Caller:
     """Who sent a request.
 
     Args:
-        meta: ``request.META``; see ``core.addresses``.
+        meta: ``request.META``; see ``core.request``.
     """
     address = address_of(meta)
     return Caller("?") if address is None else _caller(address)

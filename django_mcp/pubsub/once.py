@@ -289,15 +289,15 @@ class StepChannel(Channel):
     """Keeps what is done once in the database."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``live.steps``."""
+        """See ``core.channel.Repeat``."""
         return once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``live.steps``."""
+        """See ``core.channel.Repeat``."""
         return await aonce(self._acts_of(), key, function, runner, self._readable())
 
     def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
-        """See ``live.repeats``."""
+        """See ``core.channel.Repeat``."""
         return StepRepeat(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Experimental tasks of 2025-11-25, on the rows of the extension.
 
-How one is made is in ``task_calls``, and who waits for its outcome in ``outcomes``.
+Who waits for the outcome of one is in ``task_results``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
