@@ -36,7 +36,7 @@ class DjangoMCPConfig(AppConfig):
     def ready(self) -> None:
         """Find what the site offers. An ``mcp.py`` that fails to import stops the start, loudly.
 
-        What a site may never use is imported when it is used: each ``receivers`` module imports the rest of its folder in
+        What a site may never use is imported when used: each ``receivers`` module imports the rest of its folder in
         functions (decision 38).
         """
         from django_mcp import checks  # noqa: F401 - registers them

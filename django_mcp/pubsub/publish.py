@@ -42,7 +42,7 @@ def revocation_topic(kind: str, id: str) -> str:  # noqa: A002 - as ``Principal`
 
 
 def user_topic(pk: object) -> str:
-    """What stands for all callers who are one user. Nothing is logged under it; changes name it (``pubsub.publish``)."""
+    """What stands for all callers who are one user. Nothing is logged under it; changes name it."""
     return f"user:{pk}"
 
 
