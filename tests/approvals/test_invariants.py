@@ -405,7 +405,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 settings.DATABASES["default"] = json.loads(os.environ["THE_DATABASE"])
 django.setup()
 from django.contrib.auth import get_user_model
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 print(approve(Approval.objects.get(), get_user_model().objects.get(username=os.environ["WHO"])))
 """

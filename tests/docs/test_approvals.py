@@ -16,7 +16,7 @@ DECIDES = """
 import json, os; os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django; django.setup()
 from django.contrib.auth.models import Permission, User
-from django_mcp.approvals.deciding import approve
+from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 from library.models import Book
 anna = User.objects.create_user("anna", is_staff=True)

@@ -895,7 +895,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "mysite.settings"
 import django; django.setup()
 from django.contrib.auth.models import User
 from django.test import Client
-from django_mcp.auth.keys import create_key
+from django_mcp.auth.api_keys import create_key
 anna = User.objects.create_user("anna", password="x")
 post = lambda path, method, params, **headers: Client().post(
     path, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
