@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_mcp.audit.entry import Ended, error_of
 from django_mcp.core.context import Context
@@ -17,35 +17,11 @@ from django_mcp.core.redaction import redact_uri
 from django_mcp.models import ToolCall
 from django_mcp.version import __version__
 
-if TYPE_CHECKING:
-    from django_mcp.audit.entry import Ended
-    from django_mcp.core.context import Context
-
 LOOK_SECONDS = 1.0
 """After how long it is seen that a site has set up traces or metrics, which it does as it starts."""
 MODULES = frozenset({"opentelemetry.metrics", "opentelemetry.trace"})
 SET_UP_BY = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
 """Environment variables that have OpenTelemetry set itself up when it is first asked."""
-
-
-class Span:
-    """Of one call; that which is there without OpenTelemetry too.
-
-    Attributes:
-        trace_id: of the trace it belongs to; empty where it is not recorded.
-    """
-
-    trace_id = ""
-
-    def end(self, context: "Context", ended: "Ended", seconds: float, code: int | None) -> None:
-        """Say what came of the call.
-
-        Args:
-            context: of the call.
-            ended: what came of it.
-            seconds: how long it took.
-            code: of the JSON-RPC error.
-        """
 
 
 class Wanted:
@@ -60,23 +36,15 @@ class Wanted:
         self.spans = self.metrics = False
         self._due = 0.0
 
-    def look(self) -> "Wanted":
-        """Bring it up to date, if the last look was a while ago: each one reads the environment."""
+    def look(self) -> bool:
+        """Return True if somebody takes spans or metrics. It is found out now and then, from the environment too."""
         if self._due <= time.monotonic():
             self._due = time.monotonic() + LOOK_SECONDS
-            try:
-                self._look()
-            except ImportError:  # it is wanted, and not installed
-                self.spans = self.metrics = False
-        return self
-
-    def _look(self) -> None:
-        if not is_used():
             self.spans = self.metrics = False
-            return
-        # DROPPED
-
-        self.spans, self.metrics = takes_spans(), takes_metrics()
+            if is_used():
+                with suppress(ImportError):  # it is wanted, and not installed
+                    self.spans, self.metrics = takes_spans(), takes_metrics()
+        return self.spans or self.metrics
 
     def forget(self) -> None:
         """Look when asked the next time."""
@@ -91,13 +59,14 @@ def is_used() -> bool:
     return not MODULES.isdisjoint(sys.modules) or any(name in os.environ for name in SET_UP_BY)
 
 
-def spanned(context: "Context") -> AbstractContextManager[Span]:
-    """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is."""
-    if not wanted.spans and not wanted.metrics:
-        return nullcontext(Span())
-    # DROPPED
+def spanned(context: Context) -> AbstractContextManager["Span | None"]:
+    """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is.
 
-    return make_span(context) if wanted.spans else nullcontext(Measured())
+    None where nobody takes spans or metrics.
+    """
+    if not wanted.look():
+        return nullcontext()
+    return make_span(context) if wanted.spans else nullcontext(Span())
 
 
 FAILURES = {ToolCall.Outcome.ERROR, ToolCall.Outcome.FAILED, ToolCall.Outcome.REFUSED, ToolCall.Outcome.TIMED_OUT}
@@ -120,11 +89,24 @@ def takes_metrics() -> bool:
     return type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider"
 
 
-class Measured(Span):
-    """Of a call that is measured and not traced."""
+class Span:
+    """Of a call that is measured and not traced.
+
+    Attributes:
+        trace_id: of the trace it belongs to; empty where it is not recorded.
+    """
+
+    trace_id = ""
 
     def end(self, context: Context, ended: Ended, seconds: float, code: int | None) -> None:
-        """See ``Span``."""
+        """Say what came of the call.
+
+        Args:
+            context: of the call.
+            ended: what came of it.
+            seconds: how long it took.
+            code: of the JSON-RPC error.
+        """
         _duration().record(seconds, {**_attributes(context), **_error(ended, code)})
 
 
@@ -142,14 +124,15 @@ class Recorded(Span):
         """See ``Span``."""
         from opentelemetry import trace  # noqa: PLC0415 - an extra of the package
 
-        about, failed = _attributes(context), _error(ended, code)
+        failed = _error(ended, code)
         uri = {"mcp.resource.uri": redact_uri(str(context.params["uri"]))} if "uri" in context.params else {}
         self._span.update_name(_name(context))
-        self._span.set_attributes({**about, **failed, **uri, "jsonrpc.request.id": str(context.request_id)})
+        about = {**_attributes(context), **failed, **uri, "jsonrpc.request.id": str(context.request_id)}
+        self._span.set_attributes(about)
         if failed:
             self._span.set_status(trace.Status(trace.StatusCode.ERROR, error_of(context, ended)))
         self._span.end()
-        _duration().record(seconds, {**about, **failed})
+        super().end(context, ended, seconds, code)
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextvars import ContextVar, Token
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from django.db import connections
 from django.db.backends.signals import connection_created
@@ -26,39 +27,16 @@ from django_mcp.models import ToolCall
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 
-
-class Count:
-    """Of the queries made within, also by threads that work for it: they have its context variables.
-
-    Attributes:
-        value: queries so far.
-    """
-
-    __slots__ = ("_token", "value")
-    _token: "Token[Count | None]"
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        self._token = _current.set(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        _current.reset(self._token)
-
-
-_current: ContextVar[Count | None] = ContextVar("django_mcp_queries", default=None)
+_current: "ContextVar[_Call | None]" = ContextVar("django_mcp_call", default=None)
+"""The call whose queries are counted, also in threads that work for it: they have its context variables."""
 
 
 def _counting(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
     """For ``execute_wrappers``."""
-    count = _current.get()
+    call = _current.get()
     # SQLite's way to begin a transaction passes here; other drivers begin theirs by themselves, unseen.
-    if count is not None and not (isinstance(sql, str) and sql.startswith("BEGIN")):
-        count.value += 1
+    if call is not None and not (isinstance(sql, str) and sql.startswith("BEGIN")):
+        call.queries += 1
     return execute(sql, params, many, context)
 
 
@@ -76,9 +54,7 @@ def count_queries() -> None:
 
 
 def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
-    """Send the signal, where somebody receives it. At the ASGI edge the caller does not wait for that."""
-    if not call_logged.receivers:
-        return
+    """Send the signal. At the ASGI edge the caller does not wait for that."""
     send = partial(_send, server, facts)
     if runner.is_inline:
         send()
@@ -102,38 +78,31 @@ class Recorder:
 
     def wants(self, context: Context) -> bool:
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
-        method, wanted = context.method, otel.wanted.look()
-        if not (context.server.log_calls or wanted.spans or wanted.metrics):
+        if context.method == "completion/complete" or context.method.startswith("tasks/"):
             return False
-        return method != "completion/complete" and not method.startswith("tasks/")
+        return context.server.log_calls or otel.wanted.look()
 
-    async def watch(self, context: Context, serve: Callable[[], Awaitable[Result]]) -> Result:
-        """Serve a call, and write down what came of it."""
+    @asynccontextmanager
+    async def watch(self, context: Context) -> AsyncIterator["_Call"]:
+        """Write down what comes of a call."""
         call = _Call(context)
-        if writer.is_failing and context.server.log_calls and not context.channel.is_task and rows.is_there():
+        if writer.is_failing and call.is_logged and not context.channel.is_task and rows.is_there():
             await writer.check(context.runner, call.known(Ended(entry.Outcome.OK), 0.0))
         if context.method == "tools/call":
             context.channel.record = call.save_with_result
+        token = _current.set(call)
         try:
-            with call.queries, otel.spanned(context) as call.span:
-                return await self._watched(call, serve)
+            with otel.spanned(context) as call.span:
+                try:
+                    yield call
+                except BaseException as error:
+                    await call.end(entry.of_error(error), error)
+                    raise
+                assert call.result is not None  # noqa: S101
+                await call.end(entry.of_result(context, call.result))
         finally:
+            _current.reset(token)
             context.channel.record = None  # the call has the channel: neither would be freed before the next collection
-
-    async def _watched(self, call: "_Call", serve: Callable[[], Awaitable[Result]]) -> Result:
-        try:
-            result = await serve()
-        except (Cancelled, asyncio.CancelledError) as error:
-            call.end(entry.of_error(error))
-            await call.leave_behind()
-            raise
-        except BaseException as error:
-            call.end(entry.of_error(error), error)
-            await call.save()
-            raise
-        call.end(entry.of_result(call.context, result))
-        await call.save()
-        return result
 
     async def refused(
         self,
@@ -151,7 +120,8 @@ class Recorder:
             row = entry.of_refusal(server, principal, edge, timezone.now(), each, reason)
             if rows.is_there():
                 await written(runner, row, is_task=False)
-            tell(runner, server, row)
+            if call_logged.receivers:
+                tell(runner, server, row)
 
     def _is_within_rate(self) -> bool:
         minute = int(time.monotonic() // 60)
@@ -162,55 +132,51 @@ class Recorder:
 
 
 class _Call:
-    """One call that is watched."""
+    """One call that is watched.
+
+    Attributes:
+        is_logged: it gets a row in the request log.
+        queries: database queries so far.
+        result: what came of it, unless it raised.
+        span: of OpenTelemetry; None where nobody takes spans or metrics.
+    """
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.queries = Count()
-        self.span = otel.Span()
+        self.is_logged = context.server.log_calls
+        self.queries = 0
+        self.result: Result | None = None
+        self.span: otel.Span | None = None
         self._called = timezone.now()
         self._began = time.perf_counter()
-        self._facts: Facts | None = None
         self._saved_with_result: Facts | None = None
 
-    def end(self, ended: Ended, error: BaseException | None = None) -> None:
-        """It is over."""
-        seconds = time.perf_counter() - self._began
-        code = error.code if isinstance(error, ProtocolError) else None
-        self.span.end(self.context, ended, seconds, code)
-        if self.context.server.log_calls:
-            self._facts = self.known(ended, seconds)
-
-    async def save(self) -> None:
-        """Have it written down, unless it was together with what the tool wrote.
+    async def end(self, ended: Ended, error: BaseException | None = None) -> None:
+        """Measure it, and have it written down unless it was together with what the tool wrote.
 
         Raises:
             NotRecorded: it could not be.
         """
-        row = self._facts
-        if row is None:
+        context, seconds = self.context, time.perf_counter() - self._began
+        if self.span is not None:
+            self.span.end(context, ended, seconds, error.code if isinstance(error, ProtocolError) else None)
+        if not self.is_logged:
             return
-        if self._saved_with_result is not None and self.context.channel.is_recorded:
+        row = self.known(ended, seconds)
+        is_left = isinstance(error, Cancelled | asyncio.CancelledError)
+        if self._saved_with_result is not None and context.channel.is_recorded and not is_left:
             row = self._saved_with_result
         elif rows.is_there():
-            await written(self.context.runner, row, is_task=self.context.channel.is_task)
-        tell(self.context.runner, self.context.server, row)
-
-    async def leave_behind(self) -> None:
-        """Have it written down, though nobody waits for it."""
-        row, runner = self._facts, self.context.runner
-        if row is None:
-            return
-        if rows.is_there():
-            if runner.is_inline:
-                await written(runner, row, is_task=self.context.channel.is_task)
+            if is_left and not context.runner.is_inline:
+                writer.post(row)  # nobody waits for it
             else:
-                writer.post(row)
-        tell(runner, self.context.server, row)
+                await written(context.runner, row, is_task=context.channel.is_task)
+        if call_logged.receivers:
+            tell(context.runner, context.server, row)
 
     def save_with_result(self, fields: dict[str, Any]) -> None:
         """Write it down in the transaction that is open, in which its task or the task's result is saved too."""
-        if not self.context.server.log_calls:
+        if not self.is_logged:
             return
         ended = entry.of_result(self.context, Result(fields))
         self._saved_with_result = self.known(ended, time.perf_counter() - self._began)
@@ -218,7 +184,8 @@ class _Call:
 
     def known(self, ended: Ended, seconds: float) -> Facts:
         milliseconds = round(seconds * 1000, 3)
-        return entry.of_call(self.context, ended, self._called, milliseconds, self.queries.value, self.span.trace_id)
+        trace_id = "" if self.span is None else self.span.trace_id
+        return entry.of_call(self.context, ended, self._called, milliseconds, self.queries, trace_id)
 
 
 def install() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
 from time import monotonic
@@ -111,22 +112,27 @@ def _require(name: str, primitive: Prompt | Resource) -> None:
     raise InvalidParams(f"{unknown('argument', name).message} {offer}")
 
 
+class Watched(Protocol):
+    """A call that is watched.
+
+    Attributes:
+        result: set by ``dispatch`` when there is one.
+    """
+
+    result: Result | None
+
+
 class Observer(Protocol):
     """Watches calls."""
 
     def wants(self, context: "Context") -> bool:
-        """Whether a call is watched."""
+        """Return True if a call is to be watched."""
 
-    async def watch(self, context: "Context", serve: Callable[[], Awaitable[Result]]) -> Result:
-        """Serve a call, and take down what came of it.
-
-        Args:
-            context: of the call.
-            serve: does it.
+    def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched]:
+        """Return what a call is served within, which takes down what came of it.
 
         Raises:
-            ProtocolError: the call failed, or what came of it could not be taken down.
-            InputRequired, Cancelled: as *serve* does.
+            ProtocolError: on the way in or out, in place of the result: nothing could be taken down.
         """
 
     async def refused(
@@ -305,7 +311,9 @@ def list_tools(context: Context) -> Coroutine[Any, Any, Result]:
 
 async def call_tool(context: Context) -> Result:
     """``tools/call``: what goes wrong in the tool is a result, so that the model can read it."""
-    name = _string(context.params, "name")
+    name = context.params.get("name")
+    if not isinstance(name, str):
+        raise _not_a_string("name")
     tool = context.server.tools.get(name)
     if tool is None and tool_search.is_call(tool := tool_search.find(context.server, name)):
         return await _call_named(context)
@@ -512,7 +520,9 @@ def list_resource_templates(context: Context) -> Coroutine[Any, Any, Result]:
 
 async def read_resource(context: Context) -> Result:
     """``resources/read``."""
-    uri = _string(context.params, "uri")
+    uri = context.params.get("uri")
+    if not isinstance(uri, str):
+        raise _not_a_string("uri")
     contents = await read(context, uri, lambda resource, value: resource.contents(uri, value), context.site_runner)
     return Result({"contents": contents}, ttl_ms=0)
 
@@ -524,7 +534,9 @@ def list_prompts(context: Context) -> Coroutine[Any, Any, Result]:
 
 async def get_prompt(context: Context) -> Result:
     """``prompts/get``."""
-    name = _string(context.params, "name")
+    name = context.params.get("name")
+    if not isinstance(name, str):
+        raise _not_a_string("name")
     prompt = context.server.prompts.get(name)
     if prompt is None:
         await look_for(context, context.server.prompts.values())
@@ -561,18 +573,13 @@ METHODS: Mapping[str, Method] = {
 
 
 async def dispatch(
-    context: Context,
-    *,
-    extended: bool = False,
-    watched: bool = False,
-    begin: Callable[[], Awaitable[None]] | None = None,
+    context: Context, *, extended: bool = False, begin: Callable[[], Awaitable[None]] | None = None
 ) -> Result:
     """Serve one call.
 
     Args:
         context: of the call.
         extended: the client's protocol has extensions.
-        watched: the observer watches already.
         begin: looks first at what the protocol adds to a call; whoever watches sees what it raises.
 
     Raises:
@@ -581,8 +588,14 @@ async def dispatch(
         Cancelled: it found that nobody waits any more.
     """
     observer = watching.observer
-    if observer is not None and not watched and observer.wants(context):
-        return await observer.watch(context, partial(dispatch, context, extended=extended, watched=True, begin=begin))
+    if observer is None or not observer.wants(context):
+        return await _handle(context, extended, begin)
+    async with observer.watch(context) as watched:
+        watched.result = await _handle(context, extended, begin)
+        return watched.result
+
+
+async def _handle(context: Context, extended: bool, begin: Callable[[], Awaitable[None]] | None) -> Result:
     if begin is not None:
         await begin()
     if context.server.refresh is not None:
@@ -661,11 +674,8 @@ def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable
                     yield from extension.about(server, uri)
 
 
-def _string(params: Mapping[str, Any], key: str) -> str:
-    value = params.get(key)
-    if not isinstance(value, str):
-        raise InvalidParams(f'"params.{key}" must be a string.')
-    return value
+def _not_a_string(key: str) -> InvalidParams:
+    return InvalidParams(f'"params.{key}" must be a string.')
 
 
 def _arguments(params: Mapping[str, Any]) -> dict[str, Any]:
