@@ -25,7 +25,7 @@ from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests
 from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
-from django_mcp.protocol.meta import APPROVAL
+from django_mcp.protocol.meta import APPROVAL, meta_of
 
 Outcome = ToolCall.Outcome
 _WAITS = {"pending", "approval_required"}
@@ -53,20 +53,22 @@ def of_result(context: Context, result: Result) -> Ended:
     """Of a call that has a result."""
     fields = result.fields
     try:
-        size = _size(result)
+        # As far as it is known here: a version of the protocol adds its own marks.
+        size = len(next(iter(result.encoded.values())) if result.encoded else encode(fields))
     except UnencodableResult:
         return Ended(Outcome.FAILED, "The result cannot be sent as JSON.")
-    task = _task_in(context, fields)
-    if task is not None:
-        return Ended(Outcome.TASK, "", "task", size, task_id=task)
-    marker = _marker(fields)
-    ticket = str(marker.get("ticket") or "")
-    if marker:
-        outcome = Outcome.WAITING if marker.get("kind") in _WAITS else Outcome.REFUSED
-        return Ended(outcome, _words(fields), str(marker.get("kind") or ""), size, ticket)
-    if fields.get("isError"):
-        return Ended(_failure(context), _words(fields), _kind(fields), size)
-    return Ended(Outcome.OK, "", _kind(fields), size)
+    if context.method == "tools/call" and "content" not in fields:
+        task = fields if fields.get("resultType") == "task" else fields.get("task")
+        if isinstance(task, Mapping):
+            return Ended(Outcome.TASK, "", "task", size, task_id=str(task.get("taskId") or ""))
+    if "_meta" in fields and (marker := _marker(fields)):
+        ticket, kind = str(marker.get("ticket") or ""), str(marker.get("kind") or "")
+        return Ended(Outcome.WAITING if kind in _WAITS else Outcome.REFUSED, _words(fields), kind, size, ticket)
+    kind = "structured" if "structuredContent" in fields else _kind(fields)
+    if not fields.get("isError"):
+        return Ended(Outcome.OK, "", kind, size)
+    timed_out = context.deadline is not None and context.deadline.has_passed
+    return Ended(Outcome.TIMED_OUT if timed_out else Outcome.ERROR, _words(fields), kind, size)
 
 
 def of_error(error: BaseException) -> Ended:
@@ -83,25 +85,6 @@ def of_error(error: BaseException) -> Ended:
     return Ended(Outcome.FAILED, type(error).__name__)
 
 
-def _failure(context: Context) -> str:
-    deadline = context.deadline
-    return Outcome.TIMED_OUT if deadline is not None and deadline.has_passed else Outcome.ERROR
-
-
-def _size(result: Result) -> int:
-    """As far as it is known here: a version of the protocol adds its own marks."""
-    if result.encoded:  # many requests share it, so it was encoded before
-        return len(next(iter(result.encoded.values())))
-    return len(encode(result.fields))
-
-
-def _task_in(context: Context, fields: Mapping[str, Any]) -> str | None:
-    if context.method != "tools/call" or "content" in fields:
-        return None
-    task = fields if fields.get("resultType") == "task" else fields.get("task")
-    return str(task.get("taskId") or "") if isinstance(task, Mapping) else None
-
-
 def _marker(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     meta = fields.get("_meta")
     marker = meta.get(APPROVAL) if isinstance(meta, Mapping) else None
@@ -114,8 +97,6 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 def _kind(fields: Mapping[str, Any]) -> str:
     """Of what it is made."""
-    if "structuredContent" in fields:
-        return "structured"
     kinds = {str(each.get("type")): None for each in _blocks(fields)}
     match fields:
         case {"contents": list(contents)}:
@@ -163,30 +144,43 @@ def of_call(
         queries: how many database queries it made.
         trace_id: of the trace it belongs to, where that is known; else the caller's is taken.
     """
-    admission = context.admission
-    client = context.client
+    params, channel, client = context.params, context.channel, context.client
     arguments, error = _arguments(context, ended.error[: 2 * MOST_ERROR])
-    return {
+    carried = None if trace_id else meta_of(params).get("traceparent")  # what the caller says of the trace
+    trace = _TRACE.fullmatch(carried) if isinstance(carried, str) else None
+    # Of a task's work, the task itself; else that which does the work of the call.
+    task_id = ended.task_id or (str(context.request_id) if channel.is_task else channel.task_id)
+    facts = {
         **_caller(context.principal),
         "called": called,
         "server": context.server.name,
-        "method": _cut("method", context.method),
-        "name": _cut("name", _about(context.params)),
+        "method": context.method,
+        "name": _about(params),
         "outcome": str(ended.outcome),
-        "error": _readable(error),
-        "client_name": _cut("client_name", client.name),
-        "client_version": _cut("client_version", client.version),
-        "protocol": _cut("protocol", context.channel.protocol),
+        "error": _readable(error) if error else "",
+        "client_name": client.name,
+        "client_version": client.version,
+        "protocol": channel.protocol,
         "address": _address(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
         "arguments": arguments,
-        "result_kind": _cut("result_kind", ended.kind),
+        "result_kind": ended.kind,
         "result_size": ended.size,
         "duration": milliseconds,
         "queries": queries,
-        "approval": _cut("approval", ended.approval or str(getattr(admission, "ticket", None) or "")),
-        "task_id": _cut("task_id", ended.task_id or _task_of(context)),
-        "trace_id": trace_id or _trace_of(context),
+        "approval": ended.approval or str(getattr(context.admission, "ticket", None) or ""),
+        "task_id": task_id,
+        "trace_id": trace_id or ("" if trace is None else trace[1]),
     }
+    return _fitted(facts)
+
+
+def _fitted(facts: Facts) -> Facts:
+    """Cut texts to the lengths of their columns, without what a database cannot hold."""
+    for column, most in LENGTHS.items():
+        text = facts[column]
+        if len(text) > most or not text.isprintable():
+            facts[column] = clean(text)[:most]
+    return facts
 
 
 def error_of(context: Context, ended: Ended) -> str:
@@ -210,14 +204,13 @@ def of_refusal(
     message = message if isinstance(message, Mapping) else {}
     params = message.get("params")
     params = params if isinstance(params, Mapping) else {}
-    blank = dict.fromkeys(("client_name", "client_version", "protocol", "result_kind", "approval", "task_id"), "")
-    return {
-        **blank,
+    facts = {
+        **dict.fromkeys(LENGTHS, ""),
         **(_NOBODY if principal is None else _caller(principal)),
         "called": called,
         "server": server.name,
-        "method": _cut("method", str(message.get("method") or "")),
-        "name": _cut("name", _about(params)),
+        "method": str(message.get("method") or ""),
+        "name": _about(params),
         "outcome": str(ToolCall.Outcome.REFUSED),
         "error": clean(reason)[:MOST_ERROR],
         "address": _address(edge),
@@ -225,8 +218,8 @@ def of_refusal(
         "result_size": None,
         "duration": 0.0,
         "queries": None,
-        "trace_id": "",
     }
+    return _fitted(facts)
 
 
 def clean(text: str) -> str:
@@ -252,12 +245,12 @@ def _caller(principal: Principal) -> Facts:
     except SynchronousOnlyOperation:  # an authenticator of the site's own, that left the user to be looked up
         pass
     return {
-        "principal_kind": _cut("principal_kind", principal.kind),
-        "principal_id": _cut("principal_id", str(principal.id)),
+        "principal_kind": principal.kind,
+        "principal_id": str(principal.id),
         "user_id": pk,
-        "caller": _cut("caller", name),
-        "credential": _cut("credential", str(principal.credential)),
-        "client_id": _cut("client_id", principal.client_id or ""),
+        "caller": name,
+        "credential": str(principal.credential),
+        "client_id": principal.client_id or "",
     }
 
 
@@ -268,18 +261,18 @@ def _about(params: Mapping[str, Any]) -> str:
 
 def _arguments(context: Context, error: str) -> tuple[Any, str]:
     """The arguments as people may read them, None where none are kept; and the error without secrets."""
-    if isinstance(uri := context.params.get("uri"), str) and uri in error:
+    if error and isinstance(uri := context.params.get("uri"), str) and uri in error:
         error = error.replace(uri, redact_uri(uri))
     given = context.params.get("arguments")
     if not given:
         return None, error
     called, within = _called(context)
     is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
-    if not is_kept and not error:
-        return None, error
-    hidden: list[str] | None = [] if error else None
+    if not error:
+        return redacted(called, given, within=within) if is_kept else None, ""
+    hidden: list[str] = []
     shown = redacted(called, given, within=within, hidden=hidden)
-    return shown if is_kept else None, without(error, hidden or ())
+    return shown if is_kept else None, without(error, hidden)
 
 
 def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
@@ -295,21 +288,6 @@ def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
     return found, None if found is None or found.name == name else "arguments"
 
 
-def _task_of(context: Context) -> str:
-    """The task whose work it is, or who does it."""
-    return str(context.request_id) if context.channel.is_task else context.channel.task_id
-
-
-def _trace_of(context: Context) -> str:
-    given = context.meta.get("traceparent")
-    found = _TRACE.fullmatch(given) if isinstance(given, str) else None
-    return "" if found is None else found[1]
-
-
 def _address(edge: Callable[[], Any]) -> str | None:
     address = address_at(edge)
     return None if address is None else str(address)
-
-
-def _cut(column: str, text: str) -> str:
-    return clean(text)[: LENGTHS[column]] if text else ""

@@ -57,10 +57,12 @@ def address_of(meta: Meta) -> Address | None:
         meta: ``request.META``. The address is ``REMOTE_ADDR``, or what ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]`` says;
             of a list, its last entry, which the site's own proxy wrote.
     """
-    for value in (_header(meta), meta.get("REMOTE_ADDR")):
-        if value and (address := _address(str(value))) is not None:
+    header = settings.CLIENT_ADDRESS_HEADER
+    if header is not None:
+        last = str(meta.get(f"HTTP_{header.upper().replace('-', '_')}") or "").rpartition(",")[2]
+        if (address := _address(last)) is not None:
             return address
-    return None
+    return _address(str(meta.get("REMOTE_ADDR") or ""))
 
 
 def host_of(meta: Meta) -> str:
@@ -80,13 +82,6 @@ def _address(text: str) -> Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
-
-
-def _header(meta: Meta) -> str:
-    name = settings.CLIENT_ADDRESS_HEADER
-    if name is None:
-        return ""
-    return str(meta.get(f"HTTP_{name.upper().replace('-', '_')}") or "").rpartition(",")[2]
 
 
 HEADERS = ("authorization", "cookie", "proxy-authorization", "x-api-key")
