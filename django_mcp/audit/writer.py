@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db import (
@@ -104,23 +105,20 @@ def _insert_alone(call: Facts, alias: str) -> None:
 
 def _insert(calls: Sequence[Facts], alias: str) -> None:
     statement = _statement(alias)
-    chunks = [calls[start : start + statement.most] for start in range(0, len(calls), statement.most)]
-    with transaction.atomic(using=alias) if len(chunks) > 1 else nullcontext(), connections[alias].cursor() as cursor:
-        for chunk in chunks:
-            every = [_values(call, statement) for call in chunk]
+    is_one = len(calls) <= statement.most
+    with nullcontext() if is_one else transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        for start in range(0, len(calls), statement.most):
+            rows: list[Sequence[Any]] = []
+            for call in calls[start : start + statement.most]:
+                values = [*map(call.__getitem__, statement.names)]
+                for place, prepare in statement.prepare.items():
+                    values[place] = prepare(values[place])
+                rows.append(values)
             if statement.row:
-                rows = ", ".join([statement.row] * len(chunk))
-                cursor.execute(f"{statement.head} {rows}", [value for values in every for value in values])
+                cursor.execute(f"{statement.head} {', '.join([statement.row] * len(rows))}", [*chain(*rows)])
             else:
-                objects = [dict(zip(statement.names, values, strict=True)) for values in every]
+                objects = [dict(zip(statement.names, values, strict=True)) for values in rows]
                 cursor.execute(statement.head, [encode(objects).decode()])
-
-
-def _values(call: Facts, statement: Statement) -> list[Any]:
-    values = [call[name] for name in statement.names]
-    for place, prepare in statement.prepare.items():
-        values[place] = prepare(values[place])
-    return values
 
 
 @cache
@@ -196,29 +194,15 @@ def _advice(error: Exception) -> str:
     return f" {NOT_MIGRATED}" if is_unmigrated(error) else ""
 
 
-class _Entry:
+class _Entry(NamedTuple):
     """One row on its way.
 
     Attributes:
         future: who waits for it; None for nobody.
-        error: why it is not in the database.
     """
 
-    __slots__ = ("error", "facts", "future")
-
-    def __init__(self, facts: Facts, future: "asyncio.Future[None] | None" = None) -> None:
-        self.facts, self.future = facts, future
-        self.error: Exception | None = None
-
-    def end(self) -> None:
-        """Say what came of it. On the loop of who waits, if somebody does."""
-        if self.future is None or self.future.done():  # nobody, or somebody who was cancelled
-            if self.error is not None:
-                lost(self.facts, self.error)
-        elif self.error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(self.error)
+    facts: Facts
+    future: "asyncio.Future[None] | None" = None
 
 
 class Writer:
@@ -261,40 +245,24 @@ class Writer:
         Raises:
             DatabaseError, InterfaceError: it could not be.
         """
-        await again_and_again(partial(self._attempt, facts))
-
-    async def _attempt(self, facts: Facts) -> None:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_Entry(facts, future))
         if not self._is_called and self._loop is not loop:
             self._loop = loop
-            loop.call_soon(self._call_after)  # all that end in this turn are written together
+            loop.call_soon(self._call)  # all that end in this turn are written together
         await future
-
-    def _call_after(self) -> None:
-        self._loop = None
-        self._call()
 
     def post(self, facts: Facts) -> None:
         """Write a row for which nobody waits. From any thread."""
-        self._put(_Entry(facts))
-
-    def _put(self, entry: _Entry) -> None:
-        self._waiting.append(entry)
+        self._waiting.append(_Entry(facts))
         self._call()
 
     def _call(self) -> None:
+        self._loop = None
         if not self._is_called:
             self._is_called = True
-            log_pool().begin(self._come)
-
-    def _come(self) -> None:
-        """In the one thread: write what waits."""
-        self._is_called = False  # first: what is put down from now on is either taken below, or calls again
-        self._write_some()
-        if self._waiting:  # another job, before which the thread looks after its connection
-            self._call()
+            log_pool().begin(self._write_some)
 
     def failed(self, error: Exception) -> None:
         """The database did not take rows."""
@@ -303,65 +271,70 @@ class Writer:
             logger.error("calls cannot be recorded: %s", error)
 
     def wrote(self) -> None:
-        """It took them."""
-        if self.is_failing:
-            self.is_failing = False
-            logger.warning("calls are recorded again")
+        """It takes them again."""
+        self.is_failing = False
+        logger.warning("calls are recorded again")
 
     def _write_some(self) -> None:
+        """In the one thread: write what waits."""
+        self._is_called = False  # first: what is put down from now on is either taken below, or calls again
         entries: list[_Entry] = []
         while self._waiting and len(entries) < MOST_AT_ONCE:
             entries.append(self._waiting.popleft())
         if not entries:  # two threads called at the same moment
             return
+        errors: Sequence[Exception | None] = [None] * len(entries)
         try:
             save([each.facts for each in entries])
+        except (OperationalError, InterfaceError) as error:  # the database is away
+            errors = [error] * len(entries)
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            if isinstance(error, OperationalError | InterfaceError):  # the database is away
-                for each in entries:
-                    each.error = error
-            else:
-                _each_alone(entries, error)
-        failed = next((each.error for each in entries if each.error is not None), None)
-        if failed is None:
+            errors = [_error_of(each.facts) for each in entries] if len(entries) > 1 else [error]
+        if any(errors):  # one of them for itself, maybe: the next call is asked about before it is made
+            self.failed(next(filter(None, errors)))
+        elif self.is_failing:
             self.wrote()
-        else:  # one of them for itself, maybe: the next call is asked about before it is made
-            self.failed(failed)
-        _tell(entries)
+        _tell(entries, errors)
+        if self._waiting:  # another job, before which the thread looks after its connection
+            self._call()
 
 
-def _each_alone(entries: Sequence[_Entry], error: Exception) -> None:
-    """Write those that can be: one that cannot must not keep the others from it."""
-    if len(entries) == 1:
-        entries[0].error = error
-        return
-    for each in entries:
-        try:
-            save([each.facts])
-        except Exception as own:  # noqa: BLE001 - likewise
-            each.error = own
+def _error_of(facts: Facts) -> Exception | None:
+    """Write one row by itself, which must not keep others from being written."""
+    try:
+        save([facts])
+    except Exception as error:  # noqa: BLE001 - likewise
+        return error
+    return None
 
 
-def _tell(entries: Sequence[_Entry]) -> None:
+def _tell(entries: Sequence[_Entry], errors: Sequence[Exception | None]) -> None:
     """Wake those who wait, each loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Entry]] = {}
-    for each in entries:
-        if each.future is None:
-            each.end()
-        else:
-            loops.setdefault(each.future.get_loop(), []).append(each)
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[_Entry, Exception | None]]] = {}
+    for entry, error in zip(entries, errors, strict=True):
+        if entry.future is not None:
+            loops.setdefault(entry.future.get_loop(), []).append((entry, error))
+        elif error is not None:
+            lost(entry.facts, error)
     for loop, waiting in loops.items():
         try:
             loop.call_soon_threadsafe(_end, waiting)
         except RuntimeError:  # the loop is closed: nobody waits any more, but what is lost is told
-            for each in waiting:
-                if each.error is not None:
-                    lost(each.facts, each.error)
+            for entry, error in waiting:
+                if error is not None:
+                    lost(entry.facts, error)
 
 
-def _end(entries: Sequence[_Entry]) -> None:
-    for each in entries:
-        each.end()
+def _end(ended: Sequence[tuple[_Entry, Exception | None]]) -> None:
+    """On the loop of those who wait: say what came of their rows."""
+    for (facts, future), error in ended:
+        if future is None or future.done():  # nobody, or somebody who was cancelled
+            if error is not None:
+                lost(facts, error)
+        elif error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
 
 
 writer = Writer()
@@ -386,7 +359,7 @@ async def written(runner: Runner, facts: Facts, *, is_task: bool) -> None:
     """
     try:
         if not runner.is_inline:
-            await writer.write(facts)
+            await again_and_again(partial(writer.write, facts))
         else:
             _write_here(facts, PATIENCE_SECONDS if is_task else 0.0)
     except (DatabaseError, InterfaceError) as error:
@@ -407,7 +380,8 @@ def _write_here(facts: Facts, patience: float) -> None:
             connection.close_if_unusable_or_obsolete()
             time.sleep(settings.POLL_SECONDS)
         else:
-            writer.wrote()
+            if writer.is_failing:
+                writer.wrote()
             return
 
 
