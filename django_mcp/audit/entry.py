@@ -161,7 +161,7 @@ def of_call(
         "client_name": client.name,
         "client_version": client.version,
         "protocol": channel.protocol,
-        "address": _address(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
+        "address": address_at(context._edge),  # noqa: SLF001 - a copy without credentials would cost more
         "arguments": arguments,
         "result_kind": ended.kind,
         "result_size": ended.size,
@@ -213,7 +213,7 @@ def of_refusal(
         "name": _about(params),
         "outcome": str(ToolCall.Outcome.REFUSED),
         "error": clean(reason)[:MOST_ERROR],
-        "address": _address(edge),
+        "address": address_at(edge),
         "arguments": None,
         "result_size": None,
         "duration": 0.0,
@@ -286,8 +286,3 @@ def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
         return tool, None
     found = tool_search.behind(context.server, context.params)
     return found, None if found is None or found.name == name else "arguments"
-
-
-def _address(edge: Callable[[], Any]) -> str | None:
-    address = address_at(edge)
-    return None if address is None else str(address)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -76,16 +76,16 @@ class Recorder:
     def __init__(self) -> None:
         self._minute, self._refused = 0, 0
 
-    def wants(self, context: Context) -> bool:
+    def watch(self, context: Context) -> "AbstractAsyncContextManager[_Call] | None":
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
         if context.method == "completion/complete" or context.method.startswith("tasks/"):
-            return False
-        return context.server.log_calls or otel.wanted.look()
+            return None
+        is_logged = context.server.log_calls
+        return self._watched(context, is_logged) if is_logged or otel.wanted.look() else None
 
     @asynccontextmanager
-    async def watch(self, context: Context) -> AsyncIterator["_Call"]:
-        """Write down what comes of a call."""
-        call = _Call(context)
+    async def _watched(self, context: Context, is_logged: bool) -> AsyncIterator["_Call"]:
+        call = _Call(context, is_logged=is_logged)
         if writer.is_failing and call.is_logged and not context.channel.is_task and rows.is_there():
             await writer.check(context.runner, call.known(Ended(entry.Outcome.OK), 0.0))
         if context.method == "tools/call":
@@ -141,9 +141,9 @@ class _Call:
         span: of OpenTelemetry; None where nobody takes spans or metrics.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, is_logged: bool) -> None:
         self.context = context
-        self.is_logged = context.server.log_calls
+        self.is_logged = is_logged
         self.queries = 0
         self.result: Result | None = None
         self.span: otel.Span | None = None

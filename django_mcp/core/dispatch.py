@@ -125,11 +125,8 @@ class Watched(Protocol):
 class Observer(Protocol):
     """Watches calls."""
 
-    def wants(self, context: "Context") -> bool:
-        """Return True if a call is to be watched."""
-
-    def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched]:
-        """Return what a call is served within, which takes down what came of it.
+    def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched] | None:
+        """Return what a call is served within, which takes down what came of it; None where nobody wants to know.
 
         Raises:
             ProtocolError: on the way in or out, in place of the result: nothing could be taken down.
@@ -340,7 +337,9 @@ async def _serve(context: Context, tool: Tool) -> Result:
     """Check the arguments, see who has to be asked, and run it."""
     if tool.is_late:
         await context.site_runner.sync(tool.find_failure)
-    arguments = _arguments(context.params)
+    arguments = context.params.get("arguments")
+    if type(arguments) is not dict:
+        arguments = _arguments(context.params)
     if settings.IGNORED_ARGUMENTS:
         arguments = _known(arguments, tool)
     if tool.mirrors and not context.is_relayed:
@@ -587,10 +586,10 @@ async def dispatch(
         InputRequired: it needs answers first.
         Cancelled: it found that nobody waits any more.
     """
-    observer = watching.observer
-    if observer is None or not observer.wants(context):
+    watch = None if watching.observer is None else watching.observer.watch(context)
+    if watch is None:
         return await _handle(context, extended, begin)
-    async with observer.watch(context) as watched:
+    async with watch as watched:
         watched.result = await _handle(context, extended, begin)
         return watched.result
 

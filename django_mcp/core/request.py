@@ -40,14 +40,15 @@ class Meta(Protocol):
         """The value of a key; None where there is none."""
 
 
-def address_at(edge: Callable[[], Any]) -> Address | None:
-    """The client's address, without making a Django request where the edge can do without.
+def address_at(edge: Callable[[], Any]) -> str | None:
+    """The client's address as text, without making a Django request where the edge can do without.
 
     Args:
         edge: gives a Django request. It may have ``meta``, which is as good as that of the request.
     """
     meta = getattr(edge, "meta", None)
-    return address_of(edge().META if meta is None else meta)
+    address = address_of(edge().META if meta is None else meta)
+    return None if address is None else str(address)
 
 
 def address_of(meta: Meta) -> Address | None:

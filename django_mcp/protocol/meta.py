@@ -36,7 +36,12 @@ class ClientInfo(NamedTuple):
         """From an ``Implementation`` object; anything of the wrong type reads as empty."""
         if not isinstance(value, Mapping):
             return UNKNOWN_CLIENT
-        return cls(*(text if isinstance(text := value.get(key), str) else "" for key in cls._fields))
+        name, version, title = value.get("name"), value.get("version"), value.get("title")
+        return cls(
+            name if isinstance(name, str) else "",
+            version if isinstance(version, str) else "",
+            title if isinstance(title, str) else "",
+        )
 
 
 UNKNOWN_CLIENT = ClientInfo()
