@@ -22,8 +22,9 @@ from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode, encode
+from django_mcp.revisions.base import Answer
 from django_mcp.transports.authentication import find_caller, too_little
-from django_mcp.transports.base import Head, Refusal, Reply
+from django_mcp.transports.base import Head, Refusal
 from django_mcp.transports.http import Accepts, Admission, Endpoint
 from django_mcp.transports.sse import BufferedWire
 from django_mcp.transports.stdio import Connection, django_request
@@ -131,32 +132,32 @@ def send(
     waiting = no_waiting.set(True)
     logger.addHandler(raised)
     try:
-        reply, data = run_inline(_serve(server, principal, verb, headers, body))
+        answer, data = run_inline(_serve(server, principal, verb, headers, body))
     finally:
         logger.removeHandler(raised)
         no_waiting.reset(waiting)
-    found = {name.lower(): value for name, value in reply.headers}
+    found = {name.lower(): value for name, value in answer.headers}
     if not found.get("content-type", "").startswith("text/event-stream"):
-        return Received(reply.status, found, [json.loads(data)] if data else [], "", raised.found)
-    return Received(reply.status, found, *_events(data.decode()), raised.found)
+        return Received(answer.status, found, [json.loads(data)] if data else [], "", raised.found)
+    return Received(answer.status, found, *_events(data.decode()), raised.found)
 
 
 async def _serve(
     server: MCPServer, principal: Principal | None, verb: str, headers: Mapping[str, str], body: bytes
-) -> tuple[Reply, bytes]:
+) -> tuple[Answer, bytes]:
     endpoint = Endpoint(server)
     head = head_of(server, verb, headers, body)
     if principal is None:
         admitted = await endpoint.admit(head, INLINE)
     else:
         admitted = _admitted(endpoint, principal, head)
-    if isinstance(admitted, Reply):
+    if isinstance(admitted, Answer):
         return admitted, admitted.body
     wire = BufferedWire(takes_events=True, can_hold=False)
-    reply = await admitted.answer(body, wire)
-    if reply.stream is None and not wire.opened:
-        return reply, reply.body
-    return reply._replace(headers=admitted.event_headers), b"".join([each async for each in wire.body(reply)])
+    answer = await admitted.answer(body, wire)
+    if answer.stream is None and not wire.opened:
+        return answer, answer.body
+    return answer._replace(headers=admitted.event_headers), b"".join([each async for each in wire.body(answer)])
 
 
 def head_of(server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"") -> Head:
@@ -180,13 +181,13 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
         raise AssertionError(msg) from None
 
 
-def _admitted(endpoint: Endpoint, principal: Principal, head: Head) -> Admission | Reply:
+def _admitted(endpoint: Endpoint, principal: Principal, head: Head) -> Admission | Answer:
     """What the gate makes of a caller it has recognised."""
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
-        return Refusal(401, "This endpoint is not for this user (user_passes_test).").reply()
+        return Refusal(401, "This endpoint is not for this user (user_passes_test).").answer()
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
-        return too_little(server, principal, server.scopes).reply()
+        return too_little(server, principal, server.scopes).answer()
     return Admission(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 
 

@@ -22,7 +22,8 @@ from django_mcp.core.server import servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 from django_mcp.pubsub.follower import end_streams
-from django_mcp.transports.base import Head, Reply
+from django_mcp.revisions.base import Answer
+from django_mcp.transports.base import Head
 from django_mcp.transports.http import JSON_ONLY, Admission, Endpoint, http_sse_endpoints, keep_script_prefix
 from django_mcp.transports.sse import LiveWire
 
@@ -175,19 +176,19 @@ class MCPApplication:
                 return
         wire = LiveWire(receive, send, takes_events=admitted.accepts.events, headers=admitted.cors)
         try:
-            reply = await admitted.answer(body, wire)
+            answer = await admitted.answer(body, wire)
         finally:
             wire.answering.discard(wire)
             if wire.overdue is not None or wire.opened:
                 wire.unwatch()
-        if wire.opened or reply.stream is not None:
-            held = await wire.finish(reply)
+        if wire.opened or answer.stream is not None:
+            held = await wire.finish(answer)
             if held is not None:
                 # Of what it took to open the stream nothing is kept for as long as it is open.
-                del headers, edge, head, admitted, body, wire, reply
+                del headers, edge, head, admitted, body, wire, answer
                 await held.hold()
         else:
-            await _send(send, reply)
+            await _send(send, answer)
 
 
 class Edge:
@@ -305,8 +306,8 @@ _JSON_ONLY = _encoded(JSON_ONLY)
 """Those of most answers."""
 
 
-async def _send(send: Send, reply: Reply) -> None:
-    encoded = _JSON_ONLY if reply.headers is JSON_ONLY else _encoded(tuple(reply.headers))
-    headers = (*encoded, (b"content-length", b"%d" % len(reply.body)))
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+async def _send(send: Send, answer: Answer) -> None:
+    encoded = _JSON_ONLY if answer.headers is JSON_ONLY else _encoded(tuple(answer.headers))
+    headers = (*encoded, (b"content-length", b"%d" % len(answer.body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

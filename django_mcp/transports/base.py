@@ -10,7 +10,7 @@ only lets no page read the answer: a token endpoint looks at no cookie, so its c
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.exceptions import DisallowedHost
@@ -26,22 +26,9 @@ from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
-from django_mcp.revisions.base import EventStream
+from django_mcp.revisions.base import Answer
 
 Headers = Sequence[tuple[str, str]]
-
-
-class Reply(NamedTuple):
-    """An answer.
-
-    Attributes:
-        stream: events to send after *body*, as they come.
-    """
-
-    status: int
-    headers: Headers = ()
-    body: bytes = b""
-    stream: EventStream | None = None
 
 
 class Refusal(Exception):
@@ -50,7 +37,7 @@ class Refusal(Exception):
     Args:
         status: the HTTP status.
         message: what is wrong, then what would be right.
-        headers: more headers for the reply.
+        headers: more headers for the answer.
         body: by default a JSON-RPC error that has no id, for clients that look at bodies only.
 
     Attributes:
@@ -67,10 +54,10 @@ class Refusal(Exception):
         self.headers = headers
         self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
-    def reply(self, headers: Headers = ()) -> Reply:
-        """The reply."""
+    def answer(self, headers: Headers = ()) -> Answer:
+        """The answer, with more headers."""
         kind = ("Content-Type", "application/json")
-        return Reply(self.status, (*headers, *self.headers, kind), self.body)
+        return Answer(self.status, self.body, (*headers, *self.headers, kind))
 
 
 LONGEST = 300

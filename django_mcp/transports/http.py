@@ -27,7 +27,7 @@ from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
 from django_mcp.transports.authentication import find_caller, require_scopes
-from django_mcp.transports.base import Head, Headers, Refusal, Reply, check_host, check_origin, preflight
+from django_mcp.transports.base import Head, Headers, Refusal, check_host, check_origin, preflight
 from django_mcp.transports.sse import EVENT_HEADERS, frame
 
 T = TypeVar("T")
@@ -82,8 +82,8 @@ class Endpoint:
             )
             raise ImproperlyConfigured(msg)
 
-    async def admit(self, head: Head, runner: Runner) -> "Admission | Reply":
-        """Look at a request before its body is read: who calls, or the reply that ends it."""
+    async def admit(self, head: Head, runner: Runner) -> "Admission | Answer":
+        """Look at a request before its body is read: who calls, or the answer that ends it."""
         cors: Headers = ()
         headers = head.headers
         try:
@@ -105,12 +105,12 @@ class Endpoint:
         except Refusal as refusal:
             if refusal.is_of_caller:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
-            return refusal.reply(cors)
+            return refusal.answer(cors)
 
-    def _not_served(self, head: Head, cors: Headers) -> Reply:
+    def _not_served(self, head: Head, cors: Headers) -> Answer:
         """The answer to a method that is none of ``verbs``."""
         if head.method == "OPTIONS":
-            return Reply(204, (*cors, *preflight(head.headers)))
+            return Answer(204, headers=(*cors, *preflight(head.headers)))
         allow = ", ".join((*self.verbs, "OPTIONS"))
         instead = "POST a message" if "POST" in self.verbs else "GET the stream"
         raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
@@ -118,14 +118,14 @@ class Endpoint:
 
 async def noted(
     refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
-) -> Reply:
-    """The reply to a request that was turned down, when that is in the log of calls."""
+) -> Answer:
+    """The answer to a request that was turned down, when that is in the log of calls."""
     if watching.observer is not None:
         try:
             await watching.observer.refused(server, refusal.principal, runner, edge, message, str(refusal))
         except ProtocolError as error:
-            return Reply(503, (*cors, _JSON_HEADER), encode_error(id_of(message), error))
-    return refusal.reply(cors)
+            return Answer(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
+    return refusal.answer(cors)
 
 
 class Accepts(NamedTuple):
@@ -164,8 +164,8 @@ class Admission:
         """The headers of an event stream."""
         return (*self.cors, *EVENT_HEADERS)
 
-    async def answer(self, body: bytes, wire: Wire) -> Reply:
-        """The reply to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
+    async def answer(self, body: bytes, wire: Wire) -> Answer:
+        """The answer to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
         head, value = self.head, None
         try:
             is_large = len(body) > LARGE_BYTES
@@ -189,25 +189,24 @@ class Admission:
                 error
             )  # the database; it may be back soon
             answer = Answer(503 if away else 500, failure(id_of(value), error))
-        return self._reply(answer)
+        if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
+            return answer._replace(headers=JSON_ONLY)  # as most are
+        return self._with_headers(answer)
 
-    def too_large(self) -> Reply:
-        """The reply to a body that turned out longer than its Content-Length, or had none."""
-        return _too_large().reply(self.cors)
+    def too_large(self) -> Answer:
+        """The answer to a body that turned out longer than its Content-Length, or had none."""
+        return _too_large().answer(self.cors)
 
-    def _reply(self, answer: Answer) -> Reply:
-        status, body, further, stream = answer
-        if body and stream is None and self.accepts.json and not (further or self.cors):  # as most are
-            return Reply(status, JSON_ONLY, body)
-        cors = (*self.cors, *further)
-        if stream is not None:
-            return Reply(status, (*cors, *EVENT_HEADERS), body, stream)
-        if not body:
-            return Reply(status, cors)
-        if not self.accepts.json and status == 200:  # noqa: PLR2004
+    def _with_headers(self, answer: Answer) -> Answer:
+        headers = (*self.cors, *answer.headers)
+        if answer.stream is not None:
+            return answer._replace(headers=(*headers, *EVENT_HEADERS))
+        if not answer.body:
+            return answer._replace(headers=headers)
+        if not self.accepts.json and answer.status == 200:  # noqa: PLR2004
             # A client that wants nothing but events gets its one message as an event.
-            return Reply(status, (*cors, *EVENT_HEADERS), frame(Event(body)))
-        return Reply(status, (*cors, _JSON_HEADER), body)
+            return Answer(200, frame(Event(answer.body)), (*headers, *EVENT_HEADERS))
+        return answer._replace(headers=(*headers, _JSON_HEADER))
 
 
 def overloaded() -> Refusal:

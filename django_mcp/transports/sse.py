@@ -13,9 +13,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
-from django_mcp.revisions.base import KEEP_ALIVE, Event, EventStream
+from django_mcp.revisions.base import KEEP_ALIVE, Answer, Event, EventStream
 from django_mcp.revisions.subscriptions import ParkedStream
-from django_mcp.transports.base import Headers, Reply
+from django_mcp.transports.base import Headers
 
 PING = b":\r\n\r\n"
 """A comment, which keeps proxies from closing an idle connection."""
@@ -205,14 +205,14 @@ class BufferedWire:
     def watch(self, gone: Callable[[], None]) -> None:
         """Nobody can tell."""
 
-    async def body(self, reply: Reply) -> AsyncIterator[bytes]:
+    async def body(self, answer: Answer) -> AsyncIterator[bytes]:
         """The stream."""
         for each in self.frames:
             yield each
-        if reply.body:
-            yield frame(Event(reply.body))
-        if reply.stream is not None:
-            async with aclosing(reply.stream) as stream:
+        if answer.body:
+            yield frame(Event(answer.body))
+        if answer.stream is not None:
+            async with aclosing(answer.stream) as stream:
                 async for event in stream:
                     yield frame(event)
 
@@ -316,21 +316,21 @@ class LiveWire:
             self._put(b"")
             self._gone = True
 
-    async def finish(self, reply: Reply) -> HeldStream | None:
+    async def finish(self, answer: Answer) -> HeldStream | None:
         """Send the rest of the stream: the answer, and events as they come until the client goes away.
 
         Returns:
             what is left to be held where it is a stream that is mostly silent. It needs nothing of all this.
         """
-        if isinstance(reply.stream, ParkedStream) and not self.opened and not reply.body:
+        if isinstance(answer.stream, ParkedStream) and not self.opened and not answer.body:
             self.unwatch()
-            return HeldStream(reply.stream, self._headers(), self._receive, self._send)
+            return HeldStream(answer.stream, self._headers(), self._receive, self._send)
         self.opened = True
         self.unwatch()
-        if reply.body and not self._gone:
-            self._frames.append(frame(Event(reply.body)))
-        if reply.stream is not None:
-            await self._follow(reply.stream)
+        if answer.body and not self._gone:
+            self._frames.append(frame(Event(answer.body)))
+        if answer.stream is not None:
+            await self._follow(answer.stream)
         self._start_writing()
         if self._writing is not None:
             await self._writing

@@ -19,7 +19,8 @@ from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
-from django_mcp.transports.base import Head, Reply
+from django_mcp.revisions.base import Answer
+from django_mcp.transports.base import Head
 from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
 from django_mcp.transports.sse import BufferedWire
 
@@ -67,7 +68,7 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     query = request.META.get("QUERY_STRING", "")
     head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
-    if isinstance(admitted, Reply):
+    if isinstance(admitted, Answer):
         return _response(admitted)
     # Before anything runs: middleware of the site may have kept this request to see whose it is.
     set_user(request, admitted.principal.user)
@@ -75,20 +76,20 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     if "chunked" in headers.get("transfer-encoding", "").lower() and not isinstance(request, ASGIRequest):
         # Django reads as many bytes as Content-Length says: none. Servers that end the body themselves say so.
         if not request.META.get("wsgi.input_terminated"):
-            return _response(length_required().reply(admitted.cors))
+            return _response(length_required().answer(admitted.cors))
         source = request.META["wsgi.input"]
     body = source.read(settings.MAX_BODY_BYTES + 1)
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())
     # Only under ASGI can Django go on with a response after the view has returned, without keeping its thread.
     wire = BufferedWire(takes_events=admitted.accepts.events, can_hold=isinstance(request, ASGIRequest))
-    reply = await admitted.answer(body, wire)
-    if reply.stream is not None:
-        return StreamingHttpResponse(wire.body(reply), headers=dict(reply.headers))
+    answer = await admitted.answer(body, wire)
+    if answer.stream is not None:
+        return StreamingHttpResponse(wire.body(answer), headers=dict(answer.headers))
     if wire.opened:
-        frames = [part async for part in wire.body(reply)]
-        reply = Reply(200, admitted.event_headers, b"".join(frames))
-    return _response(reply)
+        frames = [part async for part in wire.body(answer)]
+        answer = Answer(200, b"".join(frames), admitted.event_headers)
+    return _response(answer)
 
 
 class _Headers(dict[str, str]):
@@ -117,13 +118,13 @@ def _host(request: HttpRequest) -> str:
         return ""
 
 
-def _response(reply: Reply) -> HttpResponse:
-    headers = dict(reply.headers)
+def _response(answer: Answer) -> HttpResponse:
+    headers = dict(answer.headers)
     headers.pop("Connection", None)  # it is hop-by-hop: not an application's to send under WSGI (PEP 3333)
-    response = HttpResponse(reply.body, headers.pop("Content-Type", None), reply.status)
-    response.headers["Content-Length"] = str(len(reply.body))
+    response = HttpResponse(answer.body, headers.pop("Content-Type", None), answer.status)
+    response.headers["Content-Length"] = str(len(answer.body))
     for name, value in headers.items():
         response.headers[name] = value
-    if not reply.body:
+    if not answer.body:
         del response["Content-Type"]
     return response
