@@ -30,25 +30,25 @@ class Wanted:
     Attributes:
         spans: somebody takes them.
         metrics: likewise.
+        due: when to look again.
     """
 
     def __init__(self) -> None:
         self.spans = self.metrics = False
-        self._due = 0.0
+        self.due = 0.0
 
-    def look(self) -> bool:
-        """Return True if somebody takes spans or metrics. It is found out now and then, from the environment too."""
-        if self._due <= time.monotonic():
-            self._due = time.monotonic() + LOOK_SECONDS
-            self.spans = self.metrics = False
-            if is_used():
-                with suppress(ImportError):  # it is wanted, and not installed
-                    self.spans, self.metrics = takes_spans(), takes_metrics()
-        return self.spans or self.metrics
+    def look(self) -> None:
+        """Find it out. It means reading the environment, so it is done now and then."""
+        self.due = time.monotonic() + LOOK_SECONDS
+        found = False, False
+        if is_used():
+            with suppress(ImportError):  # it is wanted, and not installed
+                found = takes_spans(), takes_metrics()
+        self.spans, self.metrics = found
 
     def forget(self) -> None:
         """Look when asked the next time."""
-        self._due = 0.0
+        self.due = 0.0
 
 
 wanted = Wanted()
@@ -59,13 +59,8 @@ def is_used() -> bool:
     return not MODULES.isdisjoint(sys.modules) or any(name in os.environ for name in SET_UP_BY)
 
 
-def spanned(context: Context) -> AbstractContextManager["Span | None"]:
-    """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is.
-
-    None where nobody takes spans or metrics.
-    """
-    if not wanted.look():
-        return nullcontext()
+def spanned(context: Context) -> AbstractContextManager["Span"]:
+    """A span around a call, which ends with ``Span.end``; in the caller's trace, where the call says which that is."""
     return make_span(context) if wanted.spans else nullcontext(Span())
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from django.utils import timezone
 from django_mcp.audit import entry, otel
 from django_mcp.audit import writer as rows
 from django_mcp.audit.entry import Ended, Facts
+from django_mcp.audit.otel import wanted
 from django_mcp.audit.writer import writer, written
 from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Runner, shared_pool
@@ -80,8 +81,10 @@ class Recorder:
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
         if context.method == "completion/complete" or context.method.startswith("tasks/"):
             return None
+        if wanted.due <= time.monotonic():  # looked at by every call, so without a call
+            wanted.look()
         is_logged = context.server.log_calls
-        return self._watched(context, is_logged) if is_logged or otel.wanted.look() else None
+        return self._watched(context, is_logged) if is_logged or wanted.spans or wanted.metrics else None
 
     @asynccontextmanager
     async def _watched(self, context: Context, is_logged: bool) -> AsyncIterator["_Call"]:
@@ -92,7 +95,7 @@ class Recorder:
             context.channel.record = call.save_with_result
         token = _current.set(call)
         try:
-            with otel.spanned(context) as call.span:
+            with otel.spanned(context) if wanted.spans or wanted.metrics else nullcontext() as call.span:
                 try:
                     yield call
                 except BaseException as error:

@@ -279,17 +279,19 @@ class Writer:
         """In the one thread: write what waits."""
         self._is_called = False  # first: what is put down from now on is either taken below, or calls again
         entries: list[_Entry] = []
+        rows: list[Facts] = []
         while self._waiting and len(entries) < MOST_AT_ONCE:
             entries.append(self._waiting.popleft())
+            rows.append(entries[-1].facts)
         if not entries:  # two threads called at the same moment
             return
         errors: Sequence[Exception | None] = [None] * len(entries)
         try:
-            save([each.facts for each in entries])
+            save(rows)
         except (OperationalError, InterfaceError) as error:  # the database is away
             errors = [error] * len(entries)
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            errors = [_error_of(each.facts) for each in entries] if len(entries) > 1 else [error]
+            errors = [*map(_error_of, rows)] if len(entries) > 1 else [error]
         if any(errors):  # one of them for itself, maybe: the next call is asked about before it is made
             self.failed(next(filter(None, errors)))
         elif self.is_failing:

@@ -44,10 +44,10 @@ def address_at(edge: Callable[[], Any]) -> str | None:
     """The client's address as text, without making a Django request where the edge can do without.
 
     Args:
-        edge: gives a Django request. It may have ``meta``, which is as good as that of the request.
+        edge: gives a Django request. It may have ``get``, which is as good as that of ``request.META``.
     """
-    meta = getattr(edge, "meta", None)
-    address = address_of(edge().META if meta is None else meta)
+    meta: Any = edge if hasattr(edge, "get") else edge().META
+    address = address_of(meta)
     return None if address is None else str(address)
 
 

@@ -24,7 +24,7 @@ from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.base import Answer
 from django_mcp.transports.base import Head
-from django_mcp.transports.http import JSON_ONLY, Admission, Endpoint, http_sse_endpoints, keep_script_prefix
+from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, keep_script_prefix
 from django_mcp.transports.sse import LiveWire
 
 GRACE_SECONDS = 5.0
@@ -160,9 +160,12 @@ class MCPApplication:
         headers = read_headers(scope["headers"])
         edge = Edge(scope)
         query = query.decode("latin-1") if (query := scope.get("query_string")) else ""
-        head = Head(scope["method"], headers, host_of(scope, headers), edge.is_secure, edge, query)
+        host = headers.get("host")
+        if host is None or site_settings.USE_X_FORWARDED_HOST:
+            host = host_of(scope, headers)
+        head = Head(scope["method"], headers, host, edge.is_secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
-        if not isinstance(admitted, Admission):
+        if isinstance(admitted, Answer):
             await _send(send, admitted)
             return
         first = await receive()
@@ -203,13 +206,8 @@ class Edge:
         """The request, without its body."""
         return ASGIRequest(self._scope, io.BytesIO())
 
-    @property
-    def meta(self) -> "Edge":
-        """What is wanted of ``request.META`` at every call: the client's address, and headers."""
-        return self
-
     def get(self, name: str) -> str | None:
-        """By the names of CGI (RFC 3875)."""
+        """What is wanted of ``request.META`` at every call: the client's address and headers, by the names of CGI."""
         if name == "REMOTE_ADDR":
             client = self._scope.get("client")
             return None if client is None else client[0]

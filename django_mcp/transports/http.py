@@ -27,7 +27,16 @@ from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
 from django_mcp.transports.authentication import find_caller, require_scopes
-from django_mcp.transports.base import Head, Headers, Refusal, check_host, check_origin, preflight
+from django_mcp.transports.base import (
+    LONGEST,
+    Head,
+    Headers,
+    Refusal,
+    check_origin,
+    is_our_host,
+    preflight,
+    unknown_host,
+)
 from django_mcp.transports.sse import EVENT_HEADERS, frame
 
 T = TypeVar("T")
@@ -87,7 +96,8 @@ class Endpoint:
         cors: Headers = ()
         headers = head.headers
         try:
-            check_host(head)
+            if len(head.host) > LONGEST or not is_our_host(head.host):
+                raise unknown_host(head.host)
             if "origin" in headers:
                 cors = check_origin(head)
             if head.method not in self.verbs:
@@ -138,26 +148,15 @@ class Accepts(NamedTuple):
 _ANY = Accepts(json=True, events=True)
 
 
-class Admission:
+class Admission(NamedTuple):
     """A request that may be read."""
 
-    __slots__ = ("accepts", "cors", "endpoint", "head", "principal", "runner")
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        head: Head,
-        principal: Principal,
-        cors: Headers,
-        accepts: Accepts,
-        runner: Runner,
-    ) -> None:
-        self.endpoint = endpoint
-        self.head = head
-        self.principal = principal
-        self.cors = cors
-        self.accepts = accepts
-        self.runner = runner
+    endpoint: Endpoint
+    head: Head
+    principal: Principal
+    cors: Headers
+    accepts: Accepts
+    runner: Runner
 
     @property
     def event_headers(self) -> Headers:
