@@ -266,23 +266,17 @@ def _arguments(context: Context, error: str) -> tuple[Any, str]:
     given = context.params.get("arguments")
     if not given:
         return None, error
-    called, within = _called(context)
+    name, within = context.params.get("name"), None
+    called: Tool | Prompt | None = None
+    if context.method == "prompts/get":
+        called = context.server.prompts.get(str(name))
+    elif context.method == "tools/call":
+        called = context.server.tools.get(str(name)) or tool_search.called_tool(context.server, context.params)
+        if called is not None and called.name != name:  # through call_tool, among whose arguments are its own
+            within = "arguments"
     is_kept = settings.LOG_ARGUMENTS and getattr(called, "log_arguments", True)
     if not error:
         return redacted(called, given, within=within) if is_kept else None, ""
     hidden: list[str] = []
     shown = redacted(called, given, within=within, hidden=hidden)
     return shown if is_kept else None, without(error, hidden)
-
-
-def _called(context: Context) -> tuple[Tool | Prompt | None, str | None]:
-    """Return the tool or prompt that is called and, if ``call_tool`` calls it, the argument that has its arguments."""
-    name = str(context.params.get("name"))
-    if context.method == "prompts/get":
-        return context.server.prompts.get(name), None
-    if context.method != "tools/call":
-        return None, None
-    if (tool := context.server.tools.get(name)) is not None:
-        return tool, None
-    found = tool_search.behind(context.server, context.params)
-    return found, None if found is None or found.name == name else "arguments"

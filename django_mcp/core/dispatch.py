@@ -633,7 +633,7 @@ def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool
     primitive: Primitive | None = None
     match method:
         case "tools/call":
-            primitive = server.tools.get(str(params.get("name"))) or tool_search.behind(server, params)
+            primitive = server.tools.get(str(params.get("name"))) or tool_search.called_tool(server, params)
         case "prompts/get":
             primitive = server.prompts.get(str(params.get("name")))
         case "resources/read":
@@ -651,9 +651,7 @@ def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool
 def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:
     """What a call is about, in the order in which it is tried; nothing where it is a list, or unknown."""
     match method, params:
-        case "tools/call", {"name": str(name)} if name in server.tools:
-            yield server.tools[name]
-        case "tools/call", _ if (tool := tool_search.behind(server, params)) is not None:
+        case "tools/call", _ if (tool := tool_search.called_tool(server, params)) is not None:
             yield tool
         case "prompts/get", {"name": str(name)} if name in server.prompts:
             yield server.prompts[name]

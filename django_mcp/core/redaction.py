@@ -221,8 +221,6 @@ class _Copy:
 
     def _mapping(self, value: Mapping[Any, Any], schemas: Schemas, depth: int) -> dict[str, Any]:
         names, copied = settings.REDACTED_ARGUMENTS, {}
-        # A pair, as lists of headers and of form fields have them.
-        called = next((each for name in ("name", "key") if isinstance(each := value.get(name), str)), "")
         for number, (key, each) in enumerate(value.items()):
             if self.room == 0:
                 copied["…"] = f"{len(value) - number} more"
@@ -236,7 +234,9 @@ class _Copy:
                 is_named = declares(schemas, name, self.root) and is_hidden(name, each, names)
                 reason = NAMED if is_named else ""
             else:
-                is_named = is_hidden(name, each, names) or (name == "value" and is_hidden(called, each, names))
+                is_named = is_hidden(name, each, names) or (
+                    name == "value" and is_hidden(_pair_name(value), each, names)
+                )
                 reason = NAMED if is_named else ""
             copied[self._key(name)] = self._hide(each, reason) if reason else self.of(each, inner, depth + 1)
         return copied
@@ -300,6 +300,11 @@ class _Copy:
     def _take(self, characters: int) -> None:
         if self.room is not None:
             self.room = max(self.room - characters, 0)
+
+
+def _pair_name(value: Mapping[Any, Any]) -> str:
+    """Return the name in a pair of name and value, as lists of headers and of form fields have them."""
+    return next((text for key in ("name", "key") if isinstance(text := value.get(key), str)), "")
 
 
 def _texts(value: Any) -> list[str]:

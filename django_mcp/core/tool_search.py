@@ -61,9 +61,12 @@ def find(server: MCPServer, name: Any) -> Tool | None:
     return next(each for each in finders() if each.name == name)
 
 
-def behind(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
-    """What a ``tools/call`` is about whose name is not registered: behind ``call_tool``, the tool that it names."""
-    tool = find(server, params.get("name"))
+def called_tool(server: MCPServer, params: Mapping[str, Any]) -> Tool | None:
+    """Return the tool that a ``tools/call`` is about: behind ``call_tool`` the one that it names."""
+    name = params.get("name")
+    if isinstance(name, str) and (registered := server.tools.get(name)) is not None:
+        return registered
+    tool = find(server, name)
     match params.get("arguments"):
         case {"name": str(name)} if is_call(tool):
             return server.tools.get(name, find(server, name))

@@ -14,7 +14,7 @@ from django_mcp.core.permissions import Right, may_use, right
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.core.tool_search import behind
+from django_mcp.core.tool_search import called_tool
 from django_mcp.models import Session, Task
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import kind_name, shortened
@@ -78,7 +78,7 @@ async def check_call(context: Context, version: str) -> None:
         context.params = {key: value for key, value in params.items() if key != "task"}
         return
     context.params = {**params, "task": _metadata(params["task"])}
-    tool = context.server.tools.get(str(params.get("name"))) or behind(context.server, params)
+    tool = called_tool(context.server, params)
     if tool is not None and _support(tool, context.server) is None and await may_use(context, tool):
         raise MethodNotFound(f"The tool {tool.name!r} does not run as a task. Call it without 'task'.")
 

@@ -24,7 +24,7 @@ from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.policies import book
 from django_mcp.core.request import host_of
 from django_mcp.core.server import MCPServer
-from django_mcp.core.tool_search import behind
+from django_mcp.core.tool_search import called_tool
 from django_mcp.models import Task
 from django_mcp.primitives.markers import Mirror
 from django_mcp.protocol import headers, meta, versions
@@ -273,8 +273,7 @@ async def resume(context: Context) -> None:
 
 def is_repeatable(context: Context) -> bool:
     """Whether running the call again with the same answers does no harm."""
-    server, params = context.server, context.params
-    tool = server.tools.get(str(params.get("name"))) or behind(server, params)
+    tool = called_tool(context.server, context.params)
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 
 
