@@ -41,14 +41,6 @@ class Finder(Tool):
     kind = "finder"
 
 
-@cache
-def finders() -> tuple[Tool, Tool]:
-    """``search_tools`` and ``call_tool``."""
-    # DROPPED
-
-    return SEARCH, CALL
-
-
 def is_call(tool: Tool | None) -> bool:
     """Whether it is ``call_tool``."""
     return isinstance(tool, Finder) and tool is finders()[1]
@@ -261,8 +253,11 @@ def call_tool(
     raise NotImplementedError  # methods.call_tool calls what it names
 
 
-SEARCH = Finder(
-    search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
-)
-SEARCH.speaks = False
-CALL = Finder(call_tool, context_type=Context, title="Call a tool")
+@cache
+def finders() -> tuple[Tool, Tool]:
+    """Return ``search_tools`` and ``call_tool``, which only endpoints that search need."""
+    search = Finder(
+        search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
+    )
+    search.speaks = False
+    return search, Finder(call_tool, context_type=Context, title="Call a tool")
