@@ -5,7 +5,6 @@ What belongs to one endpoint is an argument of ``MCPServer``; here is what belon
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, cast
 
 from django.conf import settings as django_settings
@@ -17,8 +16,7 @@ from django.utils.translation.trans_null import gettext_noop  # the other one as
 from django_mcp.version import __version__
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)  # each method made takes time at every start
-class Settings:
+class Settings(NamedTuple):
     """Keys of ``DJANGO_MCP`` and what they are when not given."""
 
     AUTHENTICATION: tuple[Any, ...] = ()
@@ -26,9 +24,7 @@ class Settings:
     BASE_URL: str | None = None
     """The site's public address, like ``"https://travel.example.com"``: scheme, host and port, no path, no slash at
     its end. Identifiers in OAuth are made from it, never from what a request says (RFC 8414, RFC 9728)."""
-    SCOPES: Mapping[str, Any] = field(
-        default_factory=lambda: {"mcp": _("Use this site’s tools and data on your behalf")}
-    )
+    SCOPES: Mapping[str, Any] = {"mcp": _("Use this site’s tools and data on your behalf")}
     """OAuth scopes and what each lets a client do, in words for the person who agrees; or ``{"text": words,
     "implies": [scopes that are included]}``."""
     DEFAULT_SCOPES: tuple[str, ...] = ("mcp",)
@@ -184,7 +180,7 @@ MAY_BE_NONE = {
 NUMBERS = {"TOOL_TIMEOUT"}
 """What is a number although its default is none."""
 
-KEYS = tuple(each.name for each in fields(Settings))
+KEYS = Settings._fields
 
 
 def given() -> Mapping[str, Any]:
@@ -219,14 +215,13 @@ class Wrong(NamedTuple):
 def problems() -> list[Wrong]:
     """What is wrong with the values."""
     found = []
-    for each in fields(Settings):
-        default = each.default_factory() if each.default_factory is not MISSING else each.default
-        value = given().get(each.name, default)
-        if value is None and (default is None or each.name in MAY_BE_NONE):
+    for name, default in Settings._field_defaults.items():
+        value = given().get(name, default)
+        if value is None and (default is None or name in MAY_BE_NONE):
             continue
-        right, wanted = _is_right(value, default, each.name)
+        right, wanted = _is_right(value, default, name)
         if not right:
-            found.append(Wrong(each.name, wanted, value))
+            found.append(Wrong(name, wanted, value))
     return found
 
 
@@ -273,8 +268,7 @@ class _LazySettings:
     def __getattr__(self, key: str) -> Any:
         if key not in KEYS:
             raise AttributeError(key)
-        read = _read()
-        vars(self).update({each: getattr(read, each) for each in KEYS})
+        vars(self).update(_read()._asdict())
         return vars(self)[key]
 
 

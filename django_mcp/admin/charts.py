@@ -7,8 +7,8 @@ nobody needs the colours.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
@@ -53,8 +53,7 @@ GUTTER, EDGE = 0.1, 0.06
 """Left of the data, for what the lines stand for; and at both ends of the data. Shares of the width."""
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """Words under the axis of time.
 
     Attributes:
@@ -66,8 +65,7 @@ class Mark:
     words: str
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """What is drawn along time.
 
     Attributes:
@@ -162,8 +160,7 @@ MOST_CHARACTERS = 36
 """Of a name that are shown; more would run into the number on a phone."""
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """One of them.
 
     Attributes:
@@ -216,8 +213,7 @@ def _mark(value: float | None, top: float, longest: float) -> SafeString:
     return tag("line", x1=x, x2=x, y1=top - 2, y2=top + THICK + 2, class_="mcp-mark")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One measure.
 
     Attributes:
@@ -347,8 +343,7 @@ GAP = 0.15
 """Between two bars, as a share of a bin."""
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """One kind of what is counted.
 
     Attributes:

@@ -1,10 +1,9 @@
 """The dashboard: the request log as numbers and charts over a chosen period."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.core.cache import cache
@@ -40,8 +39,7 @@ GROUP_NAMES = {
 }
 
 
-@dataclass
-class Figure:
+class Figure(NamedTuple):
     """What the template shows.
 
     Attributes:
@@ -60,7 +58,7 @@ class Figure:
     plot: SafeString
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    legend: Sequence[tuple[SafeString, str, str]] = field(default_factory=tuple)
+    legend: Sequence[tuple[SafeString, str, str]] = ()
     note: str = ""
     more: int = 0
 
@@ -182,8 +180,7 @@ def slowest(found: Activity) -> Figure:
     figure = _compared(
         "slowest", _("Slowest tools"), "slow", rows, [_("Tool"), _("median"), _("95th percentile")], table
     )
-    figure.note = _("The bar is the 95th percentile, the stroke across it the median.")
-    return figure
+    return figure._replace(note=_("The bar is the 95th percentile, the stroke across it the median."))
 
 
 def failing(found: Activity) -> Figure:
@@ -289,8 +286,7 @@ def duration(milliseconds: float | None) -> str:
     return unit % number_format(round(value, places), places, use_l10n=True, force_grouping=True)
 
 
-@dataclass(frozen=True)
-class Period:
+class Period(NamedTuple):
     """A time to look back at.
 
     Attributes:

@@ -1,6 +1,5 @@
 """``prompt_template``: Django templates as prompts."""
 
-import dataclasses
 import inspect
 import re
 import secrets
@@ -189,7 +188,7 @@ class _Template:
         parameter = Parameter(name, said, EMPTY, self._described.get(name))
         # A default of the annotation's own, in its Field, goes before ours.
         is_optional = parameter.required and _allows_none(said)
-        return dataclasses.replace(parameter, default=None) if is_optional else parameter
+        return parameter._replace(default=None) if is_optional else parameter
 
 
 def _allows_none(annotation: Any) -> bool:

@@ -3,7 +3,7 @@
 import functools
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any
@@ -503,7 +503,7 @@ def _with_rows(server: MCPServer, tool: Tool, arguments: dict[str, Argument]) ->
     returns = _returns(function.returns, server, tool)
     gives_rows = returns is not function.returns or _is_unsaid(function.returns)
     made = _around(function, arguments, server, tool, gives_rows=gives_rows)
-    return replace(made, parameters=tuple(parameters), returns=returns)
+    return made._replace(parameters=tuple(parameters), returns=returns)
 
 
 def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
@@ -577,4 +577,4 @@ def _around(
         return await aside(runner, partial(show, context, value)) if gives_rows and is_shown(value) else value
 
     made = functools.wraps(call)(arun if function.is_async else run)
-    return replace(function, call=made, context=name)
+    return function._replace(call=made, context=name)

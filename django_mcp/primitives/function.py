@@ -8,8 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
@@ -170,8 +169,7 @@ _CONTEXTS = ("ctx", "context")
 """What the context is called by those who forget to annotate it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One argument of the call.
 
     Attributes:
@@ -194,8 +192,7 @@ class Parameter:
         return self.default is EMPTY and all(field.is_required() for field in self.fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function as a primitive sees it.
 
     Attributes:

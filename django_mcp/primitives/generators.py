@@ -12,7 +12,7 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django_mcp.primitives.base import ToolError
@@ -63,7 +63,7 @@ def collected(function: Function) -> Function:
 
     is_async = function.is_async or _is_async(function)
     made = functools.wraps(call)(arun if is_async else run)
-    return replace(function, call=made, context=name, is_async=is_async, returns=returns)
+    return function._replace(call=made, context=name, is_async=is_async, returns=returns)
 
 
 def _yields(function: Function) -> bool:
