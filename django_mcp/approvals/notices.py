@@ -1,7 +1,6 @@
 """Notify approvers by e-mail and webhook, and retry until delivered.
 
-The proxy of the environment is used. No redirect is followed: what is signed is for one receiver. Of the answer nothing
-but the head is read, and it has to be there in time, however slowly it comes.
+No redirect of a webhook is followed: what is signed is for one receiver. Of the answer nothing but the head is read.
 
 Whoever makes a ticket only writes down who is to be told. They are told in the background, by whatever process.
 """
@@ -11,20 +10,15 @@ import binascii
 import datetime
 import hashlib
 import hmac
-import http.client
-import io
 import json
 import logging
 import math
 import os
 import random
-import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth import get_backends
@@ -161,7 +155,7 @@ def _quoted(value: Any) -> str:
 
 
 POST_TIMEOUT = 10.0
-"""For the connection, for sending, and for the answer."""
+"""Seconds for the whole exchange."""
 
 
 class Unanswered(Exception):
@@ -178,74 +172,14 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
 
     Raises:
         Unanswered: the status was none of 2xx.
-        OSError: there was no answer, or not in time.
-        http.client.HTTPException: the answer is not HTTP.
+        OSError: there was no answer, not in time, or none that is HTTP.
     """
-    request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - see _opener
-    try:
-        _opener().open(request, timeout=POST_TIMEOUT).close()
-    except urllib.error.HTTPError as error:
-        error.close()
-        reason = "a redirect, which is not followed" if error.code // 100 == 3 else error.reason  # noqa: PLR2004
-        raise Unanswered(f"It answered {error.code}: {reason}") from None
+    from django_mcp.core.http_client import send  # noqa: PLC0415 - brings urllib3
 
-
-def _opener() -> urllib.request.OpenerDirector:
-    """Without what opens files and FTP, and without what follows redirects."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        _Handler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
-    return opener
-
-
-class _Paced(io.RawIOBase):
-    """A socket to read from for some time. Its own timeout would begin anew with each byte."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._deadline = time.monotonic() + POST_TIMEOUT
-
-    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - what HTTPResponse asks of a socket
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("It did not answer in time.")
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
-
-
-class _Response(http.client.HTTPResponse):
-    def __init__(self, connection: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(cast("socket.socket", _Paced(connection)), *args, **options)
-
-
-class _Plain(http.client.HTTPConnection):
-    response_class = _Response
-
-
-class _Secure(http.client.HTTPSConnection):
-    response_class = _Response
-
-
-class _Handler(urllib.request.AbstractHTTPHandler):
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Plain, request)
-
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Secure, request)
-
-    http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
+    with send("POST", url, headers, timeout=POST_TIMEOUT, body=body) as response:
+        if response.status // 100 != 2:  # noqa: PLR2004
+            reason = "a redirect, which is not followed" if response.status // 100 == 3 else response.reason  # noqa: PLR2004
+            raise Unanswered(f"It answered {response.status}: {reason}")
 
 
 KIND = "approval.requested"
@@ -268,7 +202,6 @@ def send_webhook(approval: Approval) -> None:
     now = int(time.time())
     headers = {
         "Content-Type": "application/json",
-        "User-Agent": "django_mcp",
         "webhook-id": number,
         "webhook-timestamp": str(now),
         "webhook-signature": signature(key_of(settings.APPROVAL_WEBHOOK_SECRET), number, now, body),

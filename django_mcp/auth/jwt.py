@@ -11,11 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from http.client import HTTPException, HTTPResponse
+from http import HTTPStatus
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.utils.module_loading import import_string
@@ -159,14 +157,15 @@ def fetch_json(url: str) -> dict[str, Any]:
     """
     if not is_safe_address(url):
         raise Unreachable(f"{url} is not https")
-    request = Request(url, headers={"Accept": "application/json", "User-Agent": "django_mcp"})  # noqa: S310 - seen above
+    from django_mcp.core.http_client import send  # noqa: PLC0415 - brings urllib3
+
     try:
-        with _opener.open(request, timeout=TIMEOUT) as response:
-            found = json.loads(_read(response))
-    except HTTPError as error:
-        error.close()
-        raise Unreachable(f"{url} answered {error.code}") from None
-    except (OSError, ValueError, HTTPException, RecursionError) as error:
+        with send("GET", url, {"Accept": "application/json"}, timeout=TIMEOUT) as response:
+            body = response.read(MAX_BYTES + 1)
+        if response.status != HTTPStatus.OK or len(body) > MAX_BYTES:
+            raise Unreachable(f"{url} answered {response.status}, with {len(body)} bytes")
+        found = json.loads(body)
+    except (OSError, ValueError, RecursionError) as error:
         raise Unreachable(f"{url}: {error}") from error
     if not isinstance(found, dict):
         raise Unreachable(f"{url} is no JSON object")
@@ -189,25 +188,6 @@ def usable_keys(document: dict[str, Any]) -> list[Any]:
         if key.get("kty") != "oct":
             found.append(key)
     return found
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """A redirect is an answer like any other that is not 200."""
-
-
-_opener = build_opener(_NoRedirects)
-
-
-def _read(response: HTTPResponse) -> bytes:
-    """The body. A timeout of the socket is for one piece of it, so the whole is timed here."""
-    deadline = time.monotonic() + TIMEOUT
-    body = b""
-    while piece := response.read1(65536):
-        body += piece
-        if len(body) > MAX_BYTES or time.monotonic() > deadline:
-            raise Unreachable(f"longer than {MAX_BYTES} bytes, or slower than {TIMEOUT:.0f} seconds")
-    return body
 
 
 def _matching(keys: Sequence[Any], kid: str | None, algorithm: str) -> list[Any]:

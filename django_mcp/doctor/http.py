@@ -1,4 +1,8 @@
-"""The HTTP client of ``mcp_doctor``, and one session at an endpoint."""
+"""The HTTP client of ``mcp_doctor``, and one session at an endpoint.
+
+It uses ``http.client`` and not ``core.http_client`` because it looks at what that one hides: the socket, a connection
+that stays open, each line of a stream, and what exactly is wrong with a certificate.
+"""
 
 import contextlib
 import datetime

@@ -1,30 +1,26 @@
 """Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document-01), fetched without being led elsewhere.
 
 The name is resolved once, every address is judged, and the connection goes to an address that was judged: a second
-lookup could answer something else (DNS rebinding). Nothing is sent but the request for the document, no redirect is
-followed, and the whole exchange has one deadline.
-
-it says who it is.
+lookup could answer something else (DNS rebinding). ``core.http_client`` does the rest: no redirect, one deadline.
 
 The toolkit decides when to fetch one, keeps it as long as its cache headers allow, and leaves a URL that failed alone
 for a while. Whatever goes wrong, the client is then simply unknown.
 """
 
-import http.client
-import io
 import ipaddress
 import logging
 import re
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from django_mcp.auth.toolkit import CIMDError, SafeMetadataFetcher, get_application_model, oauth2_settings
 from django_mcp.conf import settings
+from django_mcp.core.http_client import send
 from django_mcp.core.throttling import seconds_to_wait
 from django_mcp.oauth.cleanup import make_room
 from django_mcp.oauth.register import MOST, InvalidMetadata, caller, grants_of, name_of, redirects_of
@@ -51,10 +47,6 @@ _INSIDE_IPV6 = [
 ]
 
 
-class Unreachable(Exception):
-    """There is no such host, or it is none that may be asked."""
-
-
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the public internet.
 
@@ -72,96 +64,12 @@ def is_public(address: str) -> bool:
     return found in _UNICAST and not any(found in network for network in _INSIDE_IPV6)
 
 
-def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, each once. Blocks, as long as the system's resolver does.
-
-    Raises:
-        Unreachable: it has none.
-    """
-    try:
-        answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
-    except (OSError, UnicodeError) as error:
-        raise Unreachable(f"{host!r} has no address: {error}") from None
-    return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
-
-
-def require_public(addresses: Sequence[str]) -> Sequence[str]:
-    """*addresses*, if each of them is public: one inside is enough to refuse the host.
-
-    Raises:
-        Unreachable: one is not, or there are none.
-    """
-    if not addresses or not all(is_public(each) for each in addresses):
-        raise Unreachable("The host has an address that is not public.")
-    return addresses
-
-
-@contextmanager
-def get(url: SplitResult, address: str, context: ssl.SSLContext, deadline: float) -> Iterator[http.client.HTTPResponse]:
-    """The response to ``GET url`` from *address*, of which nothing but the head has been read.
-
-    Args:
-        url: an https URL in printable ASCII.
-        address: where to connect to; the certificate must be that of the URL's host.
-        context: what certificates are trusted.
-        deadline: by ``time.monotonic()``, for everything until the response is read.
-
-    Raises:
-        OSError: the connection failed, the certificate is wrong, or the deadline has passed.
-        http.client.HTTPException: the answer is not HTTP.
-    """
-    with (
-        socket.create_connection((address, url.port or 443), timeout=_left(deadline)) as plain,
-        context.wrap_socket(plain, server_hostname=url.hostname) as tls,
-    ):
-        tls.settimeout(_left(deadline))
-        tls.sendall(_request(url))
-        response = http.client.HTTPResponse(cast("socket.socket", _Paced(tls, deadline)), method="GET")
-        response.begin()
-        yield response
-
-
-def _request(url: SplitResult) -> bytes:
-    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    lines = (
-        f"GET {target} HTTP/1.1",
-        f"Host: {url.netloc}",
-        "Accept: application/json, application/*+json",
-        "User-Agent: django_mcp",
-        "Connection: close",
-    )
-    return "\r\n".join((*lines, "", "")).encode("ascii")
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("The deadline has passed.")
-    return left
-
-
-class _Paced(io.RawIOBase):
-    """A socket to read from until the deadline. A timeout of the socket alone would begin anew with each byte."""
-
-    def __init__(self, connection: ssl.SSLSocket, deadline: float) -> None:
-        self._connection = connection
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - what HTTPResponse asks of a socket
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._connection.settimeout(_left(self._deadline))
-        return self._connection.recv_into(buffer)
-
-
 logger = logging.getLogger("django_mcp")
 
 LONGEST = 255
 """Characters of a client id, which its column has."""
+
+ACCEPT = {"Accept": "application/json, application/*+json"}
 
 _URL = re.compile(r"[!-~]+")
 
@@ -180,18 +88,25 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
             url = checked(client_id)
             document, age = self._download(url, self.addresses(str(url.hostname), url.port or 443))
             return normalised(document), age
-        except (Unreachable, InvalidMetadata, CIMDError) as error:
+        except (InvalidMetadata, CIMDError) as error:
             # Whoever asks reads "Invalid client_id" alone, for the reason may say what this site can reach.
             logger.warning("The document of client %r cannot be used: %s", client_id[:LONGEST], error)
             raise CIMDError(str(error)) from None
 
-    def addresses(self, host: str, port: int) -> Sequence[str]:
-        """Where to connect to.
+    def addresses(self, host: str, port: int) -> list[str]:
+        """The addresses of a host, each once. Blocks, as long as the system's resolver does.
 
         Raises:
-            Unreachable: any address of the host is not public.
+            CIMDError: it has none, or one that is not public: one inside is enough to refuse the host.
         """
-        return require_public(resolve(host, port))
+        try:
+            answers = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
+        except (OSError, UnicodeError) as error:
+            raise CIMDError(f"{host!r} has no address: {error}") from None
+        found = list(dict.fromkeys(str(answer[4][0]) for answer in answers))
+        if not all(map(is_public, found)):
+            raise CIMDError("the host has an address that is not public")
+        return found
 
     def context(self) -> ssl.SSLContext:
         """Which certificates are trusted: those the system trusts."""
@@ -199,12 +114,12 @@ class MetadataFetcher(SafeMetadataFetcher):  # type: ignore[misc]
 
     def _download(self, url: SplitResult, addresses: Sequence[str]) -> tuple[dict[str, Any], int]:
         deadline = time.monotonic() + oauth2_settings.CIMD_FETCH_TIMEOUT_SECONDS
-        context, failure = self.context(), "no address"
+        get, failure = partial(send, "GET", url.geturl(), ACCEPT, ssl_context=self.context()), "no address"
         for address in addresses:
             try:
-                with get(url, address, context, deadline) as response:
+                with get(timeout=deadline - time.monotonic(), address=address) as response:
                     return self._read_document(response)
-            except (OSError, ValueError, http.client.HTTPException) as error:
+            except (OSError, ValueError) as error:
                 failure = f"{type(error).__name__}: {error}"
         raise CIMDError(f"could not fetch the document: {failure}")
 

@@ -70,6 +70,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "pytest": {"pytest_plugin"},
     "rest_framework": {"contrib"},
     "sse_starlette": {"transports"},
+    "urllib3": {"core"},
     "yaml": {"skills"},
 }
 """Which folders import a package that is not Django, the standard library or pydantic."""

@@ -52,6 +52,7 @@ UNUSED = (
     "oauth2_provider",
     "opentelemetry",
     "sse_starlette",
+    "urllib3",
     "yaml",
 )
 """Of these nothing is imported for a site with a few plain tools and without the admin."""

@@ -31,6 +31,7 @@ from tests.ports import free_port
 
 HOST = "client.example.com"
 PATH = "/oauth/client.json"
+CONNECT = "urllib3.util.connection.create_connection"
 
 
 @pytest.fixture(autouse=True)
@@ -314,7 +315,7 @@ def test_an_address_that_is_not_of_the_public_internet_is_refused(monkeypatch: A
     def answers(inside: str, host: str, port: int, **_: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in ("1.1.1.1", inside)]
 
-    monkeypatch.setattr(cimd.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+    monkeypatch.setattr(CONNECT, lambda *_, **__: pytest.fail("It connected."))
     for address in INSIDE:
         with subtests.test(address=address):
             assert is_public(address) is False
@@ -332,7 +333,7 @@ def test_a_public_address_is_not(subtests: pytest.Subtests) -> None:
 def test_other_ways_to_write_an_inner_address_are_refused_too(monkeypatch: Any, subtests: pytest.Subtests) -> None:
     for host in ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[::1]", "[::ffff:7f00:1]", "localhost", "10.1"]:
         with subtests.test(host=host):
-            monkeypatch.setattr(cimd.socket, "create_connection", lambda *_, **__: pytest.fail("It connected."))
+            monkeypatch.setattr(CONNECT, lambda *_, **__: pytest.fail("It connected."))
             with pytest.raises(CIMDError):
                 MetadataFetcher().fetch(f"https://{host}{PATH}")
 
@@ -473,6 +474,7 @@ def test_a_document_is_fetched_in_the_hosts_name_and_nothing_is_said_but_that(se
     [(path, headers)] = server.requests
     assert path == PATH
     assert headers.pop("Host") == f"{HOST}:{server.port}"
+    assert headers.pop("Accept-Encoding") == "identity"
     assert headers.keys() == {"Accept", "User-Agent", "Connection"}
 
 
@@ -631,12 +633,12 @@ def test_the_name_is_resolved_once_so_that_a_second_answer_cannot_lead_inside(se
         inside = "127.0.0.1" if len(lookups) > 1 else "1.1.1.1"
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (inside, port))]
 
-    def connect(address: tuple[str, int], **_: Any) -> socket.socket:
+    def connect(address: tuple[str, int], *_: Any, **__: Any) -> socket.socket:
         connections.append(address)
         raise ConnectionRefusedError
 
     monkeypatch.setattr(cimd.socket, "getaddrinfo", answers)
-    monkeypatch.setattr(cimd.socket, "create_connection", connect)
+    monkeypatch.setattr(CONNECT, connect)
     with pytest.raises(CIMDError):
         MetadataFetcher().fetch(server.url)
     assert (lookups, connections) == ([HOST], [("1.1.1.1", server.port)])

@@ -129,7 +129,8 @@ def test_what_is_no_http_and_a_closed_port_are_failures_too(configure: Configure
     configure(APPROVAL_WEBHOOK="file:///etc/passwd")
     time_passes()
     assert notices.deliver_due() == 0
-    assert "file" in error()
+    assert error().startswith("OSError: ")
+    assert "passwd" not in error()
 
 
 def test_very_long_arguments_are_left_for_the_page(receiver: Receiver, configure: Configure) -> None:
