@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django_mcp import conf
 from django_mcp.core import database
 from django_mcp.core.server import MCPServer, servers
+from django_mcp.core.throttling import RateThrottle
 from django_mcp.primitives.base import NO_RATE, parse_rate
 from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool
@@ -60,6 +61,10 @@ def check_values() -> list[CheckMessage]:
                 problem = _(NO_RATE) % {"rate": rate}
                 text = _("DJANGO_MCP[%(key)r]: %(problem)s") % {"key": key, "problem": problem}
                 found.append(Error(text, id="django_mcp.E005"))
+        path = conf.settings.THROTTLE_CLASS
+        if not _is_throttle(path):
+            names = {"key": "THROTTLE_CLASS", "wanted": _("the path of a subclass of RateThrottle"), "value": path}
+            found.append(Error(_(conf.WRONG) % names, id="django_mcp.E003"))
         found += [
             Error(
                 _("%(origin)r in DJANGO_MCP['ALLOWED_ORIGINS'] is no origin.") % {"origin": origin},
@@ -70,6 +75,14 @@ def check_values() -> list[CheckMessage]:
             if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#\s*]+", str(origin))
         ]
     return found
+
+
+def _is_throttle(path: str) -> bool:
+    try:
+        found = import_string(path)
+    except (ImportError, ValueError):
+        return False
+    return isinstance(found, type) and issubclass(found, RateThrottle)
 
 
 def check_context_managers() -> list[CheckMessage]:

@@ -47,6 +47,8 @@ class Settings(NamedTuple):
     """How many jobs may wait for one of them before requests are refused with 503; None for no limit."""
     RATE_LIMIT: str | None = None
     """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
+    THROTTLE_CLASS: str = "django_mcp.core.throttling.RateThrottle"
+    """The dotted path of the class that counts for all rate limits, a subclass of this one."""
     CALL_CONTEXT_MANAGERS: tuple[Any, ...] = ()
     """Functions, or their dotted paths, that take the Django request of a call, whose ``user`` is the caller, and
     return a context manager; each call runs within all of them, the first outermost."""

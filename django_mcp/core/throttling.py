@@ -1,8 +1,4 @@
-"""How often a caller may call tools: so many in a fixed window, counted in Django's default cache.
-
-Agents in a loop call fifty times in a breath. Processes count together where they share a cache. While it is away
-nobody is counted, and everybody let through: a site must not stand still for want of its cache.
-"""
+"""Rate limits: count the calls of tools, registrations and documents of clients, and say when the next may come."""
 
 import hashlib
 import logging
@@ -12,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from django.core.cache import DEFAULT_CACHE_ALIAS, caches
 from django.core.cache.backends.base import BaseCache
+from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
 from django_mcp.core.failures import log_seldom
 from django_mcp.core.principal import Principal
-from django_mcp.primitives.base import Rate, parse_rate
+from django_mcp.primitives.base import Rate
 from django_mcp.protocol.errors import TooManyRequests
 
 if TYPE_CHECKING:
@@ -42,6 +39,64 @@ def _cache() -> BaseCache:
     return cache
 
 
+class RateThrottle:
+    """Allow so many requests in a fixed window, counted in Django's default cache.
+
+    It is shaped like REST framework's ``SimpleRateThrottle``, and one is made for each request. To limit otherwise,
+    name a subclass in ``DJANGO_MCP["THROTTLE_CLASS"]``.
+
+    Processes count together where they share a cache. While it is away nobody is counted, and everybody let through: a
+    site must not stand still for want of its cache.
+
+    Args:
+        scope: what is counted, in words: ``"calls of tools"``, ``"calls of 'search'"`` for one tool,
+            ``"registrations"`` or ``"documents of clients"``.
+        rate: the limit; None for none.
+    """
+
+    def __init__(self, scope: str, rate: Rate | None) -> None:
+        self.scope = scope
+        self.rate = rate
+        self.now = time.time()
+
+    def get_cache_key(self, ident: str, principal: Principal | None) -> str | None:  # noqa: ARG002 - for subclasses
+        """Return the key of the cache to count under, or None to count nothing.
+
+        Args:
+            ident: names who is counted: a caller at an endpoint, or an IP address.
+            principal: the caller of a tool; None where nobody has signed in.
+        """
+        return f"django_mcp.rate.{_digest(f'{self.scope} {ident}')}"
+
+    def allow_request(self, ident: str, principal: Principal | None = None) -> bool:
+        """Count one more request, and return False if it is one too many. Blocks, if the cache does.
+
+        Args:
+            ident: as for ``get_cache_key``.
+            principal: likewise.
+        """
+        key = self.get_cache_key(ident, principal)
+        if key is None or self.rate is None:
+            return True
+        try:
+            number = _number(f"{key}.{int(self.now // self.rate.seconds)}", self.rate)
+        except Exception as error:  # noqa: BLE001 - each cache has errors of its own
+            log_seldom(logging.WARNING, "%s are not counted, for the cache fails: %r", self.scope, error)
+            return True
+        return number <= self.rate.most
+
+    def wait(self) -> int:
+        """Return after how many seconds the next request may come, once one was not allowed."""
+        seconds = self.rate.seconds if self.rate else 0
+        return int(seconds - self.now % seconds) + 1 if seconds else 1
+
+
+def make_throttle(scope: str, rate: Rate | None) -> RateThrottle:
+    """Make the throttle that the site has chosen; see ``RateThrottle``."""
+    throttle: RateThrottle = import_string(settings.THROTTLE_CLASS)(scope, rate)
+    return throttle
+
+
 def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str = "") -> None:
     """Count a call against the limits of its endpoint and its tool. Blocks, if the cache does.
 
@@ -56,50 +111,22 @@ def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str 
     """
     if resumed and _is_first(resumed):
         return
-    caller = f"{server.name} {principal.kind} {principal.id}"
-    _count(server.rate, caller, "calls of tools")
-    _count(tool.rate, f"{caller} {tool.name}", f"calls of {tool.name!r}")
+    ident = f"{server.name} {principal.kind} {principal.id}"
+    for scope, rate in (("calls of tools", server.rate), (f"calls of {tool.name!r}", tool.rate)):
+        if rate is not None and not (throttle := make_throttle(scope, rate)).allow_request(ident, principal):
+            raise TooManyRequests(throttle.wait(), f"Too many {scope}: {throttle.rate} may be made.")
 
 
 def _is_first(resumed: str) -> bool:
-    key = f"django_mcp.rate.{hashlib.sha256(resumed.encode()).hexdigest()[:32]}.resumed"
     try:
-        return bool(_cache().add(key, 1, settings.INPUT_SECONDS))
+        return bool(_cache().add(f"django_mcp.rate.{_digest(resumed)}.resumed", 1, settings.INPUT_SECONDS))
     except Exception as error:  # noqa: BLE001 - each cache has errors of its own
         log_seldom(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
         return True
 
 
-def seconds_to_wait(rate: str | None, what: str, times: int = 1) -> int:
-    """Count one more of *what*: 0, or after how many seconds the next may come. Blocks, if the cache does.
-
-    Args:
-        rate: how often, like ``"20/h"``; None for no limit.
-        what: who does what.
-        times: by how much the rate is multiplied.
-    """
-    limit = parse_rate(rate)
-    try:
-        _count(limit and limit._replace(most=limit.most * times), what, "requests")
-    except TooManyRequests as error:
-        return int(error.data["retryAfter"])
-    return 0
-
-
-def _count(rate: Rate | None, what: str, calls: str) -> None:
-    if rate is None:
-        return
-    now = time.time()
-    window = int(now // rate.seconds)
-    key = f"django_mcp.rate.{hashlib.sha256(what.encode()).hexdigest()[:32]}.{window}"
-    try:
-        number = _number(key, rate)
-    except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-        log_seldom(logging.WARNING, "%s are not counted, for the cache fails: %r", calls, error)
-        return
-    if number > rate.most:
-        seconds = int((window + 1) * rate.seconds - now) + 1
-        raise TooManyRequests(seconds, f"Too many {calls}: {rate} may be made.")
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _number(key: str, rate: Rate) -> int:

@@ -21,9 +21,10 @@ from urllib.parse import SplitResult, urlsplit
 from django_mcp.auth.toolkit import CIMDError, SafeMetadataFetcher, get_application_model, oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.core.http_client import send
-from django_mcp.core.throttling import seconds_to_wait
+from django_mcp.core.throttling import make_throttle
 from django_mcp.oauth.cleanup import make_room
-from django_mcp.oauth.register import MOST, InvalidMetadata, caller, grants_of, name_of, redirects_of
+from django_mcp.oauth.register import MOST, InvalidMetadata, address_throttle, caller, grants_of, name_of, redirects_of
+from django_mcp.primitives.base import Rate
 
 _INSIDE_IPV4 = [
     ipaddress.ip_network(each)
@@ -141,10 +142,10 @@ class RatePermission:
             request: oauthlib's, of which ``headers`` is ``request.META``.
             client_id: its URL.
         """
-        who = caller(request.headers)
-        if seconds_to_wait(settings.REGISTRATION_RATE, f"document {who.name}", who.times):
+        who, scope = caller(request.headers), "documents of clients"
+        if not address_throttle(scope, who).allow_request(who.name):
             return False
-        if seconds_to_wait(f"{settings.REGISTERED_CLIENTS}/h", "documents"):
+        if not make_throttle(scope, Rate(settings.REGISTERED_CLIENTS, 60 * 60)).allow_request("all"):
             return False
         model = get_application_model()
         known = model.objects.filter(client_id=client_id).exists()

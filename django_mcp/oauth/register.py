@@ -21,9 +21,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django_mcp.auth.toolkit import AllowedURIValidator, get_application_model, oauth2_settings
 from django_mcp.conf import settings
 from django_mcp.core.request import Address, address_of
-from django_mcp.core.throttling import seconds_to_wait
+from django_mcp.core.throttling import RateThrottle, make_throttle
 from django_mcp.oauth.cleanup import BATCH, EVERY, YOUNG, make_room, prune_clients
 from django_mcp.oauth.consent import clean_name
+from django_mcp.primitives.base import parse_rate
 from django_mcp.protocol.errors import ParseError
 from django_mcp.protocol.jsonrpc import decode
 from django_mcp.transports.base import with_cors
@@ -63,6 +64,12 @@ def _caller(address: Address) -> Caller:
         return Caller(str(ipaddress.ip_network((int(address), 64), strict=False)))
     times = HOSTED_TIMES if any(address in network for network in HOSTED_CLIENTS) else 1
     return Caller(str(address), times)
+
+
+def address_throttle(scope: str, who: Caller) -> RateThrottle:
+    """Make a throttle of ``REGISTRATION_RATE`` for the requests of one address."""
+    rate = parse_rate(settings.REGISTRATION_RATE)
+    return make_throttle(scope, rate and rate._replace(most=rate.most * who.times))
 
 
 LONGEST = 2000
@@ -293,9 +300,9 @@ def _read(request: HttpRequest) -> Mapping[str, Any]:
     if len(body) > LARGEST:
         raise Refused(413, "invalid_client_metadata", f"The body is larger than {LARGEST} bytes.")
     who = caller(request.META)
-    if wait := seconds_to_wait(settings.REGISTRATION_RATE, f"register {who.name}", who.times):
+    if not (throttle := address_throttle("registrations", who)).allow_request(who.name):
         text = "Too many registrations from this address. Try again later."
-        raise Refused(429, "temporarily_unavailable", text, {"Retry-After": str(wait)})
+        raise Refused(429, "temporarily_unavailable", text, {"Retry-After": str(throttle.wait())})
     try:
         metadata = decode(body)
     except ParseError:

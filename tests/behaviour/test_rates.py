@@ -20,6 +20,8 @@ from django.test import override_settings
 
 from django_mcp import Authenticator, Head, MCPServer, Principal, tool
 from django_mcp.core import throttling
+from django_mcp.core.throttling import RateThrottle
+from django_mcp.primitives.base import parse_rate
 from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 
@@ -67,6 +69,10 @@ def client(make_server: Callable[..., MCPServer], open_database: None) -> Client
     return Client(make_server(authentication=[ByHeader()]), MODERN, "asgi")
 
 
+def may(rate: str) -> bool:
+    return RateThrottle("requests", parse_rate(rate)).allow_request("ada")
+
+
 def call(client: Client, user: str, name: str = "ping") -> int:
     return client.request("tools/call", {"name": name, "arguments": {}}, headers={"x-user": user}).status
 
@@ -108,6 +114,35 @@ def test_the_setting_counts_for_endpoints_that_say_nothing(client: Client) -> No
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
 
 
+class AdaMayAsOftenAsSheLikes(RateThrottle):
+    """A site's own class."""
+
+    def get_cache_key(self, ident: str, principal: Principal | None) -> str | None:
+        return None if principal is not None and principal.id == "ada" else super().get_cache_key("all", principal)
+
+    def wait(self) -> int:
+        return 7
+
+
+@override_settings(
+    DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "THROTTLE_CLASS": f"{__name__}.AdaMayAsOftenAsSheLikes"}
+)
+def test_a_site_can_count_in_a_way_of_its_own(client: Client) -> None:
+    ping(client.server, rate_limit="1/m")
+    assert [call(client, user) for user in ("ada", "ada", "ada", "ben", "cleo")] == [200, 200, 200, 200, 429]
+    refused = client.request("tools/call", {"name": "ping", "arguments": {}}, headers={"x-user": "ben"})
+    assert refused.headers["retry-after"] == "7"
+
+
+def test_a_throttle_class_that_is_none_is_found_by_the_system_check(subtests: pytest.Subtests) -> None:
+    for path in ("nowhere.Throttle", ".x", "", "django_mcp.MCPServer", 5):
+        given = {"AUTHENTICATION": ["django_mcp.Public"], "THROTTLE_CLASS": path}
+        with subtests.test(path=path), override_settings(DJANGO_MCP=given):
+            found = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
+            assert len(found) == 1
+            assert "THROTTLE_CLASS" in found[0]
+
+
 @pytest.fixture(params=["locmem.LocMemCache", "db.DatabaseCache", "filebased.FileBasedCache"])
 def counting_cache(
     request: pytest.FixtureRequest, open_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,23 +169,23 @@ def test_every_cache_counts(counting_cache: str, client: Client) -> None:
 @pytest.mark.postgresql
 def test_a_count_lasts_as_long_as_its_window(counting_cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Django's own ``incr`` of a database cache keeps an entry for five minutes from then on, whatever it was to be."""
-    assert [throttling.seconds_to_wait("3/d", "ada") > 0 for _ in range(3)] == [False] * 3
+    assert [may("3/d") for _ in range(3)] == [True] * 3
     monkeypatch.setattr("time.time", lambda: 1_800_000_030.0 + 3600)
-    assert throttling.seconds_to_wait("3/d", "ada") > 0
+    assert not may("3/d")
 
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("counting_cache", ["locmem.LocMemCache", "db.DatabaseCache"], indirect=True)
 def test_of_many_at_once_no_more_than_allowed_are_let_through(counting_cache: str) -> None:
-    barrier, waits = threading.Barrier(8), []
+    barrier, allowed = threading.Barrier(8), []
 
     def call() -> None:
         barrier.wait()
-        waits.extend(throttling.seconds_to_wait("10/m", "ada") for _ in range(5))
+        allowed.extend(may("10/m") for _ in range(5))
 
     for thread in [beside(call) for _ in range(8)]:
         thread.join()
-    assert (waits.count(0), len(waits)) == (10, 40)
+    assert (allowed.count(True), len(allowed)) == (10, 40)
 
 
 def test_while_the_cache_is_away_everybody_is_let_through_and_the_log_says_so(

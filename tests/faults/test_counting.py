@@ -7,7 +7,8 @@ import pytest
 from django.core.cache import cache
 from django.test import override_settings
 
-from django_mcp.core import throttling
+from django_mcp.core.throttling import RateThrottle
+from django_mcp.primitives.base import parse_rate
 from tests.faults.conftest import service
 from tests.faults.gate import Gate
 
@@ -25,28 +26,32 @@ def gate() -> Iterator[Gate]:
             yield made
 
 
+def may(rate: str) -> bool:
+    return RateThrottle("requests", parse_rate(rate)).allow_request("ada")
+
+
 def test_of_many_at_once_no_more_than_allowed_are_let_through(gate: Gate) -> None:
-    barrier, waits = threading.Barrier(8), []
+    barrier, allowed = threading.Barrier(8), []
 
     def call() -> None:
         barrier.wait()
-        waits.extend(throttling.seconds_to_wait("10/d", "ada") for _ in range(20))
+        allowed.extend(may("10/d") for _ in range(20))
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (waits.count(0), len(waits)) == (10, 160)
+    assert (allowed.count(True), len(allowed)) == (10, 160)
 
 
 def test_while_it_is_away_nobody_is_counted_and_then_everybody_again(
     gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert throttling.seconds_to_wait("1/d", "ada") == 0
-    assert throttling.seconds_to_wait("1/d", "ada") > 0
+    assert may("1/d")
+    assert not may("1/d")
     gate.shut()
-    assert throttling.seconds_to_wait("1/d", "ada") == 0
+    assert may("1/d")
     assert "are not counted, for the cache fails" in caplog.text
     gate.open()
-    assert throttling.seconds_to_wait("1/d", "ada") > 0
+    assert not may("1/d")
