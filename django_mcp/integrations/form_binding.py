@@ -21,13 +21,14 @@ from django.utils.text import camel_case_to_spaces, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.integrations.form_schema import asked, foreign_column, form_schema, key_column, kind_of, read
+from django_mcp.integrations.form_schema import asked, foreign_column, form_schema, key_column, read
 from django_mcp.integrations.late_tools import queries
 from django_mcp.model_resources.access import Viewer
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
 from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
 from django_mcp.model_resources.writes import Given, as_shown, keep, linked, locked, on_writer, written_by
+from django_mcp.primitives.field_schema import field_type
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import (
@@ -184,7 +185,7 @@ def _hint(field: Any, error: ValidationError) -> str:
         return " It must be true."
     if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
         return _offer(field, str((error.params or {}).get("value", "")))
-    example = kind_of(field).example
+    example = getattr(field_type(field), "example", None)
     return f" Write it like {example}." if error.code == "invalid" and example else ""
 
 

@@ -7,19 +7,16 @@ Labels and help texts stay lazy translations; they are told in the language of w
 """
 
 import datetime
-import html
 import inspect
 import mimetypes
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 from types import MappingProxyType
 from typing import Any
 
 from django import forms
 from django.contrib.auth import get_permission_codename
-from django.core import validators
 from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db.models import Model, QuerySet
@@ -28,7 +25,6 @@ from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
 from django.utils.functional import Promise, keep_lazy_text
-from django.utils.html import strip_tags
 from pydantic_core import PydanticCustomError
 
 from django_mcp.core.context import Context
@@ -38,12 +34,10 @@ from django_mcp.model_resources.options import ACTIONS
 from django_mcp.model_resources.schema import (
     MOST_DIGITS,
     MOST_TEXT,
-    MOST_TOLD,
     MOST_VALUES,
     foreign_words,
     form_choices,
     is_foreign,
-    is_json,
     json_type,
     moment,
     storable,
@@ -51,8 +45,17 @@ from django_mcp.model_resources.schema import (
     without_nul,
 )
 from django_mcp.model_resources.writes import require_change
+from django_mcp.primitives.field_schema import (
+    choice_schema,
+    choice_words,
+    custom_type,
+    digit_words,
+    limits,
+    plain_text,
+    schema_of,
+)
 from django_mcp.primitives.markers import MOST_BYTES, Upload
-from django_mcp.primitives.schema import LOCAL_TIME, ArgumentError, portable
+from django_mcp.primitives.schema import ArgumentError, portable
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import about_argument, kind_name, size
 
@@ -209,31 +212,30 @@ def read(field: forms.Field, value: Any, most_bytes: int = MOST_BYTES) -> Any:
     """
     if value is None:
         return None
-    return read_file(value, most_bytes) if isinstance(field, forms.FileField) else kind_of(field).read(field, value)
+    if isinstance(field, forms.FileField):
+        return read_file(value, most_bytes)
+    return (reader_of(field) or _choice)(field, value)  # of a class that is not known, what one can type
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What fields of one kind are in JSON.
-
-    Attributes:
-        type: the JSON type of its values, or several; None where it is not one of these.
-        read: takes the field and a value that is not None.
-        format: of text.
-        example: of what is right, for a caller who gave something else.
-    """
-
-    type: str | list[str] | None
-    read: Callable[[Any, Any], Any]
-    format: str | None = None
-    example: str | None = None
+Reader = Callable[[Any, Any], Any]
+"""Takes a field and a value that is not None."""
 
 
-def kind_of(field: forms.Field) -> Kind:
-    """The kind of a field; of one that nobody knows, what one can type."""
+def reader_of(field: forms.Field) -> Reader | None:
+    """Return what reads the values of a field; None for one whose class is not known."""
+    if (custom := custom_type(field)) is not None and custom.from_json is not None:
+        return _custom
     if hasattr(field, "base_field"):  # an array of PostgreSQL's
-        return _ARRAY
-    return next((kind for classes, kind in _KINDS if isinstance(field, classes)), TYPED)
+        return _items
+    return next((_READERS[kind] for kind in type(field).__mro__ if kind in _READERS), None)
+
+
+def _custom(field: Any, value: Any) -> Any:
+    custom = custom_type(field)
+    try:
+        return custom.from_json(value)  # type: ignore[union-attr, misc]
+    except ValueError as error:
+        raise ValidationError(f"{error}.", code="kind") from None
 
 
 def _require(value: Any, types: tuple[type, ...], wanted: str) -> None:
@@ -347,42 +349,25 @@ def _json(field: Any, value: Any) -> Any:
     return field.prepare_value(value)  # in forms JSON is text
 
 
-TYPED = Kind(["string", "number", "boolean"], _choice)
-"""The kind of a field whose class is not known: its value is typed as text."""
-_ARRAY = Kind("array", _items)
-_KEYS = Kind("array", _several(_key))
-_DATE = Kind("string", _parsed(parse_date), "date", "2026-05-31")
-_DATETIME = Kind("string", _parsed(_moment), "date-time", "2026-05-31T18:30:00+02:00")
-_NUMBER = Kind("number", _read_number)
+_READERS: Mapping[type[forms.Field], Reader] = {
+    forms.FileField: lambda _, value: read_file(value),
+    forms.SplitDateTimeField: _split_moment,
+    forms.MultiValueField: _value_parts,
+    forms.JSONField: _json,
+    forms.ModelMultipleChoiceField: _several(_key),
+    forms.ModelChoiceField: _key,
+    forms.MultipleChoiceField: _several(_choice),
+    forms.BooleanField: _yes_or_no,
+    forms.ChoiceField: _choice,
+    forms.IntegerField: _read_number,
+    forms.DateTimeField: _parsed(_moment),
+    forms.DateField: _parsed(parse_date),
+    forms.TimeField: _parsed(parse_time),
+    forms.DurationField: _text,
+    forms.CharField: _text,
+    forms.ComboField: _text,
+}
 
-_KINDS: tuple[tuple[Any, Kind], ...] = (
-    (forms.FileField, Kind("object", lambda _, value: read_file(value))),
-    (forms.SplitDateTimeField, Kind("string", _split_moment, _DATETIME.format, _DATETIME.example)),
-    (forms.MultiValueField, Kind("array", _value_parts)),
-    (forms.JSONField, Kind(None, _json)),
-    (forms.ModelMultipleChoiceField, _KEYS),
-    (forms.ModelChoiceField, Kind(None, _key)),
-    (forms.MultipleChoiceField, Kind("array", _several(_choice))),
-    (forms.BooleanField, Kind("boolean", _yes_or_no)),
-    (forms.ChoiceField, Kind(None, _choice)),
-    (forms.DecimalField, Kind(["number", "string"], _read_number)),
-    (forms.FloatField, _NUMBER),
-    (forms.IntegerField, Kind("integer", _read_number)),
-    (forms.DateTimeField, _DATETIME),
-    (forms.DateField, _DATE),
-    (forms.TimeField, Kind("string", _parsed(parse_time), None, "18:30:00")),
-    (forms.DurationField, Kind("string", _text, "duration", "P3DT2H30M, or 2:30:00")),
-    (forms.UUIDField, Kind("string", _text, "uuid", "b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10")),
-    (forms.EmailField, Kind("string", _text, "email")),
-    (forms.URLField, Kind("string", _text, "uri")),
-    ((forms.CharField, forms.ComboField), Kind("string", _text)),
-)
-"""The first that fits counts: most of these are text or choices too."""
-
-
-MOST_LABELS = 50
-"""Labels of choices beyond these are not told: the values have to speak for themselves."""
-_MOST_PATTERN = 200
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -440,7 +425,7 @@ def foreign_column(form: Any, name: str) -> Any:
 
 
 def _is_read_by(column: Any, field: Any) -> bool:
-    return column is not None and kind_of(field) is TYPED and is_foreign(column)
+    return column is not None and reader_of(field) is None and (is_foreign(column) or custom_type(column) is not None)
 
 
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
@@ -448,14 +433,14 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
     schema = field_schema(field, column)
     # What repeats the name tells nothing and costs tokens in every list.
     if field.label and (isinstance(field.label, Promise) or field.label != pretty_name(name)):
-        schema["title"] = _plain(field.label)
+        schema["title"] = plain_text(field.label)
     notes = [field.help_text, *_notes(field, schema)]
     if _is_read_by(column, field):
         notes.insert(0, foreign_words(column))
     if isinstance(field, forms.FileField):
         notes.append(file_note(most_bytes))
     if any(notes):
-        schema["description"] = _plain(*(note for note in notes if note))
+        schema["description"] = plain_text(*(note for note in notes if note))
     return schema
 
 
@@ -467,22 +452,29 @@ def field_schema(field: Any, column: Any = None) -> dict[str, Any]:
         column: of a model, whose limits the form has to keep as well.
     """
     if _is_read_by(column, field):
-        return {} if is_json(column) else {"type": "string"}
-    kind = kind_of(field)
-    schema = {key: value for key, value in (("type", kind.type), ("format", kind.format)) if value is not None}
+        return schema_of(column) or json_type(column)
+    if custom_type(field) is not None:
+        return schema_of(field) or {}
+    known = schema_of(field)
+    schema = _UNKNOWN if known is None else known
     if getattr(field.widget, "input_type", None) == "password":
-        schema["format"] = "password"
+        schema = {**schema, "format": "password"}
     if hasattr(field, "base_field"):  # an array of PostgreSQL's
-        return {**schema, "items": field_schema(field.base_field), **_sizes(field)}
+        return _array(field, field_schema(field.base_field))
     for classes, shape in _SHAPES:
         if isinstance(field, classes):
-            return {**schema, **shape(field)}
+            return shape(field)
     checks = [*field.validators, *(column.validators if column is not None else ())]
-    return {**schema, **_limits(field, checks, schema)}
+    return {**schema, **limits(schema, checks, is_required=field.required)}
 
 
-def _sizes(field: Any) -> dict[str, Any]:
-    return {**({"minItems": 1} if field.required else {}), "maxItems": MOST_VALUES}
+_UNKNOWN = {"type": ["string", "number", "boolean"]}
+"""What one can type into a field whose class is not known."""
+
+
+def _array(field: Any, items: dict[str, Any]) -> dict[str, Any]:
+    least = {"minItems": 1} if field.required else {}
+    return {"type": "array", "items": items, **least, "maxItems": MOST_VALUES}
 
 
 def _key_type(field: Any) -> dict[str, Any]:
@@ -498,7 +490,7 @@ def key_column(field: Any) -> Any:
 
 def _parts(field: Any) -> dict[str, Any]:
     if isinstance(field, forms.SplitDateTimeField):
-        return {}
+        return schema_of(field) or {}
     least = len(field.fields) if field.required and field.require_all_fields else 0
     parts = [field_schema(each) for each in field.fields]
     return portable({"type": "array", "prefixItems": parts, "minItems": least, "maxItems": len(parts)})  # type: ignore[no-any-return]
@@ -512,70 +504,19 @@ def _one_of(field: Any, *, blank: bool) -> dict[str, Any]:
     values = [value for value, _ in form_choices(field) if value != ""]
     if not values:
         return {"type": "string"}
-    values = list(dict.fromkeys([*values, *([""] if blank else [])]))
-    types = {type(value) for value in values}
-    return {"type": "string", "enum": values} if types == {str} else {"enum": values}
+    return choice_schema(dict.fromkeys([*values, *([""] if blank else [])]))
 
 
 _SHAPES: tuple[tuple[Any, Callable[[Any], dict[str, Any]]], ...] = (
     (forms.FileField, lambda _: FILE_SCHEMA),
     (forms.MultiValueField, _parts),
-    (forms.TimeField, lambda _: LOCAL_TIME),
     (forms.ComboField, _each_of),
-    (forms.ModelMultipleChoiceField, lambda field: {"items": _key_type(field), **_sizes(field)}),
+    (forms.ModelMultipleChoiceField, lambda field: _array(field, _key_type(field))),
     (forms.ModelChoiceField, _key_type),
-    (forms.MultipleChoiceField, lambda field: {"items": _one_of(field, blank=False), **_sizes(field)}),
-    (forms.NullBooleanField, lambda _: {"type": ["boolean", "null"]}),
-    (forms.BooleanField, lambda field: {"const": True} if field.required else {}),
+    (forms.MultipleChoiceField, lambda field: _array(field, _one_of(field, blank=False))),
     (forms.ChoiceField, lambda field: _one_of(field, blank=not field.required)),
 )
 """The first that fits counts."""
-
-_OF_TEXT = ((validators.MinLengthValidator, "minLength", max), (validators.MaxLengthValidator, "maxLength", min))
-_OF_NUMBERS = ((validators.MinValueValidator, "minimum", max), (validators.MaxValueValidator, "maximum", min))
-
-
-def _limits(field: Any, checks: Iterable[Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What validators say that JSON Schema can say too; it compares no dates."""
-    found: dict[str, Any] = {}
-    is_text = schema.get("type") == "string"
-    if is_text and schema.get("format") in {None, "password"} and field.required:
-        found["minLength"] = 1
-    for check in checks:
-        limit = getattr(check, "limit_value", None)
-        if type(check) is validators.RegexValidator and is_text and (pattern := _pattern(check)):
-            found["pattern"] = pattern
-        elif limit is None or callable(limit) or _is_no_limit(limit):
-            continue
-        elif isinstance(check, validators.StepValueValidator):
-            found |= {"multipleOf": _number(limit)} if _is_multiple(check) else {}
-        for kind, key, narrower in _OF_TEXT if is_text else _OF_NUMBERS:
-            if isinstance(check, kind):
-                found[key] = narrower(_number(limit), found.get(key, _number(limit)))
-    return found
-
-
-def _is_no_limit(limit: Any) -> bool:
-    """Whether it is so far away that only databases mind."""
-    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MOST_TOLD
-
-
-def _number(limit: Any) -> int | float:
-    return limit if isinstance(limit, int) else int(limit) if limit == int(limit) else float(limit)
-
-
-def _is_multiple(check: Any) -> bool:
-    """Whether the steps are whole, and counted from zero; with parts of one, readers would round differently."""
-    return check.limit_value == int(check.limit_value) and not (check.offset or 0) % check.limit_value
-
-
-def _pattern(check: Any) -> str | None:
-    """A regular expression that every reader of JSON Schema reads alike, or None."""
-    found: str = check.regex.pattern
-    found = found.replace(r"\Z", "$").replace(r"\A", "^")
-    is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
-    return None if is_special or len(found) > _MOST_PATTERN else found
-
 
 # Words
 
@@ -591,15 +532,8 @@ def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
     elif isinstance(field, forms.ChoiceField) and _is_known_later(field):
         yield "What can be chosen is looked up in each call; an error names it."
     elif isinstance(field, forms.ChoiceField):
-        told = [(value, label) for value, label in form_choices(field) if value != "" and _tells_more(value, label)]
-        if 0 < len(told) <= MOST_LABELS:
-            values, labels = zip(*told, strict=True)
-            yield _labelled(values, *labels)
-    if isinstance(field, forms.DecimalField):
-        parts = {"max_digits": "digits", "decimal_places": "decimal places"}
-        for attribute, words in parts.items():
-            if (most := getattr(field, attribute)) is not None:
-                yield f"At most {most} {words}."
+        yield choice_words(form_choices(field))
+    yield from digit_words(field)
     step = getattr(field, "step_size", None)
     if step is not None and "multipleOf" not in schema:
         start = f" from {field.min_value}" if field.min_value is not None else ""
@@ -615,26 +549,9 @@ def _is_known_later(field: Any) -> bool:
     return isinstance(choices, BaseChoiceIterator)
 
 
-def _tells_more(value: Any, label: Any) -> bool:
-    return isinstance(label, Promise) or str(label).casefold() != str(value).replace("_", " ").casefold()
-
-
 @keep_lazy_text
 def _by_key(called: str, key: str) -> str:
     return f"Which {called}, by {key}."
-
-
-def _labelled(values: Iterable[Any], *labels: Any) -> Any:
-    @keep_lazy_text
-    def joined(*words: str) -> str:
-        return f"{'; '.join(f'{value}: {word}' for value, word in zip(values, words, strict=True))}."
-
-    return joined(*labels)
-
-
-@keep_lazy_text
-def _plain(*notes: Any) -> str:
-    return " ".join(html.unescape(strip_tags(str(note))).strip() for note in notes)
 
 
 def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:

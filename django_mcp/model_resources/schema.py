@@ -24,40 +24,30 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import to_json
 
 from django_mcp.core.signatures import list_of, one_of
-from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME
+from django_mcp.primitives.field_schema import (
+    DECIMAL_INPUT,
+    MOST_TOLD,
+    custom_type,
+    limits,
+    output_schema_of,
+    schema_of,
+)
+from django_mcp.primitives.schema import LOCAL_TIME
 from django_mcp.primitives.validation_errors import shortened, with_article
 
 MOST_CHARACTERS = 200
 """The longest text of a filter, unless the column takes longer ones."""
-MOST_TOLD = 10**9
-"""Limits of numbers beyond these are not told: only databases mind."""
 MOST_CHOICES = 200
 """Choices beyond these are told in the model's schema only."""
 MOST_DIGITS = 1000
 """Zeros that a number may have before or behind what tells it from others."""
 
-_JSON_TYPES: tuple[tuple["type[models.Field[Any, Any]]", dict[str, Any]], ...] = (
-    (models.BooleanField, {"type": "boolean"}),
-    (models.IntegerField, {"type": "integer"}),
-    (models.AutoField, {"type": "integer"}),
-    (models.FloatField, {"type": "number"}),
-    (models.DecimalField, DECIMAL),
-    (models.DateTimeField, {"type": "string", "format": "date-time"}),
-    (models.DateField, {"type": "string", "format": "date"}),
-    (models.TimeField, LOCAL_TIME),
-    (models.DurationField, DURATION),
-    (models.UUIDField, {"type": "string", "format": "uuid"}),
-    (models.URLField, {"type": "string"}),
-    (models.JSONField, {}),
-)
-
 
 def json_type(field: Any) -> dict[str, Any]:
     """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
     field = behind(field)
-    for kind, schema in _JSON_TYPES:
-        if isinstance(field, kind):
-            return dict(schema)
+    if (known := output_schema_of(field)) is not None:
+        return known
     return {} if is_array(field) or is_json(field) else {"type": "string"}
 
 
@@ -69,6 +59,9 @@ def may_be_null(field: Any) -> bool:
 def column_value(field: Any, value: Any) -> Any:
     """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
     field = behind(field)
+    custom = custom_type(field)
+    if value is not None and custom is not None and custom.to_json is not None:
+        return custom.to_json(value)
     if value is not None and is_foreign_json(field):
         value = _stored_json(field, value)
     return to_json_value(as_decimal(field, value))
@@ -148,10 +141,24 @@ def known_type(field: Any) -> Any:
     field = behind(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
+    if (custom := custom_type(field)) is not None and custom.from_json is not None:
+        return Annotated[Any, AfterValidator(_reader(custom.from_json)), WithJsonSchema(schema_of(field) or {})]
     for kind, annotation in _INPUT_TYPES:
         if isinstance(field, kind):
             return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
     return None
+
+
+def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return *from_json* with Django's errors as those that pydantic knows."""
+
+    def read(value: Any) -> Any:
+        try:
+            return from_json(value)
+        except ValidationError as error:
+            raise ValueError(" ".join(error.messages)) from None
+
+    return read
 
 
 def _integers(field: Any) -> Any:
@@ -170,7 +177,7 @@ def _integers(field: Any) -> Any:
 def _decimals(field: Any) -> Any:
     whole = None if field.max_digits is None else 10 ** (field.max_digits - field.decimal_places)
     limits = Field(allow_inf_nan=False, lt=whole, gt=None if whole is None else -whole)
-    return Annotated[Decimal, limits, AfterValidator(_written_out), WithJsonSchema({"type": ["number", "string"]})]
+    return Annotated[Decimal, limits, AfterValidator(_written_out), WithJsonSchema(DECIMAL_INPUT)]
 
 
 def _written_out(value: Decimal) -> Decimal:
@@ -300,14 +307,34 @@ def write_type(field: Any) -> Any:
     if choices := choices_of(field):
         values = [value for value, _ in choices]
         return one_of(dict.fromkeys([*values, *([""] if field.blank and isinstance(field, _TEXTS) else [])]))
+    annotation, custom = _write_type(field), custom_type(behind(field))
+    return annotation if custom is None else Annotated[annotation, WithJsonSchema(schema_of(behind(field)) or {})]
+
+
+def _write_type(field: Any) -> Any:
+    custom = custom_type(field)
+    if custom is not None and custom.from_json is not None:
+        return known_type(field)
     if is_json(field):
         return Annotated[Any, AfterValidator(storable)]
     if isinstance(field, _TEXTS):
-        return text_type(field.max_length)
+        return Annotated[text_type(field.max_length), WithJsonSchema(_text_schema(field))]
     if is_array(field):
         return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
     known = known_type(field)
     return text_type(getattr(behind(field), "max_length", None)) if known is None else known
+
+
+def _text_schema(field: Any) -> dict[str, Any]:
+    """Return the schema of a text that is written into a column: with its format, pattern and lengths.
+
+    The empty text, which clears a column that may be blank, has no format and fits no pattern.
+    """
+    schema = schema_of(field) or {"type": "string"}
+    schema = {**schema, "maxLength": min(field.max_length or MOST_TEXT, MOST_TEXT)}
+    found = {**schema, **limits(schema, field.validators, is_required=not field.blank)}
+    of_blank = {"format", "pattern", "minLength"} if field.blank else set()
+    return {key: value for key, value in found.items() if key not in of_blank}
 
 
 def text_type(most: int | None) -> Any:
@@ -397,7 +424,10 @@ def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
 
 
 def _read(field: Any, given: Any) -> Any:
+    custom = custom_type(field)
     with _reading(field):
+        if custom is not None and custom.from_json is not None:
+            return custom.from_json(given)
         value = field.to_python(_as_text(field, given))
     require_kept(field, given, value)
     return value

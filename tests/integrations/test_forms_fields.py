@@ -292,7 +292,7 @@ EXAMPLES = {
     ),
     "TypedMultipleChoiceField": Example(
         forms.TypedMultipleChoiceField(choices=[(1, "One"), (2, "Two")], coerce=int, required=False),
-        {"type": "array", "items": {"enum": [1, 2]}},
+        {"type": "array", "items": {"type": "integer", "enum": [1, 2]}},
         [1, "2"],
         [1, 2],
         [None],

@@ -1,0 +1,268 @@
+"""JSON Schema of fields: one registry for the fields of models, forms and serializers, which a site can extend.
+
+An entry says what a field of a class takes and shows. What a field adds, such as limits, patterns, choices and words,
+is worked out here too, so that a column, its form field and its serializer field read alike.
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.core import validators
+from django.db import models
+from django.utils.functional import Promise, keep_lazy_text
+from django.utils.html import strip_tags
+
+from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME, Schema
+
+MOST_TOLD = 10**9
+"""Limits of numbers beyond these are not told: only databases mind."""
+MOST_LABELS = 50
+"""Labels of choices beyond these are not told: the values have to speak for themselves."""
+_MOST_PATTERN = 200
+
+SchemaOf = Schema | Callable[[Any], Schema]
+"""A schema, or a function that makes one of a field."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldType:
+    """What the values of fields of one class are in JSON.
+
+    Attributes:
+        schema: of what a field takes.
+        output_schema: of what it shows.
+        from_json: makes of a value of JSON what the field takes; None for the way of its kind.
+        to_json: makes JSON of a value; None for the way of the value's own type.
+        example: of a value, for a caller who gave something else.
+        is_custom: registered by the site, and not by this package.
+    """
+
+    schema: SchemaOf
+    output_schema: SchemaOf
+    from_json: Callable[[Any], Any] | None = None
+    to_json: Callable[[Any], Any] | None = None
+    example: str | None = None
+    is_custom: bool = False
+
+
+def register_field(
+    field_class: type,
+    *,
+    schema: SchemaOf,
+    output_schema: SchemaOf | None = None,
+    from_json: Callable[[Any], Any] | None = None,
+    to_json: Callable[[Any], Any] | None = None,
+    example: str | None = None,
+) -> None:
+    """Register what the values of a field class are in JSON; its subclasses inherit it.
+
+    Call it in ``ready()`` of an app, before tools and resources are declared.
+
+    Args:
+        field_class: of a model, a form or a serializer of REST framework.
+        schema: JSON Schema of what a field takes, or a function of the field that returns it.
+        output_schema: of what it shows; by default the same.
+        from_json: returns what the field takes for a value of JSON, and raises ``ValueError`` or Django's
+            ``ValidationError`` for a bad one. Serializers read values themselves.
+        to_json: returns the JSON of a value that is not None. Forms and serializers do not use it.
+        example: of a value; a caller who gave a bad one reads it.
+    """
+    shown = schema if output_schema is None else output_schema
+    _TYPES[field_class] = FieldType(schema, shown, from_json, to_json, example, is_custom=True)
+
+
+def field_type(field: Any) -> FieldType | None:
+    """Return the entry of the nearest class of *field*; None where there is none."""
+    return next((_TYPES[kind] for kind in type(field).__mro__ if kind in _TYPES), None)
+
+
+def custom_type(field: Any) -> FieldType | None:
+    """Return the entry of *field* if the site registered it; else None."""
+    found = field_type(field)
+    return found if found is not None and found.is_custom else None
+
+
+def schema_of(field: Any) -> Schema | None:
+    """Return the schema of what *field* takes, without its own limits; None where its class is not known."""
+    found = field_type(field)
+    return None if found is None else _made(found.schema, field)
+
+
+def output_schema_of(field: Any) -> Schema | None:
+    """Return the schema of what *field* shows; None where its class is not known."""
+    found = field_type(field)
+    return None if found is None else _made(found.output_schema, field)
+
+
+def _made(schema: SchemaOf, field: Any) -> Schema:
+    return dict(schema(field) if callable(schema) else schema)
+
+
+_TEXT: Schema = {"type": "string"}
+_DATE: Schema = {"type": "string", "format": "date"}
+_DATETIME: Schema = {"type": "string", "format": "date-time"}
+_DURATION: Schema = {"type": "string", "format": "duration"}
+_UUID: Schema = {"type": "string", "format": "uuid"}
+_EMAIL: Schema = {"type": "string", "format": "email"}
+_URL: Schema = {"type": "string", "format": "uri"}
+_WHOLE: Schema = {"type": "integer"}
+_NUMBER: Schema = {"type": "number"}
+_YES_OR_NO: Schema = {"type": "boolean"}
+DECIMAL_INPUT: Schema = {"type": ["number", "string"]}
+"""A decimal number as a caller may write it: exactly, as text, or as a number."""
+
+
+def _alike(schema: SchemaOf, example: str | None = None) -> FieldType:
+    return FieldType(schema, schema, example=example)
+
+
+_MOMENT_TYPE = _alike(_DATETIME, "2026-05-31T18:30:00+02:00")
+
+_TYPES: dict[type, FieldType] = {
+    models.BooleanField: _alike(_YES_OR_NO),
+    models.IntegerField: _alike(_WHOLE),
+    models.FloatField: _alike(_NUMBER),
+    models.DecimalField: FieldType(DECIMAL_INPUT, DECIMAL),
+    models.DateTimeField: _alike(_DATETIME),
+    models.DateField: _alike(_DATE),
+    models.TimeField: _alike(LOCAL_TIME),
+    models.DurationField: FieldType(_DURATION, DURATION),
+    models.UUIDField: _alike(_UUID),
+    models.JSONField: _alike({}),
+    # What a row holds may be older than its validators.
+    models.EmailField: FieldType(_EMAIL, _TEXT),
+    models.URLField: FieldType(_URL, _TEXT),
+    forms.BooleanField: _alike(lambda field: {**_YES_OR_NO, **({"const": True} if field.required else {})}),
+    forms.NullBooleanField: _alike({"type": ["boolean", "null"]}),
+    forms.IntegerField: _alike(_WHOLE),
+    forms.FloatField: _alike(_NUMBER),
+    forms.DecimalField: FieldType(DECIMAL_INPUT, DECIMAL),
+    forms.DateTimeField: _MOMENT_TYPE,
+    forms.SplitDateTimeField: _MOMENT_TYPE,
+    forms.DateField: _alike(_DATE, "2026-05-31"),
+    forms.TimeField: _alike(LOCAL_TIME, "18:30:00"),
+    forms.DurationField: FieldType(_DURATION, DURATION, example="P3DT2H30M, or 2:30:00"),
+    forms.UUIDField: _alike(_UUID, "b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10"),
+    forms.JSONField: _alike({}),
+    forms.EmailField: _alike(_EMAIL),
+    forms.URLField: _alike(_URL),
+    forms.CharField: _alike(_TEXT),
+}
+
+
+# What one field adds
+
+_OF_TEXT = ((validators.MinLengthValidator, "minLength", max), (validators.MaxLengthValidator, "maxLength", min))
+_OF_NUMBERS = ((validators.MinValueValidator, "minimum", max), (validators.MaxValueValidator, "maximum", min))
+
+
+def limits(schema: Mapping[str, Any], checks: Iterable[Any], *, is_required: bool, call: bool = False) -> Schema:
+    """Return what validators say that JSON Schema can say too; it compares no dates.
+
+    Args:
+        schema: of the values.
+        checks: validators.
+        is_required: an empty text is none.
+        call: limits that are functions are asked; else they are left out, for a schema that is made once.
+    """
+    found: Schema = {}
+    is_text = schema.get("type") == "string"
+    for check in checks:
+        limit = getattr(check, "limit_value", None)
+        if callable(limit):
+            limit = limit() if call else None
+        if is_text and (kind := _address(check)):
+            found["format"] = kind
+        elif type(check) is validators.RegexValidator and is_text and (pattern := _pattern(check)):
+            found["pattern"] = pattern
+        elif limit is None or _is_no_limit(limit):
+            continue
+        elif isinstance(check, validators.StepValueValidator):
+            found |= {"multipleOf": _number(limit)} if _is_multiple(check) else {}
+        for validator, key, narrower in _OF_TEXT if is_text else _OF_NUMBERS:
+            if isinstance(check, validator):
+                found[key] = narrower(_number(limit), found.get(key, _number(limit)))
+    has_format = "pattern" in schema or {**schema, **found}.get("format", "password") != "password"
+    if is_text and is_required and not has_format:  # the empty text has no format
+        found["minLength"] = max(found.get("minLength", 1), 1)
+    return found
+
+
+def _address(check: Any) -> str | None:
+    if check is validators.validate_ipv4_address:
+        return "ipv4"
+    return "ipv6" if check is validators.validate_ipv6_address else None
+
+
+def _is_no_limit(limit: Any) -> bool:
+    """Return True if it is so far away that only databases mind."""
+    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MOST_TOLD
+
+
+def _number(limit: Any) -> int | float:
+    return limit if isinstance(limit, int) else int(limit) if limit == int(limit) else float(limit)
+
+
+def _is_multiple(check: Any) -> bool:
+    """Return True if steps are whole, and counted from zero; with parts of one, readers would round differently."""
+    return check.limit_value == int(check.limit_value) and not (check.offset or 0) % check.limit_value
+
+
+def _pattern(check: Any) -> str | None:
+    """Return a regular expression that every reader of JSON Schema reads alike, or None."""
+    found: str = check.regex.pattern
+    found = found.replace(r"\Z", "$").replace(r"\A", "^")
+    is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
+    return None if is_special or len(found) > _MOST_PATTERN else found
+
+
+_PLAIN_TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+def choice_schema(values: Iterable[Any]) -> Schema:
+    """Return the schema of any of *values*, with their types where all of them have one of JSON."""
+    listed = list(values)
+    kinds = [*dict.fromkeys(_PLAIN_TYPES.get(type(value), "") for value in listed)]
+    if not kinds or "" in kinds:
+        return {"enum": listed} if listed else {}
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": listed}
+
+
+def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
+    """Return the labels that say more than their values, in one text; None where there are none, or too many."""
+    told = [(value, label) for value, label in choices if value != "" and _tells_more(value, label)]
+    if not 0 < len(told) <= MOST_LABELS:
+        return None
+    values, labels = zip(*told, strict=True)
+
+    @keep_lazy_text
+    def joined(*words: str) -> str:
+        return f"{'; '.join(f'{value}: {word}' for value, word in zip(values, words, strict=True))}."
+
+    return joined(*labels)
+
+
+def _tells_more(value: Any, label: Any) -> bool:
+    return isinstance(label, Promise) or _spoken(label) != _spoken(value)
+
+
+def _spoken(word: Any) -> str:
+    return str(word).casefold().replace("_", " ").replace("-", " ")
+
+
+def digit_words(field: Any) -> Iterator[str]:
+    """Yield the limits of a decimal's digits. Not as multipleOf: 19.99 is no multiple of 0.01 to many a validator."""
+    for attribute, words in {"max_digits": "digits", "decimal_places": "decimal places"}.items():
+        if (most := getattr(field, attribute, None)) is not None:
+            yield f"At most {most} {words}."
+
+
+@keep_lazy_text
+def plain_text(*notes: Any) -> str:
+    """Return labels and help texts without HTML, which a page would show."""
+    return " ".join(html.unescape(strip_tags(str(note))).strip() for note in notes)
