@@ -15,12 +15,11 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import validate_email
 from django.db.models import Choices
 from django.utils import timezone
-from django.utils.html import strip_tags
 from pydantic import AfterValidator, BaseModel, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticCustomError, to_json
 
-from django_mcp.primitives import validation_errors
+from django_mcp.primitives import field_schema, validation_errors
 from django_mcp.primitives.base import FormError as FormError  # noqa: PLC0414 - where it always was
 from django_mcp.primitives.schema import typed_dict
 from django_mcp.protocol.content import check_uri
@@ -206,40 +205,9 @@ _CHECKS = {
 }
 
 
-def _form_text(field: Any) -> dict[str, Any]:
-    lengths = {"minLength": getattr(field, "min_length", None), "maxLength": getattr(field, "max_length", None)}
-    return {"type": "string", **{key: value for key, value in lengths.items() if value is not None}}
-
-
-def _number(field: Any) -> dict[str, Any]:
-    whole = not isinstance(field, forms.FloatField | forms.DecimalField)
-    limits = {"minimum": _called(field.min_value), "maximum": _called(field.max_value)}
-    number: type[int | float] = int if whole else float
-    given = {key: number(value) for key, value in limits.items() if value is not None}
-    return {"type": "integer" if whole else "number", **given}
-
-
-def _called(value: Any) -> Any:
-    return value() if callable(value) else value
-
-
 _CHOICES = (forms.ChoiceField, forms.ModelChoiceField)
-
-# The first that fits. Those with None are kinds of a later one, and no text a person types.
-_KINDS: tuple[tuple[type[forms.Field], Callable[[Any], dict[str, Any]] | None], ...] = (
-    (forms.JSONField, None),
-    (forms.MultipleChoiceField, lambda _: {"type": "array"}),
-    (forms.ModelMultipleChoiceField, lambda _: {"type": "array"}),
-    (forms.ChoiceField, lambda _: {"type": "string"}),
-    (forms.ModelChoiceField, lambda _: {"type": "string"}),
-    (forms.BooleanField, lambda _: {"type": "boolean"}),
-    (forms.IntegerField, _number),
-    (forms.DateTimeField, lambda _: {"type": "string", "format": "date-time"}),
-    (forms.DateField, lambda _: {"type": "string", "format": "date"}),
-    (forms.EmailField, lambda field: {**_form_text(field), "format": "email"}),
-    (forms.URLField, lambda field: {**_form_text(field), "format": "uri"}),
-    (forms.CharField, _form_text),
-)
+_SEVERAL = (forms.MultipleChoiceField, forms.ModelMultipleChoiceField)
+_PRIMITIVE = {"string", "number", "integer", "boolean"}
 
 
 class DjangoForm:
@@ -296,19 +264,31 @@ class DjangoForm:
         return (form.cleaned_data, []) if form.is_valid() else (None, list(_problems(form)))
 
     def _kind(self, name: str, field: forms.Field) -> dict[str, Any]:
-        for kind, make in _KINDS:
-            if isinstance(field, kind) and make is not None:
-                return make(field)
-            if isinstance(field, kind):
-                break
+        if isinstance(field, _CHOICES):
+            return {"type": "array" if isinstance(field, _SEVERAL) else "string"}
+        schema = field_schema.schema_of(field) or {}
+        if schema.get("type") == field_schema.DECIMAL_INPUT["type"]:
+            schema["type"] = "number"
+        if schema.get("type") in _PRIMITIVE and not isinstance(field, forms.MultiValueField):
+            schema |= field_schema.limits(schema, field.validators, is_required=field.required, call=True)
+            known = keys_of(schema)
+            is_told = schema.get("format", FORMATS[0]) in FORMATS
+            return {key: value for key, value in schema.items() if key in known and (is_told or key != "format")}
         msg = f"{self._label}: {name!r} is a {type(field).__name__}, which no form can ask for. {ALLOWED}"
         raise ImproperlyConfigured(msg)
+
+    def _words(self, field: forms.Field) -> list[Any]:
+        """Return the help text, and what the schema cannot say."""
+        known = field_schema.field_type(field)
+        is_told = known is None or known.example is None or isinstance(field, forms.DateField | forms.DateTimeField)
+        notes = [] if is_told else [f"Such as {known.example}."]  # type: ignore[union-attr]
+        return [each for each in (field.help_text, *notes, *field_schema.digit_words(field)) if each]
 
     def _property(self, form: forms.BaseForm, name: str) -> dict[str, Any]:
         field = form.fields[name]
         found = {**self._kind(name, field), "title": str(form[name].label)}
-        if field.help_text:
-            found["description"] = strip_tags(str(field.help_text))
+        if words := self._words(field):
+            found["description"] = str(field_schema.plain_text(*words))
         if isinstance(field, _CHOICES):
             options = [{"const": str(value), "title": str(title)} for value, title in _choices(field.choices)]
             if not options:

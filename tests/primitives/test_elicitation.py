@@ -378,11 +378,16 @@ def test_a_name_that_only_mentions_a_secret_may_be_asked() -> None:
 
 def test_a_form_field_becomes_a_question_of_its_kind(subtests: pytest.Subtests) -> None:
     for field, schema in [
-        (forms.CharField(), {"type": "string"}),
+        (forms.CharField(), {"type": "string", "minLength": 1}),
         (forms.CharField(min_length=2, max_length=5), {"type": "string", "minLength": 2, "maxLength": 5}),
-        (forms.CharField(widget=forms.Textarea, initial="Hi"), {"type": "string", "default": "Hi"}),
-        (forms.SlugField(), {"type": "string"}),
-        (forms.UUIDField(), {"type": "string"}),
+        (forms.CharField(widget=forms.Textarea, initial="Hi"), {"type": "string", "minLength": 1, "default": "Hi"}),
+        (forms.SlugField(), {"type": "string", "minLength": 1}),
+        (
+            forms.UUIDField(),
+            {"type": "string", "description": "Such as b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10."},
+        ),
+        (forms.TimeField(), {"type": "string", "description": "Such as 18:30:00."}),
+        (forms.DurationField(), {"type": "string", "description": "Such as P3DT2H30M, or 2:30:00."}),
         (forms.EmailField(max_length=99), {"type": "string", "maxLength": 99, "format": "email"}),
         (forms.URLField(assume_scheme="https"), {"type": "string", "format": "uri"}),
         (
@@ -544,8 +549,6 @@ def test_a_form_field_of_another_kind_is_refused_by_name_and_kind(subtests: pyte
         forms.FileField(),
         forms.ImageField(),
         forms.JSONField(),
-        forms.TimeField(),
-        forms.DurationField(),
         forms.SplitDateTimeField(),
         forms.Field(),
     ]:
