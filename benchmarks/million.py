@@ -40,10 +40,10 @@ REPEATS = 20
 
 def declare(model: Any, endpoint: str) -> Any:
     """A view of an endpoint with *model* on it."""
-    from django_mcp import MCPServer, ModelResource, Public, register  # noqa: PLC0415 - Django is set up
+    from django_mcp import AllowAny, MCPServer, ModelResource, register  # noqa: PLC0415 - Django is set up
     from django_mcp.transports.view import mcp_view  # noqa: PLC0415
 
-    server = MCPServer(f"{model.__name__}-{endpoint}".lower(), authentication=[Public()])
+    server = MCPServer(f"{model.__name__}-{endpoint}".lower(), authentication=[AllowAny()])
 
     @register(model, server=server)
     class Books(ModelResource):
@@ -52,13 +52,13 @@ def declare(model: Any, endpoint: str) -> Any:
         lookup_field, title_field = "slug", "title"
         search_fields = {"plain": ["text"], "vector": ["words"], "text": ["@text"]}[endpoint]
         search_config = "english"
-        findable = ("words",) if endpoint == "vector" else ()
-        filters = ("published", "published__gte", "publisher")
-        sortable_by = ("published", "stars", "lent", "publisher")
+        filter_only_fields = ("words",) if endpoint == "vector" else ()
+        filterset_fields = ("published", "published__gte", "publisher")
+        ordering_fields = ("published", "stars", "lent", "publisher")
         aggregates = {}  # noqa: RUF012
-        dimensions = ("stars", "published__year")
+        group_by_fields = ("stars", "published__year")
         view_permission = None
-        max_listed = None
+        max_list_size = None
 
     return mcp_view(server)
 

@@ -130,7 +130,7 @@ REST_FRAMEWORK = {"DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authenticat
 DJANGO_MCP = {
     # Who may call the endpoints that do not say it themselves: people, through a client that they let in with their
     # own login, and programs with a key that somebody made for them.
-    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": BASE_URL,
     # What a client may be allowed to do, in words for whoever is asked to allow it.
     "SCOPES": {

@@ -7,38 +7,38 @@ the names are imported when a name is first asked for: few sites use all of them
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_mcp.auth.api_keys import APIKeys
-    from django_mcp.auth.base import Authenticator, Head, InvalidToken, Public
-    from django_mcp.auth.jwt import ExternalTokens
-    from django_mcp.auth.oauth import OAuth
-    from django_mcp.auth.session import SiteSession
+    from django_mcp.auth.api_keys import APIKeyAuthentication
+    from django_mcp.auth.base import AllowAny, BaseAuthentication, InvalidToken, RequestHead
+    from django_mcp.auth.jwt import JWTAuthentication
+    from django_mcp.auth.oauth import OAuth2Authentication
+    from django_mcp.auth.session import SessionAuthentication
     from django_mcp.core.channel import Cancelled
     from django_mcp.core.context import Context
     from django_mcp.core.decorators import prompt, resource, tool
     from django_mcp.core.elicitation import (
         Elicitation,
-        Elicited,
+        ElicitResult,
         InputRequired,
         Root,
         Roots,
-        Sampled,
         Sampling,
+        SamplingResult,
         URLElicitation,
     )
-    from django_mcp.core.permissions import notify_rights_changed
+    from django_mcp.core.permissions import notify_permissions_changed
     from django_mcp.core.principal import Principal
     from django_mcp.core.server import MCPServer, server
     from django_mcp.core.signals import call_logged
     from django_mcp.integrations.forms import form_tool
     from django_mcp.integrations.prompts import prompt_template
     from django_mcp.integrations.views import view_tool
-    from django_mcp.model_resources.arguments import Rows
+    from django_mcp.model_resources.arguments import ModelArgument
     from django_mcp.model_resources.model_admin import from_admin
-    from django_mcp.model_resources.notifications import publish
+    from django_mcp.model_resources.notifications import notify_changed
     from django_mcp.model_resources.options import ModelResource
     from django_mcp.model_resources.registry import register
     from django_mcp.primitives.generators import Progress
-    from django_mcp.primitives.markers import Header, Secret, Upload
+    from django_mcp.primitives.markers import HeaderParam, Secret, Upload
     from django_mcp.primitives.output import ToolResult
     from django_mcp.primitives.tool import ToolError
     from django_mcp.protocol.content import (
@@ -62,31 +62,31 @@ else:
     _WHERE = {
         name: module
         for module, names in {
-            "django_mcp.auth.api_keys": "APIKeys",
-            "django_mcp.auth.base": "Authenticator Head InvalidToken Public",
-            "django_mcp.auth.jwt": "ExternalTokens",
-            "django_mcp.auth.oauth": "OAuth",
-            "django_mcp.auth.session": "SiteSession",
+            "django_mcp.auth.api_keys": "APIKeyAuthentication",
+            "django_mcp.auth.base": "BaseAuthentication RequestHead InvalidToken AllowAny",
+            "django_mcp.auth.jwt": "JWTAuthentication",
+            "django_mcp.auth.oauth": "OAuth2Authentication",
+            "django_mcp.auth.session": "SessionAuthentication",
             "django_mcp.core.channel": "Cancelled",
             "django_mcp.core.context": "Context",
             "django_mcp.core.decorators": "prompt resource tool",
             "django_mcp.core.elicitation": (
-                "Elicitation Elicited InputRequired Root Roots Sampled Sampling URLElicitation"
+                "Elicitation ElicitResult InputRequired Root Roots SamplingResult Sampling URLElicitation"
             ),
-            "django_mcp.core.permissions": "notify_rights_changed",
+            "django_mcp.core.permissions": "notify_permissions_changed",
             "django_mcp.core.principal": "Principal",
             "django_mcp.core.server": "MCPServer server",
             "django_mcp.core.signals": "call_logged",
             "django_mcp.integrations.forms": "form_tool",
             "django_mcp.integrations.prompts": "prompt_template",
             "django_mcp.integrations.views": "view_tool",
-            "django_mcp.model_resources.arguments": "Rows",
+            "django_mcp.model_resources.arguments": "ModelArgument",
             "django_mcp.model_resources.model_admin": "from_admin",
-            "django_mcp.model_resources.notifications": "publish",
+            "django_mcp.model_resources.notifications": "notify_changed",
             "django_mcp.model_resources.options": "ModelResource",
             "django_mcp.model_resources.registry": "register",
             "django_mcp.primitives.generators": "Progress",
-            "django_mcp.primitives.markers": "Header Secret Upload",
+            "django_mcp.primitives.markers": "HeaderParam Secret Upload",
             "django_mcp.primitives.output": "ToolResult",
             "django_mcp.primitives.tool": "ToolError",
             "django_mcp.protocol.content": (
@@ -113,38 +113,38 @@ else:
 
 
 __all__ = [
-    "APIKeys",
+    "APIKeyAuthentication",
+    "AllowAny",
     "Annotations",
     "AudioContent",
-    "Authenticator",
+    "BaseAuthentication",
     "Cancelled",
     "Context",
+    "ElicitResult",
     "Elicitation",
-    "Elicited",
     "EmbeddedResource",
-    "ExternalTokens",
-    "Head",
-    "Header",
+    "HeaderParam",
     "Icon",
     "ImageContent",
     "InputRequired",
     "InvalidToken",
+    "JWTAuthentication",
     "MCPServer",
+    "ModelArgument",
     "ModelResource",
-    "OAuth",
+    "OAuth2Authentication",
     "Principal",
     "Progress",
     "PromptMessage",
-    "Public",
+    "RequestHead",
     "ResourceContents",
     "ResourceLink",
     "Root",
     "Roots",
-    "Rows",
-    "Sampled",
     "Sampling",
+    "SamplingResult",
     "Secret",
-    "SiteSession",
+    "SessionAuthentication",
     "TextContent",
     "ToolError",
     "ToolResult",
@@ -156,10 +156,10 @@ __all__ = [
     "call_logged",
     "form_tool",
     "from_admin",
-    "notify_rights_changed",
+    "notify_changed",
+    "notify_permissions_changed",
     "prompt",
     "prompt_template",
-    "publish",
     "register",
     "resource",
     "server",

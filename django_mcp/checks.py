@@ -112,7 +112,7 @@ def check_authentication() -> list[CheckMessage]:
             _("%(server)r has no authentication, so it will not start.") % {"server": server},
             hint=_(
                 "Give MCPServer(authentication=[…]) or DJANGO_MCP['AUTHENTICATION']; "
-                "['django_mcp.Public'] lets everybody in."
+                "['django_mcp.AllowAny'] lets everybody in."
             ),
             obj=server,
             id="django_mcp.E002",
@@ -179,7 +179,7 @@ def check_argument_counts() -> Iterator[CheckMessage]:
                     "most": MOST_ARGUMENTS,
                     "tools": ", ".join(f"{name} ({count})" for name, count in large.items()),
                 },
-                hint=_("Choose among them: filters=[…] of api_tools, filters of a ModelResource, fields of a form."),
+                hint=_("Choose among them: filters=[…] of drf_tools, filters of a ModelResource, fields of a form."),
                 obj=server,
                 id="django_mcp.W028",
             )

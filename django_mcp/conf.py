@@ -41,9 +41,9 @@ class Settings(NamedTuple):
     """Origins of browser clients, like ``"https://inspector.example.com"``. The site's own is always allowed."""
     MAX_BODY_BYTES: int = 4 * 1024 * 1024
     """The largest request body that is read."""
-    THREADS: int = 8
+    WORKER_THREADS: int = 8
     """Worker threads for synchronous code at the ASGI edge, per process; each may hold a database connection."""
-    QUEUE_LIMIT: int | None = 500
+    MAX_QUEUED_CALLS: int | None = 500
     """How many jobs may wait for one of them before requests are refused with 503; None for no limit."""
     RATE_LIMIT: str | None = None
     """How often a caller may call tools, like ``"60/m"``; counted in Django's default cache."""
@@ -54,17 +54,17 @@ class Settings(NamedTuple):
     return a context manager; each call runs within all of them, the first outermost."""
     TOOL_TIMEOUT: float | None = None
     """Seconds after which a call of a tool is stopped, unless the tool says otherwise; None for never."""
-    OUTPUT_LIMIT: int | None = 100_000
+    MAX_OUTPUT_CHARS: int | None = 100_000
     """The most characters of a tool's result, unless the tool says otherwise; None for no limit."""
-    BINARY_OUTPUT_LIMIT: int | None = 10 * 1024 * 1024
+    MAX_BINARY_BYTES: int | None = 10 * 1024 * 1024
     """The most bytes of images, audio and files in a tool's result; None for no limit."""
     IGNORED_ARGUMENTS: tuple[str, ...] = ()
     """Arguments that a client adds to every call, left out where the tool has no such argument."""
-    IDEMPOTENCY_SECONDS: int = 24 * 60 * 60
+    IDEMPOTENCY_TTL: int = 24 * 60 * 60
     """How long the result of a call with an idempotency key is kept for those who repeat it."""
-    SEARCH_TOOLS: int = 0
+    TOOL_SEARCH_THRESHOLD: int = 0
     """Above how many tools of a caller they are searched instead of listed; 0 for never."""
-    TASK_SECONDS: int = 24 * 60 * 60
+    TASK_TTL: int = 24 * 60 * 60
     """How long a task and its result are kept, from its creation."""
     TASK_BACKEND: str | None = None
     """Where tasks run: an alias in Django's ``TASKS``, or ``"process"`` for the serving process. None: ``"default"``
@@ -73,24 +73,24 @@ class Settings(NamedTuple):
     """Into which queue of that backend they go."""
     TASK_THREADS: int = 4
     """How many tasks run at once in the serving process; the others wait for their turn."""
-    TASK_LEASE_SECONDS: float = 30.0
+    TASK_LEASE_TTL: float = 30.0
     """After how long without a sign of life whatever ran a task counts as dead."""
-    TASK_WAIT_SECONDS: float = 25.0
+    TASK_WAIT_TIMEOUT: float = 25.0
     """How long a client that knows no tasks waits for the result, before it is told how to ask for it later."""
-    TASK_POLL_SECONDS: float = 2.0
+    TASK_POLL_INTERVAL: float = 2.0
     """How often clients are told to ask how far a task is."""
-    TASKS_PER_CALLER: int = 20
+    MAX_TASKS_PER_CALLER: int = 20
     """The most unfinished tasks of one caller."""
-    ASK_BY_DEFAULT: str = "destructive"
+    REQUIRE_APPROVAL_FOR: str | None = "destructive"
     """Calls of which tools somebody has to approve where nothing was decided about them: those that are
-    ``"destructive"`` as they say themselves, all ``"writes"`` (what is not read-only), or ``"nothing"``."""
-    APPROVAL_SECONDS: int = 24 * 60 * 60
+    ``"destructive"`` as they say themselves, all ``"writes"`` (what is not read-only), or None."""
+    APPROVAL_REQUEST_TTL: int = 24 * 60 * 60
     """How long a call waits for somebody to approve it; then it is refused."""
-    APPROVED_SECONDS: int = 60 * 60
+    APPROVAL_GRANT_TTL: int = 60 * 60
     """How long an approved call may be made."""
-    APPROVAL_WAIT_SECONDS: float = 25.0
+    APPROVAL_WAIT_TIMEOUT: float = 25.0
     """How long a client that knows no tasks waits for the decision, before it is told to make the call again later."""
-    APPROVALS_PER_CALLER: int = 20
+    MAX_APPROVALS_PER_CALLER: int = 20
     """The most calls of one caller that wait for approval."""
     SELF_APPROVAL: bool = False
     """Let people approve calls that were made in their own name."""
@@ -102,21 +102,21 @@ class Settings(NamedTuple):
     """A URL that is told too, by POST (Standard Webhooks)."""
     APPROVAL_WEBHOOK_SECRET: str | None = None
     """With which these are signed: ``whsec_`` and Base64, or any other text."""
-    HOLD_CHANGED_TOOLS: bool = False
+    BLOCK_CHANGED_TOOLS: bool = False
     """Let a tool not be used whose name, description, schema or hints changed, until somebody accepts it."""
-    POLICY_SECONDS: float = 0.5
+    POLICY_CACHE_TTL: float = 0.5
     """How long it takes at most until what people decide about tools counts in every process."""
-    SESSION_SECONDS: int = 24 * 60 * 60
+    SESSION_TTL: int = 24 * 60 * 60
     """How long a session lives after it was last used."""
-    SESSIONS_PER_CALLER: int = 10_000
+    MAX_SESSIONS_PER_CALLER: int = 10_000
     """The most sessions of one caller at an endpoint; one more ends the one that was used longest ago."""
-    STREAMS_PER_CALLER: int = 1000
+    MAX_STREAMS_PER_CALLER: int = 1000
     """The most streams of changes that one caller has open in a process."""
-    INPUT_SECONDS: int = 60 * 60
+    ELICITATION_TTL: int = 60 * 60
     """How long a question waits for its answer, and a stream for a client that lost it."""
-    POLL_SECONDS: float = 0.5
+    POLL_INTERVAL: float = 0.5
     """How often a process with open streams looks into the log where no shared channel layer rings the bell."""
-    KEEP_ALIVE_SECONDS: float = 15.0
+    KEEP_ALIVE_INTERVAL: float = 15.0
     """How often an idle stream sends a comment, so that proxies keep it open."""
     HTTP_SSE: bool = False
     """Serve clients of the HTTP+SSE transport, which Streamable HTTP replaced, beside each endpoint."""
@@ -124,19 +124,19 @@ class Settings(NamedTuple):
     """Where authorize, token, register and revoke are, below ``django_mcp.urls``; None where the site has them."""
     EXTRA_REDIRECT_URIS: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
     """Redirect URIs of self-registered clients that are allowed although they are neither https nor loopback."""
-    REFRESH_GRACE_SECONDS: int = 60
+    REFRESH_TOKEN_GRACE_TTL: int = 60
     """How long a refresh token may be used again after its client has replaced it; 0 for never."""
     CLIENT_CREDENTIALS: bool = False
     """Let chosen confidential clients act without a person, each as the user named in its ``ClientPolicy``."""
     REGISTRATION_RATE: str | None = "20/h"
     """How many clients one address may register (RFC 7591), like ``"20/h"``."""
-    REGISTERED_CLIENTS: int = 1000
+    MAX_UNUSED_CLIENTS: int = 1000
     """The most self-registered clients that never got a token."""
     CLIENT_DOCUMENT_PORTS: tuple[int, ...] = (443,)
     """Ports from which client ID metadata documents are fetched."""
     CLIENT_ADDRESS_HEADER: str | None = None
     """A header in which the site's own proxy tells the client's address, like ``"X-Real-IP"``."""
-    API_KEY_DAYS: int = 365
+    MAX_API_KEY_DAYS: int = 365
     """The longest life of an API key."""
     API_KEYS_IN_URL: bool = False
     """Take API keys as ``?api_key=…`` too, which proxies and browsers log, for clients that take nothing else."""
@@ -169,13 +169,14 @@ class Settings(NamedTuple):
     """What arguments with secrets are called: as a word of the name, or inside of one from five letters on."""
 
 
-MAY_BE_ZERO = {"REFRESH_GRACE_SECONDS", "SEARCH_TOOLS"}
+MAY_BE_ZERO = {"REFRESH_TOKEN_GRACE_TTL", "TOOL_SEARCH_THRESHOLD"}
 MAY_BE_NONE = {
     "OAUTH_PATH",
     "REGISTRATION_RATE",
-    "QUEUE_LIMIT",
-    "OUTPUT_LIMIT",
-    "BINARY_OUTPUT_LIMIT",
+    "REQUIRE_APPROVAL_FOR",
+    "MAX_QUEUED_CALLS",
+    "MAX_OUTPUT_CHARS",
+    "MAX_BINARY_BYTES",
     "CALL_LOG_DAYS",
     "APPROVAL_LOG_DAYS",
 }
@@ -227,7 +228,9 @@ def problems() -> list[Wrong]:
     return found
 
 
-def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:
+def _is_right(value: Any, default: Any, name: str) -> tuple[bool, str]:  # noqa: PLR0911 - one for each kind
+    if name == "REQUIRE_APPROVAL_FOR":
+        return value in ("destructive", "writes"), gettext_noop('"destructive", "writes" or None')
     if isinstance(default, Mapping):
         return isinstance(value, Mapping), gettext_noop("a dict")
     if isinstance(default, tuple):

@@ -15,7 +15,7 @@ def mcp_era(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def mcp_client(mcp_era: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Makes clients: ``mcp_client(user)`` is ``MCPClient(user, era=mcp_era)``, and takes whatever else that takes.
+    """Makes clients: ``mcp_client(user)`` is ``MCPClient(user, protocol_version=…)``, with its other options.
 
     The test is run once in each era, with a database of its own, so nothing happens twice within it.
     """
@@ -24,6 +24,6 @@ def mcp_client(mcp_era: str, request: pytest.FixtureRequest) -> Callable[..., An
     from django_mcp.test.client import MCPClient  # noqa: PLC0415 - settings may not be there yet when plugins are loaded
 
     def make(user: Any = None, **options: Any) -> MCPClient:
-        return MCPClient(user, **{"era": mcp_era, **options})
+        return MCPClient(user, **{"protocol_version": mcp_era, **options})
 
     return make

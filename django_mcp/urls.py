@@ -13,7 +13,7 @@ from django.urls import ResolverMatch, URLPattern, URLResolver, include, path, r
 from django.urls.resolvers import RoutePattern
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
 from django_mcp.transports.http import http_sse_endpoints
@@ -28,7 +28,7 @@ def build_urlpatterns() -> list[URLPattern | URLResolver]:
     patterns: list[URLPattern | URLResolver] = [Endpoints(_endpoint_patterns())]
     if apps.is_installed("django.contrib.admin"):  # else nobody can decide
         patterns.append(path("", include((_approval_patterns(), "django_mcp_approvals"))))
-    if any(isinstance(each, OAuth) for server in servers() for each in authenticators(server)):
+    if any(isinstance(each, OAuth2Authentication) for server in servers() for each in authenticators(server)):
         patterns += _oauth_patterns()
     return patterns
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
-from django_mcp import MCPServer, Public
+from django_mcp import AllowAny, MCPServer
 from django_mcp.approvals import tool_policies
 from django_mcp.audit import recorder
 from django_mcp.audit.writer import log_pool, writer
@@ -150,7 +150,7 @@ def make_server() -> Iterator[Callable[..., MCPServer]]:
     before = registry.snapshots()
 
     def make(name: str = "test", **options: object) -> MCPServer:
-        options.setdefault("authentication", [Public()])
+        options.setdefault("authentication", [AllowAny()])
         return MCPServer(name, **options)
 
     yield make

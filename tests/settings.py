@@ -29,7 +29,7 @@ DEBUG = False
 ALLOWED_HOSTS = ["testserver", "localhost", "127.0.0.1", "[::1]"]
 # Most tests are of what endpoints do, for whom there is no need to sign in. The demo's own settings, with OAuth and API
 # keys, are met in tests/demo/test_endpoints.py.
-DJANGO_MCP = {**DEMO, "AUTHENTICATION": ["django_mcp.Public"]}
+DJANGO_MCP = {**DEMO, "AUTHENTICATION": ["django_mcp.AllowAny"]}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},

@@ -36,11 +36,11 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
 DJANGO_MCP = {
-    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": "https://growth.example.com",
     # Nobody waits: what is timed is the queries, and these would only be asked more often.
-    "APPROVAL_WAIT_SECONDS": 0.05,
-    "TASK_WAIT_SECONDS": 5.0,
+    "APPROVAL_WAIT_TIMEOUT": 0.05,
+    "TASK_WAIT_TIMEOUT": 5.0,
     "APPROVAL_WEBHOOK": "http://127.0.0.1:9/",  # nobody listens there: a notice that is tried, and kept for later
     "APPROVAL_WEBHOOK_SECRET": "of-no-use-outside-the-benchmark",
 }

@@ -24,4 +24,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
 # All that is measured is one caller.
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"], "STREAMS_PER_CALLER": 100_000, "SESSIONS_PER_CALLER": 1_000_000}
+DJANGO_MCP = {
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
+    "MAX_STREAMS_PER_CALLER": 100_000,
+    "MAX_SESSIONS_PER_CALLER": 1_000_000,
+}

@@ -1,9 +1,9 @@
 """The fifty tools, registered as a site registers its own: where anybody calls, and where all is known of who does."""
 
 from benchmarks.catalogue import TOOLS
-from django_mcp import APIKeys, MCPServer, tool
+from django_mcp import APIKeyAuthentication, MCPServer, tool
 
-full = MCPServer("full", authentication=[APIKeys()], scopes=[], log_calls=True)
+full = MCPServer("full", authentication=[APIKeyAuthentication()], scopes=[], log_calls=True)
 
 for function in TOOLS:
     tool(function)

@@ -4,4 +4,4 @@ from benchmarks.startup.bare import *  # noqa: F403
 from benchmarks.startup.bare import INSTALLED_APPS as OF_STARTPROJECT
 
 INSTALLED_APPS = [*OF_STARTPROJECT, "django_mcp", "benchmarks.startup"]
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}

@@ -23,9 +23,9 @@ class Cities(Catalogue):
 
     uri, lookup_field, title_field = "travel://cities", "slug", "name"
     fields = ["name", "country", "region", "airport", "airport_name", "timezone", "airports", "trips"]
-    search_fields, filters = ["name", "slug", "country", "=airport"], ["region", "country"]
-    findable, ordering = ["slug"], ["name"]
-    aggregates, dimensions = {}, ["region", "country"]
+    search_fields, filterset_fields = ["name", "slug", "country", "=airport"], ["region", "country"]
+    filter_only_fields, ordering = ["slug"], ["name"]
+    aggregates, group_by_fields = {}, ["region", "country"]
 
 
 @register(models.Airport, server=SIGNED_IN)
@@ -34,7 +34,7 @@ class Airports(Catalogue):
 
     uri, lookup_field, title_field = "travel://airports", "code", "name"
     fields = ["code", "name", "city", "city__name"]
-    search_fields, filters, ordering = ["=code", "name", "city__name"], ["city"], ["code"]
+    search_fields, filterset_fields, ordering = ["=code", "name", "city__name"], ["city"], ["code"]
 
 
 @register(models.Flight, server=SIGNED_IN)
@@ -42,10 +42,10 @@ class Flights(Catalogue):
     """One departure in one cabin, with the fare of today. To find flights for a day, use search_flights."""
 
     fields = ["number", "airline", "origin", "destination", "departs", "arrives", "cabin", "price", "seats_left"]
-    title_field, icons, max_listed = "number", [PLANE], 0
+    title_field, icons, max_list_size = "number", [PLANE], 0
     tools = ["get", "aggregate"]
-    filters = ["origin", "destination", "airline", "cabin", "departs__date", "departs__year", "departs__month"]
-    aggregates, dimensions = {"price": ["min", "max", "avg"]}, ["airline", "cabin", "departs__month"]
+    filterset_fields = ["origin", "destination", "airline", "cabin", "departs__date", "departs__year", "departs__month"]
+    aggregates, group_by_fields = {"price": ["min", "max", "avg"]}, ["airline", "cabin", "departs__month"]
 
 
 @register(models.Hotel, server=SIGNED_IN)
@@ -55,9 +55,9 @@ class Hotels(Catalogue):
     fields = ["name", "city", "city__name", "district", "stars", "rating", "price", "breakfast"]
     uri, title_field, icons = "travel://hotels", "name", [BED]
     search_fields = ["name", "district", "city__name"]
-    filters = ["city", "stars__gte", "rating__gte", "price__lte", "breakfast"]
-    ordering, sortable_by = ["city__name", "name"], ["price", "rating", "stars"]
-    aggregates, dimensions = {"price": ["min", "max", "avg"]}, ["city__name", "stars"]
+    filterset_fields = ["city", "stars__gte", "rating__gte", "price__lte", "breakfast"]
+    ordering, ordering_fields = ["city__name", "name"], ["price", "rating", "stars"]
+    aggregates, group_by_fields = {"price": ["min", "max", "avg"]}, ["city__name", "stars"]
 
 
 @register(models.Activity, server=SIGNED_IN)
@@ -65,9 +65,10 @@ class Activities(Catalogue):
     """Something to do in a city. Prices are in euros, per person."""
 
     fields = ["name", "city", "city__name", "category", "description", "price", "duration"]
-    title_field, max_listed = "name", 0
-    search_fields, filters = ["name", "description", "city__name"], ["city", "category", "price__lte"]
-    sortable_by, aggregates, dimensions = ["price", "name"], {"price": ["min", "avg"]}, ["category", "city__name"]
+    title_field, max_list_size = "name", 0
+    search_fields, filterset_fields = ["name", "description", "city__name"], ["city", "category", "price__lte"]
+    ordering_fields = ["price", "name"]
+    aggregates, group_by_fields = {"price": ["min", "avg"]}, ["category", "city__name"]
 
 
 @register(models.Trip, server=SIGNED_IN)
@@ -76,8 +77,8 @@ class Trips(Catalogue):
 
     uri, lookup_field, title_field = "trips://history", "slug", "title"
     fields = ["title", "city", "city__name", "starts", "ends", "travellers", "cost", "rating", "itinerary"]
-    search_fields, filters = ["title", "itinerary", "city__name"], ["city", "rating__gte", "starts__year"]
-    ordering, sortable_by = ["-starts"], ["cost", "rating"]
+    search_fields, filterset_fields = ["title", "itinerary", "city__name"], ["city", "rating__gte", "starts__year"]
+    ordering, ordering_fields = ["-starts"], ["cost", "rating"]
 
 
 @register(models.RegionPreference, server=SIGNED_IN)
@@ -101,8 +102,8 @@ class CalendarEvents(Catalogue):
     """An entry in the agency's calendar, or in your own."""
 
     fields = ["title", "starts", "ends", "location", "notes"]
-    title_field, max_listed = "title", 0
-    search_fields, filters = ["title", "location", "notes"], ["starts__gte", "starts__lt", "starts__year"]
+    title_field, max_list_size = "title", 0
+    search_fields, filterset_fields = ["title", "location", "notes"], ["starts__gte", "starts__lt", "starts__year"]
     ordering = ["starts"]
 
     def get_queryset(self, ctx: Context) -> Any:
@@ -117,10 +118,10 @@ class OwnBookings(Catalogue):
         *("reference", "status", "flight", "flight__number", "flight__departs", "hotel", "hotel__name"),
         *("hotel__city__name", "check_in", "nights", "travellers", "room", "seat", "insurance", "total", "created"),
     ]
-    lookup_field, title_field, icons, max_listed = "reference", "reference", [BED], 50
+    lookup_field, title_field, icons, max_list_size = "reference", "reference", [BED], 50
     search_fields, ordering = ["=reference", "hotel__name", "hotel__city__name", "=flight__number"], ["-created"]
-    filters = ["status", "check_in__gte", "check_in__lte", "flight__departs__gte"]
-    aggregates, dimensions = {"total": ["sum"]}, ["status"]
+    filterset_fields = ["status", "check_in__gte", "check_in__lte", "flight__departs__gte"]
+    aggregates, group_by_fields = {"total": ["sum"]}, ["status"]
 
     def get_queryset(self, ctx: Context) -> Any:
         return models.Booking.objects.made_by(ctx.user)
@@ -132,7 +133,7 @@ class AllBookings(OwnBookings):
 
     view_permission = "travel.view_booking"
     fields = [*OwnBookings.fields, "user__username"]
-    filters = [*OwnBookings.filters, "user__username", "hotel__city__name"]
+    filterset_fields = [*OwnBookings.filterset_fields, "user__username", "hotel__city__name"]
 
     def get_queryset(self, ctx: Context) -> Any:  # noqa: ARG002 - all of them, for whoever may view bookings
         return models.Booking.objects.all()

@@ -4,7 +4,7 @@
 endpoints on which a tool or resource is offered; without ``server=`` it is offered on the default one alone.
 """
 
-from django_mcp import MCPServer, Public, server
+from django_mcp import AllowAny, MCPServer, server
 
 staff = MCPServer(
     "staff",
@@ -29,7 +29,7 @@ open_ = MCPServer(
         "some seventy cities. Cities are given by name, slug or IATA code; dates as YYYY-MM-DD; prices are in euros. "
         "Nothing can be booked here; for that, people connect to the agency's endpoint for customers."
     ),
-    authentication=[Public()],
+    authentication=[AllowAny()],
 )
 
 SIGNED_IN = [server, staff]

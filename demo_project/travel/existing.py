@@ -13,7 +13,7 @@ from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import City
 from demo_project.travel.results import Departures
 from django_mcp import Context, ToolResult, form_tool, prompt_template, view_tool
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 
 
 def complete_city(value: str) -> Iterable[str]:
@@ -38,7 +38,7 @@ def hold(ctx: Context, form: BookingForm) -> ToolResult[Booked]:
 form_tool(BookingForm, name="hold_rooms", title="Hold rooms", handle=hold, scopes=["travel:write"], read_only=False)
 
 # Making events is a tool already, with words of its own; the API adds looking after them.
-api_tools(EventViewSet, name="own_event", exclude=["create", "update"], write_scopes=["travel:write"])
+drf_tools(EventViewSet, name="own_event", exclude=["create", "update"], write_scopes=["travel:write"])
 
 view_tool(
     "departures",

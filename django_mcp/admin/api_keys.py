@@ -52,7 +52,7 @@ class NewKeyForm(_ModelForm):
     )
     days = forms.IntegerField(
         label=gettext_lazy("Days"),
-        initial=lambda: min(DAYS, settings.API_KEY_DAYS),
+        initial=lambda: min(DAYS, settings.MAX_API_KEY_DAYS),
         min_value=1,
         help_text=gettext_lazy("How long the key lives."),
     )

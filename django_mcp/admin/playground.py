@@ -102,7 +102,7 @@ def resumed(context: Context, data: QueryDict) -> Dialogue:
     """
     try:
         dialogue = unseal(data.get("state"), context)
-        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.INPUT_SECONDS)
+        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.ELICITATION_TTL)
     except (InvalidParams, signing.BadSignature):
         raise TooLate from None
     if not once.take(dialogue.id, f"round:{dialogue.round}"):

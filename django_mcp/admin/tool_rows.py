@@ -276,7 +276,7 @@ class Line:
         if self.tool.policy is not None:
             return _("default, by the tool’s own option")
         if self.default is Decision.ASK:
-            is_destructive = settings.ASK_BY_DEFAULT == "destructive"
+            is_destructive = settings.REQUIRE_APPROVAL_FOR == "destructive"
             return _("default, for it is destructive") if is_destructive else _("default, for it writes")
         return _("default")
 
@@ -298,7 +298,7 @@ class Line:
     @property
     def is_held(self) -> bool:
         """Whether it does not exist for clients because of that."""
-        return self.is_changed and settings.HOLD_CHANGED_TOOLS
+        return self.is_changed and settings.BLOCK_CHANGED_TOOLS
 
     # What it is
 

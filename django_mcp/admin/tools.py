@@ -391,7 +391,7 @@ class ToolsAdmin(OwnPagesAdmin):
             "digest": tool_policies.known(line.tool).digest,
             "differences": _differences(line),
             "days": DAYS,
-            "holds": settings.HOLD_CHANGED_TOOLS,
+            "holds": settings.BLOCK_CHANGED_TOOLS,
             "place": tool_rows.place_of(line.tool),
             "scope_words": tool_rows.scope_words(line.tool),
             "input_schema": as_json(line.tool.definition["inputSchema"]),

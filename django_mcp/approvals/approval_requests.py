@@ -104,10 +104,10 @@ def check_room(context: Context) -> None:
     Raises:
         ToolError: it may not.
     """
-    if waiting(context) >= settings.APPROVALS_PER_CALLER:
+    if waiting(context) >= settings.MAX_APPROVALS_PER_CALLER:
         raise ToolError(
-            f"{settings.APPROVALS_PER_CALLER} of your calls wait for approval, which is the most at once. Wait until "
-            "some of them are decided."
+            f"{settings.MAX_APPROVALS_PER_CALLER} of your calls wait for approval, which is the most at once. Wait "
+            "until some of them are decided."
         )
 
 
@@ -154,7 +154,7 @@ def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dic
         "preview": preview.value,
         "preview_digest": hashlib.sha256(shown.encode()).hexdigest() if shown else "",
         "created": now,
-        "expires": now + datetime.timedelta(seconds=settings.APPROVAL_SECONDS),
+        "expires": now + datetime.timedelta(seconds=settings.APPROVAL_REQUEST_TTL),
     }
 
 

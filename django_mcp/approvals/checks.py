@@ -152,7 +152,8 @@ def check_destruction() -> Iterator[CheckMessage]:
                 _("%(server)r lets everybody in, and runs destructive tools without asking: %(tools)s.")
                 % {"server": server, "tools": ", ".join(names)},
                 hint=_(
-                    "Give it authentication=['django_mcp.OAuth'], or the tools a permission. With policy='ask' only "
+                    "Give it authentication=['django_mcp.OAuth2Authentication'], or the tools a permission. "
+                    "With policy='ask' only "
                     "callers who signed in can have them approved. If really everybody may, say so with "
                     "SILENCED_SYSTEM_CHECKS."
                 ),
@@ -172,7 +173,8 @@ def check_approvals() -> Iterator[CheckMessage]:
                 )
                 % {"server": server, "tools": ", ".join(names)},
                 hint=_(
-                    "Let callers sign in there: authentication=['django_mcp.OAuth']; or write policy='allow' or "
+                    "Let callers sign in there: authentication=['django_mcp.OAuth2Authentication']; or "
+                    "write policy='allow' or "
                     "policy='block'."
                 ),
                 obj=server,

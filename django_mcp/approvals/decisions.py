@@ -48,7 +48,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
         task = make(context, tool, None)
         if approval is not None and not start:
             task.needs_approval, task.message, task.lease = True, messages.short(context, approval), approval.expires
-            task.expires = approval.expires + datetime.timedelta(seconds=settings.TASK_SECONDS)
+            task.expires = approval.expires + datetime.timedelta(seconds=settings.TASK_TTL)
             task.save(update_fields=["needs_approval", "message", "lease", "expires"])
             Approval.objects.filter(pk=approval.pk).update(task=task)
             if approval.state != Approval.State.PENDING:  # it was decided at this very moment
@@ -102,7 +102,7 @@ def approve(
     if not unseen and (hidden := not_shown(approval)):
         msg = f"not shown to approvers: {', '.join(hidden)}; pass unseen=True to approve the call all the same"
         raise ValueError(msg)
-    fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVED_SECONDS)}
+    fields = {"expires": timezone.now() + datetime.timedelta(seconds=settings.APPROVAL_GRANT_TTL)}
     with database.atomic():
         if not _decide(approval, by, State.APPROVED, reason, fields):
             return False

@@ -36,11 +36,11 @@ class _NoForm(Exception):
     """A value that has none that is the same in every process."""
 
 
-Rows = Mapping[str, Any]
+ModelArgument = Mapping[str, Any]
 """Argument's name -> the row, or the rows, that it addresses now; "" -> the row that no argument says."""
 
 
-def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> str:
+def digest(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> str:
     """Of who calls what with which arguments; keyed, so that short secrets cannot be guessed from it.
 
     Args:
@@ -63,12 +63,12 @@ def _given(tool: Tool, keywords: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return given if is_made else None
 
 
-def parts(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> dict[str, str]:
+def parts(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, str]:
     """The digest of each argument, for those who approve further calls that agree in some of them."""
     return {name: _keyed([name, value]) for name, value in canonical(context, tool, keywords, rows).items()}
 
 
-def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Rows:
+def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> ModelArgument:
     """The rows that a call's arguments address now. Blocks.
 
     Where one does not exist for the caller there are none: the preview, or the call, says so.
@@ -82,7 +82,7 @@ def addressed(context: Context, tool: Tool, keywords: Mapping[str, Any]) -> Rows
 
 
 def is_same(rows: Any, others: Any) -> bool:
-    """Return True if two values of ``Rows`` are the same rows, whatever else of them has changed."""
+    """Return True if two values of ``ModelArgument`` are the same rows, whatever else of them has changed."""
     return bool(_form(rows) == _form(others))
 
 
@@ -99,7 +99,7 @@ def version(tool: Tool, rule: Rule) -> str:
     return hashlib.sha256(f"{known(tool).digest} {rule.version}".encode()).hexdigest()
 
 
-def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
+def canonical(context: Context, tool: Tool, keywords: Mapping[str, Any], rows: ModelArgument) -> dict[str, Any]:
     """The arguments in a form that is the same for the same arguments: order, number forms and defaults aside.
 
     An argument whose checked value has no such form stands for all that was sent.

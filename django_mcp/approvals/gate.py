@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from django_mcp.approvals import approval_requests, auto_approvals, messages
 from django_mcp.approvals.decisions import park
-from django_mcp.approvals.fingerprint import Rows, addressed, digest, is_same, parts, version
+from django_mcp.approvals.fingerprint import ModelArgument, addressed, digest, is_same, parts, version
 from django_mcp.approvals.previews import Plain, preview_of
 from django_mcp.conf import settings
 from django_mcp.core import database
@@ -85,7 +85,7 @@ class TicketAdmission(Admission):
         rows: those that its arguments addressed when it was found that the ticket is for this call.
     """
 
-    def __init__(self, approval: Approval, context: Context, rows: Rows) -> None:
+    def __init__(self, approval: Approval, context: Context, rows: ModelArgument) -> None:
         self._approval, self._rows = approval, rows
         self._dialogue = context.channel.dialogue
         self.ticket = approval.ticket
@@ -108,7 +108,9 @@ class TicketAdmission(Admission):
 class StandingAdmission(TicketAdmission):
     """By a standing approval, from which it takes one call."""
 
-    def __init__(self, approved: StandingApproval, fields: Mapping[str, Any], context: Context, rows: Rows) -> None:
+    def __init__(
+        self, approved: StandingApproval, fields: Mapping[str, Any], context: Context, rows: ModelArgument
+    ) -> None:
         self._standing, self._fields, self._rows = approved, fields, rows
         self._dialogue = context.channel.dialogue
 
@@ -147,7 +149,7 @@ class _Call:
         # Known once it was looked which rows are addressed.
         self.digest = ""
         self.parts: dict[str, str] = {}
-        self.rows: Rows = {}
+        self.rows: ModelArgument = {}
         self._since = 0  # the newest entry of the log when it came
 
     async def answer(self) -> Result | None:
@@ -247,7 +249,7 @@ class _Call:
             ToolError: it was approved, but meanwhile people decided otherwise about the tool or the caller.
         """
         context = self.context
-        found = await wait(context, found, settings.APPROVAL_WAIT_SECONDS)
+        found = await wait(context, found, settings.APPROVAL_WAIT_TIMEOUT)
         if found.state == State.APPROVED and not (
             await context.runner.sync(partial(is_still_there, context, self._since))
             and await context.runner.sync(self._means_the_same)

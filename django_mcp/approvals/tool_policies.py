@@ -1,8 +1,8 @@
 """Policies of tools: loading, setting, defaults, accepted definitions, and telling clients.
 
-What was decided is read anew by each process, ``POLICY_SECONDS`` after it was last read, when there is a call: with one
-query, or with two where changed tools are held. So it counts everywhere after that time, whether a bell can be heard or
-not.
+What was decided is read anew by each process, ``POLICY_CACHE_TTL`` after it was last read, when there is a call: with
+one query, or with two where changed tools are held. So it counts everywhere after that time, whether a bell can be
+heard or not.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ def was_announced(server: MCPServer, since: datetime) -> bool:
 
 
 def _change() -> dict[str, object]:
-    return {"method": publish.list_changed_method("tools"), "params": {}, "after": settings.POLICY_SECONDS}
+    return {"method": publish.list_changed_method("tools"), "params": {}, "after": settings.POLICY_CACHE_TTL}
 
 
 def decide(
@@ -87,10 +87,6 @@ def _on_changed(instance: ToolPolicy | KnownTool, raw: bool = False, **_: Any) -
             announce(server)
 
 
-ASKING = ("destructive", "writes", "nothing")
-"""Values of ``ASK_BY_DEFAULT``."""
-
-
 def default_decision(tool: Tool) -> Decision:
     """What it says of itself, in its options or by its hints."""
     if tool.policy is not None:
@@ -101,9 +97,9 @@ def default_decision(tool: Tool) -> Decision:
 def _asks(tool: Tool) -> bool:
     # The hint has to be given: the specification takes for destructive whatever does not say otherwise, and clients do
     # so too; a site would be asked about everything.
-    if settings.ASK_BY_DEFAULT == "destructive":
+    if settings.REQUIRE_APPROVAL_FOR == "destructive":
         return bool(tool.annotations.get("destructiveHint"))
-    return settings.ASK_BY_DEFAULT == "writes" and not tool.read_only
+    return settings.REQUIRE_APPROVAL_FOR == "writes" and not tool.read_only
 
 
 def default_rule(tool: Tool) -> Rule:
@@ -200,7 +196,7 @@ def renew() -> float:
         for server in changed:
             if not was_announced(server, before):
                 announce(server)
-    return settings.POLICY_SECONDS
+    return settings.POLICY_CACHE_TTL
 
 
 def _decided() -> Rules:
@@ -216,7 +212,7 @@ def _decided() -> Rules:
 
 def _held() -> set[tuple[str, str]]:
     """Tools that are others than those that were accepted, where that matters."""
-    if not settings.HOLD_CHANGED_TOOLS:
+    if not settings.BLOCK_CHANGED_TOOLS:
         return set()
     servers, fingerprints = every_server(), accepted()
     remember(servers, fingerprints)

@@ -380,7 +380,7 @@ def _write_here(facts: Facts, patience: float) -> None:
             if connection.in_atomic_block or time.monotonic() > until or not is_temporary(error):
                 raise
             connection.close_if_unusable_or_obsolete()
-            time.sleep(settings.POLL_SECONDS)
+            time.sleep(settings.POLL_INTERVAL)
         else:
             if writer.is_failing:
                 writer.wrote()

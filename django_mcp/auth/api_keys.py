@@ -24,7 +24,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.database import Prepared
@@ -87,7 +87,7 @@ def create_key(
         name: what it is for, for people.
         endpoints: names of the endpoints it opens; by default the default one, where that takes API keys.
         scopes: what it allows; by default what every call at those endpoints needs.
-        days: how long it lives, at most ``DJANGO_MCP["API_KEY_DAYS"]``; by default 90, or that if it is less.
+        days: how long it lives, at most ``DJANGO_MCP["MAX_API_KEY_DAYS"]``; by default 90, or that if it is less.
 
     Returns:
         Its row, and the key itself, which nothing else will ever tell.
@@ -98,7 +98,7 @@ def create_key(
     from django_mcp.models import APIKey  # noqa: PLC0415 - needs the app registry
 
     chosen = _default_endpoints() if endpoints is None else list(dict.fromkeys(endpoints))
-    life = min(DAYS, settings.API_KEY_DAYS) if days is None else days
+    life = min(DAYS, settings.MAX_API_KEY_DAYS) if days is None else days
     problems = find_problems(user, name, chosen, scopes, life)
     if problems:
         raise ValidationError({argument: [words] for argument, words in problems.items()})
@@ -139,8 +139,8 @@ def find_problems(
             % {"wrong": "”, “".join(unknown), "right": ", ".join(declared())},
         ),
         "days": (
-            not 1 <= days <= settings.API_KEY_DAYS,
-            _("A key lives from 1 to %d days (DJANGO_MCP['API_KEY_DAYS']).") % settings.API_KEY_DAYS,
+            not 1 <= days <= settings.MAX_API_KEY_DAYS,
+            _("A key lives from 1 to %d days (DJANGO_MCP['MAX_API_KEY_DAYS']).") % settings.MAX_API_KEY_DAYS,
         ),
     }
     return {argument: words for argument, (wrong, words) in checks.items() if wrong}
@@ -189,7 +189,7 @@ def takes_keys(server: MCPServer) -> bool:
     # DROPPED
     from django_mcp.auth.base import authenticators  # noqa: PLC0415
 
-    return any(isinstance(each, APIKeys) for each in authenticators(server))
+    return any(isinstance(each, APIKeyAuthentication) for each in authenticators(server))
 
 
 def _default_endpoints() -> list[str]:
@@ -220,7 +220,7 @@ USED_EVERY = timedelta(minutes=5)
 """How exact ``last_used`` is."""
 
 
-class APIKeys(Authenticator):
+class APIKeyAuthentication(BaseAuthentication):
     """API keys, as ``Authorization: Bearer mcp_key_…`` or ``X-API-Key: mcp_key_…``.
 
     Where ``DJANGO_MCP["API_KEYS_IN_URL"]`` is on, also as ``?api_key=mcp_key_…``. Bodies and cookies are never
@@ -230,7 +230,7 @@ class APIKeys(Authenticator):
     most_together = MOST_TOGETHER
 
     @sensitive_variables()
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """The user of a key that opens this endpoint.
 
         Raises:
@@ -242,7 +242,9 @@ class APIKeys(Authenticator):
         return found
 
     @sensitive_variables()
-    def authenticate_together(self, heads: Sequence[Head], server: MCPServer) -> Sequence[Principal | Exception | None]:
+    def authenticate_together(
+        self, heads: Sequence[RequestHead], server: MCPServer
+    ) -> Sequence[Principal | Exception | None]:
         """The users of keys that open this endpoint. One query for all."""
         sent = [keys_in(head) for head in heads]
         wanted = {keys[0] for keys in sent if len(keys) == 1 and is_well_formed(keys[0])}
@@ -263,7 +265,7 @@ class APIKeys(Authenticator):
         )
 
     @sensitive_variables()
-    def shown(self, head: Head) -> tuple[str, ...]:
+    def shown(self, head: RequestHead) -> tuple[str, ...]:
         """The keys."""
         return tuple(keys_in(head))
 
@@ -282,7 +284,7 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:
 
 
 @sensitive_variables()
-def keys_in(head: Head) -> list[str]:
+def keys_in(head: RequestHead) -> list[str]:
     """Every API key that a request holds where one may be."""
     token = bearer(head.headers)
     keys = [token] if token is not None and is_key(token) else []

@@ -13,14 +13,23 @@ from django.utils.module_loading import import_string
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
-PATHS = tuple(f"django_mcp.{name}" for name in ("APIKeys", "ExternalTokens", "OAuth", "Public", "SiteSession"))
+PATHS = tuple(
+    f"django_mcp.{name}"
+    for name in (
+        "APIKeyAuthentication",
+        "JWTAuthentication",
+        "OAuth2Authentication",
+        "AllowAny",
+        "SessionAuthentication",
+    )
+)
 """The authenticators that there are."""
 
 _TOKEN = re.compile(r"[!#-+\--\x7f]+")
 """What a bearer token may consist of: ASCII, without spaces, control characters, commas and quotation marks."""
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """A request without its body.
 
     Attributes:
@@ -61,7 +70,7 @@ class AuthorizationServerAway(Exception):
         self.retry_after = retry_after
 
 
-class Authenticator:
+class BaseAuthentication:
     """Recognises a caller by a request's headers. Sites write their own as subclasses.
 
     Attributes:
@@ -77,11 +86,11 @@ class Authenticator:
         """What a class says of its ``authenticate`` need not be true of one that a subclass puts in its place."""
         super().__init_subclass__(**keywords)
         if _place(cls, "shown") > _place(cls, "authenticate"):
-            cls.shown = Authenticator.shown  # type: ignore[method-assign]
+            cls.shown = BaseAuthentication.shown  # type: ignore[method-assign]
         if _place(cls, "authenticate_together") > _place(cls, "authenticate"):
             cls.most_together = 1
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """The caller; None where the request holds nothing for this authenticator, so that the next one is asked.
 
         Raises:
@@ -90,7 +99,7 @@ class Authenticator:
         """
         raise NotImplementedError
 
-    def shown(self, head: Head) -> Hashable | None:  # noqa: ARG002
+    def shown(self, head: RequestHead) -> Hashable | None:  # noqa: ARG002
         """All that ``authenticate`` looks at in a request, so that one lookup does for requests that come together.
 
         Empty, as ``""`` and ``()`` are, where it holds nothing for this authenticator, which is not asked then. None,
@@ -101,7 +110,9 @@ class Authenticator:
         """
         return None
 
-    def authenticate_together(self, heads: Sequence[Head], server: MCPServer) -> Sequence[Principal | Exception | None]:
+    def authenticate_together(
+        self, heads: Sequence[RequestHead], server: MCPServer
+    ) -> Sequence[Principal | Exception | None]:
         """Callers of requests that come together, of which no two have the same ``shown``.
 
         For each what ``authenticate`` gives, or the exception that it raises. It should take hardly longer than one of
@@ -135,12 +146,12 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 
 @cache
-def authenticators(server: MCPServer) -> tuple[Authenticator, ...]:
+def authenticators(server: MCPServer) -> tuple[BaseAuthentication, ...]:
     """The authenticators of an endpoint, made from what its declaration names."""
     return tuple(_made(each, server) for each in server.authentication)
 
 
-def _made(given: Any, server: MCPServer) -> Authenticator:
+def _made(given: Any, server: MCPServer) -> BaseAuthentication:
     loaded = _imported(given, server) if isinstance(given, str) else given
     return loaded() if isinstance(loaded, type) else loaded  # type: ignore[no-any-return]
 
@@ -164,7 +175,7 @@ def _forget(*, setting: str, **_: Any) -> None:
 setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.base")
 
 
-class Public(Authenticator):
+class AllowAny(BaseAuthentication):
     """Lets everybody in, as ``AnonymousUser``.
 
     For endpoints that offer nothing anybody may not have, and for servers that only this machine can reach.
@@ -179,6 +190,6 @@ class Public(Authenticator):
 
         return Principal(kind="public", id="public", user=AnonymousUser())
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal:  # noqa: ARG002
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:  # noqa: ARG002
         """The same principal for every request."""
         return self.everybody

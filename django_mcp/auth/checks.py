@@ -20,9 +20,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from django_mcp import conf
-from django_mcp.auth.base import Authenticator, Public, authenticators
-from django_mcp.auth.jwt import ExternalTokens, is_safe_address
-from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.base import AllowAny, BaseAuthentication, authenticators
+from django_mcp.auth.jwt import JWTAuthentication, is_safe_address
+from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical
 from django_mcp.core.server import MCPServer, servers
 
@@ -37,18 +37,18 @@ def made(server: MCPServer) -> tuple[Any, ...]:
 
 def lets_everybody_in(server: MCPServer) -> bool:
     """Whether nobody needs a credential there."""
-    return any(isinstance(each, Public) for each in made(server))
+    return any(isinstance(each, AllowAny) for each in made(server))
 
 
 def lets_only_strangers_in(server: MCPServer) -> bool:
     """Return True if nobody can be recognised there, credential or not."""
     found = made(server)
-    return bool(found) and all(isinstance(each, Public) for each in found)
+    return bool(found) and all(isinstance(each, AllowAny) for each in found)
 
 
 def takes_oauth(server: MCPServer) -> bool:
     """Whether it takes tokens of this site's authorization server."""
-    return any(isinstance(each, OAuth) for each in made(server))
+    return any(isinstance(each, OAuth2Authentication) for each in made(server))
 
 
 def uses_oauth() -> bool:
@@ -78,7 +78,7 @@ def external_issuers(server: MCPServer) -> list[Any]:
     """Issuers of authorization servers that are not this site."""
     found: list[Any] = []
     for each in made(server):
-        if isinstance(each, Authenticator) and not isinstance(each, OAuth):
+        if isinstance(each, BaseAuthentication) and not isinstance(each, OAuth2Authentication):
             try:
                 found += each.authorization_servers(server)
             except Exception:  # noqa: BLE001, S112 - a site's own class; its traceback comes with the first request
@@ -162,11 +162,14 @@ def check_authenticators() -> Iterator[CheckMessage]:
     """Authenticators that cannot be made, or are none."""
     for server in servers():
         try:
-            wrong = [each for each in authenticators(server) if not isinstance(each, Authenticator)]
+            wrong = [each for each in authenticators(server) if not isinstance(each, BaseAuthentication)]
         except Exception as error:  # noqa: BLE001 - whatever a site's own class raises
             yield Error(
                 _("An authenticator of %(server)r cannot be made: %(error)s") % {"server": server, "error": error},
-                hint=_("Write objects, classes or dotted paths of django_mcp.Authenticator, like 'django_mcp.OAuth'."),
+                hint=_(
+                    "Write objects, classes or dotted paths of django_mcp.BaseAuthentication, "
+                    "like 'django_mcp.OAuth2Authentication'."
+                ),
                 obj=server,
                 id="django_mcp.E006",
             )
@@ -174,7 +177,7 @@ def check_authenticators() -> Iterator[CheckMessage]:
         for each in wrong:
             yield Error(
                 _("%(each)r among the authenticators of %(server)r is none.") % {"each": each, "server": server},
-                hint=_("Make its class a subclass of django_mcp.Authenticator."),
+                hint=_("Make its class a subclass of django_mcp.BaseAuthentication."),
                 obj=server,
                 id="django_mcp.E006",
             )
@@ -206,15 +209,20 @@ def check_sign_in() -> Iterator[CheckMessage]:
                     "only when a request without a token is refused."
                 )
                 % {"server": server},
-                hint=_("Make two endpoints: one with 'django_mcp.OAuth', and one with 'django_mcp.Public'."),
+                hint=_(
+                    "Make two endpoints: one with 'django_mcp.OAuth2Authentication', and one "
+                    "with 'django_mcp.AllowAny'."
+                ),
                 obj=server,
                 id="django_mcp.W021",
             )
 
 
 def _answers_for(first: object, second: object) -> bool:
-    """Whether *first* leaves nothing for *second*: ``Public`` takes all, ``OAuth`` refuses tokens it does not know."""
-    return isinstance(first, Public) or (isinstance(first, OAuth) and isinstance(second, ExternalTokens))
+    """Return True if *first* leaves nothing for *second*: ``AllowAny`` takes all, OAuth denies unknown tokens."""
+    return isinstance(first, AllowAny) or (
+        isinstance(first, OAuth2Authentication) and isinstance(second, JWTAuthentication)
+    )
 
 
 def check_keys_in_urls() -> Iterator[CheckMessage]:
@@ -261,14 +269,15 @@ def _is_for_anybody(resource: Any) -> bool:
 def check_public() -> Iterator[CheckMessage]:
     """Endpoints that let everybody in."""
     for server in servers():
-        if any(isinstance(each, Public) for each in made(server)):
+        if any(isinstance(each, AllowAny) for each in made(server)):
             tools = server.tools.values()
             writing = [each for each in tools if not each.annotations.get("readOnlyHint")]
             yield Warning(
                 _("%(server)r lets everybody in and offers %(tools)s tools, %(writing)s of which are not read_only.")
                 % {"server": server, "tools": len(tools), "writing": len(writing)},
                 hint=_(
-                    "Give it authentication=['django_mcp.OAuth'] unless all of it is for everybody; then say "
+                    "Give it authentication=['django_mcp.OAuth2Authentication'] unless all of it is "
+                    "for everybody; then say "
                     "so with SILENCED_SYSTEM_CHECKS."
                 ),
                 obj=server,

@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.utils.module_loading import import_string
 from django.views.decorators.debug import sensitive_variables
 
-from django_mcp.auth.base import Authenticator, AuthorizationServerAway, Head, InvalidToken, bearer
+from django_mcp.auth.base import AuthorizationServerAway, BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -208,16 +208,16 @@ _SPEAKS_OF_SOMETHING_ELSE = frozenset({"at_hash", "c_hash", "cnf"})
 """Claims of ID tokens, and of tokens that are worthless without a key of the client's (RFC 7800)."""
 
 
-class ExternalTokens(Authenticator):
+class JWTAuthentication(BaseAuthentication):
     """Access tokens of one external authorization server.
 
-    Several can stand in the list, one for each issuer. They come before ``OAuth``, which takes every token that it
-    does not know for a bad one.
+    Several can stand in the list, one for each issuer. They come before ``OAuth2Authentication``, which takes every
+    token it does not know for a bad one.
 
     Args:
         issuer: its identifier, exactly as its tokens have it in ``iss``.
         user: takes a token's verified claims, gives a Django user or None; or the dotted path of such a function.
-            ``ExternalTokens.by_username()`` and ``ExternalTokens.by_verified_email`` are two.
+            ``JWTAuthentication.by_username()`` and ``JWTAuthentication.by_verified_email`` are two.
         audience: what must be in ``aud``, for a server that cannot be told an endpoint's URL. By default the URL of the
             endpoint. Endpoints with the same audience take each other's tokens.
         algorithms: signatures that are taken, out of ``ALGORITHMS``.
@@ -243,10 +243,12 @@ class ExternalTokens(Authenticator):
     ) -> None:
         for url in filter(None, [issuer, jwks_url]):
             if not is_safe_address(url):
-                raise ImproperlyConfigured(f"ExternalTokens: {url!r} is no address of an issuer; write an https URL.")
+                raise ImproperlyConfigured(
+                    f"JWTAuthentication: {url!r} is no address of an issuer; write an https URL."
+                )
         if isinstance(algorithms, str) or not algorithms or not set(algorithms) <= set(ALGORITHMS):
             known = ", ".join(ALGORITHMS)
-            raise ImproperlyConfigured(f"ExternalTokens: algorithms {algorithms!r}; give a list out of {known}.")
+            raise ImproperlyConfigured(f"JWTAuthentication: algorithms {algorithms!r}; give a list out of {known}.")
         self.issuer = issuer
         self.audience = audience
         self.algorithms = tuple(algorithms)
@@ -256,7 +258,7 @@ class ExternalTokens(Authenticator):
         self._user = user
 
     @sensitive_variables()
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """The user of a token of this issuer; None for a token of anybody else's.
 
         Raises:

@@ -17,7 +17,7 @@ from django.db.models.functions import JSONObject
 from django.utils import timezone
 
 from django_mcp.auth.api_keys import is_key
-from django_mcp.auth.base import Authenticator, Head, InvalidToken, bearer
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead, bearer
 from django_mcp.auth.protected_resource import base_url, canonical, resource_of
 from django_mcp.conf import settings
 from django_mcp.core.database import Prepared
@@ -26,10 +26,10 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 
 
-class OAuth(Authenticator):
+class OAuth2Authentication(BaseAuthentication):
     """Access tokens from django-oauth-toolkit, in the ``Authorization`` header and nowhere else."""
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         """The user and client of a token that was issued for this endpoint.
 
         Raises:
@@ -62,7 +62,7 @@ class OAuth(Authenticator):
             steps_up=not acts_for_itself,
         )
 
-    def shown(self, head: Head) -> str | None:
+    def shown(self, head: RequestHead) -> str | None:
         """The token, where nothing else decides."""
         token = bearer(head.headers)
         if token is None or is_key(token):
@@ -147,7 +147,7 @@ def is_for(resources: Any, server: MCPServer) -> bool:
     return False
 
 
-def is_usable(application: Any, head: Head) -> bool:
+def is_usable(application: Any, head: RequestHead) -> bool:
     """Whether the application may be used, as a swapped model may decide by the request."""
     return _decides_alone() or bool(application.is_usable(head.edge()))
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
 from django_mcp.auth.api_keys import keys_in_query
-from django_mcp.auth.base import Authenticator, Head, InvalidToken
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead
 from django_mcp.auth.protected_resource import canonical
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
@@ -64,7 +64,7 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.auth.origins")
 logger = logging.getLogger("django_mcp")
 
 
-class SiteSession(Authenticator):
+class SessionAuthentication(BaseAuthentication):
     """Whoever is logged in to the site, called from a page of the site.
 
     A browser adds the cookie to requests of any page there is, so it is taken only with proof that the page is one of
@@ -75,7 +75,7 @@ class SiteSession(Authenticator):
     not for this authenticator, whatever cookies it has.
     """
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:  # noqa: ARG002
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:  # noqa: ARG002
         """The user of the session; None without a session cookie, and for a session nobody is logged in to.
 
         Raises:
@@ -101,12 +101,12 @@ class SiteSession(Authenticator):
         return Principal(kind="session", id=str(user.pk), user=user)
 
 
-def has_other_credential(head: Head) -> bool:
+def has_other_credential(head: RequestHead) -> bool:
     """Whether the request is to be judged by something else than its cookies."""
     return bool({"authorization", "x-api-key"} & head.headers.keys()) or bool(keys_in_query(head.query))
 
 
-def is_same_origin(head: Head) -> bool:
+def is_same_origin(head: RequestHead) -> bool:
     """Whether a browser says that a page of this site made the request (Fetch Metadata, section 2.3)."""
     origin = head.headers.get("origin")
     if origin is None:

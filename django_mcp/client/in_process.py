@@ -24,7 +24,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode, encode
 from django_mcp.revisions.base import Answer
 from django_mcp.transports.authentication import find_caller, too_little
-from django_mcp.transports.base import Head, Refusal
+from django_mcp.transports.base import Refusal, RequestHead
 from django_mcp.transports.http import Accepts, Admission, Endpoint
 from django_mcp.transports.sse import BufferedWire
 from django_mcp.transports.stdio import Connection, django_request
@@ -160,12 +160,12 @@ async def _serve(
     return answer._replace(headers=admitted.event_headers), b"".join([each async for each in wire.body(answer)])
 
 
-def head_of(server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"") -> Head:
+def head_of(server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"") -> RequestHead:
     """A request's head."""
     given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
     kind = headers.get("content-type", "")
     request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
-    return Head(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
+    return RequestHead(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
 
 
 def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
@@ -181,7 +181,7 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
         raise AssertionError(msg) from None
 
 
-def _admitted(endpoint: Endpoint, principal: Principal, head: Head) -> Admission | Answer:
+def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Admission | Answer:
     """What the gate makes of a caller it has recognised."""
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):

@@ -204,8 +204,8 @@ class Pool:
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether more jobs wait for a thread than ``DJANGO_MCP["QUEUE_LIMIT"]``."""
-        most = settings.QUEUE_LIMIT
+        """Whether more jobs wait for a thread than ``DJANGO_MCP["MAX_QUEUED_CALLS"]``."""
+        most = settings.MAX_QUEUED_CALLS
         return most is not None and self._jobs.qsize() > most
 
     async def sync(self, function: Callable[[], T]) -> T:
@@ -319,8 +319,8 @@ def detached(coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 @cache
 def shared_pool() -> Pool:
-    """The pool of this process, ``DJANGO_MCP["THREADS"]`` wide."""
-    return Pool(settings.THREADS)
+    """The pool of this process, ``DJANGO_MCP["WORKER_THREADS"]`` wide."""
+    return Pool(settings.WORKER_THREADS)
 
 
 @cache
@@ -364,7 +364,7 @@ async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() > until or not is_temporary(error):
                 raise
-        await asyncio.sleep(settings.POLL_SECONDS)
+        await asyncio.sleep(settings.POLL_INTERVAL)
 
 
 Manager = Callable[[Any], AbstractContextManager[object]]

@@ -12,13 +12,13 @@ from django_mcp.core.elicitation import (
     MOST_ROUNDS,
     MOST_TRIES,
     Elicitation,
-    Elicited,
+    ElicitResult,
     InputRequired,
     Question,
     Root,
     Roots,
-    Sampled,
     Sampling,
+    SamplingResult,
     URLElicitation,
     raw,
 )
@@ -206,12 +206,12 @@ class Context(RequestContext):
         self._seen[key] += 1
         return key if self._seen[key] == 1 else f"{key}-{self._seen[key]}"
 
-    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
+    def elicit(self, message: str, schema: Any, *, key: str | None = None) -> ElicitResult[Any]:
         """What a person filled into a form. See ``Elicitation`` and ``ask``."""
-        answer: Elicited[Any] = self.ask(Elicitation(message, schema, key=key))[0]
+        answer: ElicitResult[Any] = self.ask(Elicitation(message, schema, key=key))[0]
         return answer
 
-    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> Elicited[None]:
+    def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitResult[None]:
         """Whether a person agreed to visit a page. See ``URLElicitation`` and ``ask``."""
         return self.ask(URLElicitation(message, url, key=key))[0]
 
@@ -220,7 +220,7 @@ class Context(RequestContext):
         answer = self.ask(Elicitation(message, CONFIRMATION, key=key))[0]
         return answer.data is not None and answer.data["confirm"] is True
 
-    def sample(self, messages: Any, **options: Any) -> Sampled:
+    def sample(self, messages: Any, **options: Any) -> SamplingResult:
         """What the client's model says to *messages*. See ``Sampling`` for the options, and ``ask``."""
         return self.ask(Sampling(messages, **options))[0]
 

@@ -43,7 +43,7 @@ def tool(
     rate_limit: str | None = None,
     timeout: float | None = None,
     concurrency_limit: int | None = None,
-    output_limit: int | None = None,
+    max_output_chars: int | None = None,
     idempotency_key: str | None = None,
     always_listed: bool = False,
     log_arguments: bool = True,
@@ -88,8 +88,8 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             back. The time of each round of a call that asks counts by itself.
         concurrency_limit: how many calls of it run at once, in each process; what is more waits up to 5 seconds under
             ASGI, and is refused under WSGI.
-        output_limit: the most characters of a result, as text or as JSON; 0 for no limit, by default
-            ``DJANGO_MCP["OUTPUT_LIMIT"]``. What is longer is an error that says how to ask for less.
+        max_output_chars: the most characters of a result, as text or as JSON; 0 for no limit, by default
+            ``DJANGO_MCP["MAX_OUTPUT_CHARS"]``. What is longer is an error that says how to ask for less.
         idempotency_key: the name of an argument: calls that agree in it are the same call, and it runs once. Without
             it clients may still send a key beside the arguments.
         always_listed: list it even where tools are so many that they are searched (``MCPServer(search_tools=…)``).
@@ -102,7 +102,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             anything begins. What it asked has its answer when the tool asks the same.
         policy: what calls of it meet until somebody decides otherwise in the admin: ``"allow"``; ``"ask"``, where
             another person approves each call first; or ``"block"``. By default what is ``destructive`` asks, and all
-            else is allowed (``DJANGO_MCP["ASK_BY_DEFAULT"]``).
+            else is allowed (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
         preview: a function that takes what the tool takes, or some of it, and returns what a call would change, for the
             person who is to approve it: a str, or a dict or list that is shown as it is. It is run in a transaction
             that is rolled back.

@@ -23,7 +23,7 @@ from django_mcp.core.failures import Unknown, request_failure, tool_failure, unk
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
 from django_mcp.core.resources import matches, read, run
-from django_mcp.core.server import MCPServer, Rows
+from django_mcp.core.server import MCPServer, ModelArgument
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.output import OutputTooLarge
@@ -293,7 +293,7 @@ async def list_resources(context: Context) -> Result:
     return await context.site_runner.sync(partial(_rows, context, rows, None, context.server.page_size - len(own), own))
 
 
-def _rows(context: Context, rows: Rows, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:
+def _rows(context: Context, rows: ModelArgument, cursor: Any, room: int, before: Sequence[dict[str, Any]]) -> Result:
     entries, following = rows(context, cursor, room)
     fields: dict[str, Any] = {"resources": [*before, *entries]}
     if following is not None:
@@ -459,8 +459,8 @@ async def _run_tool(
     context: Context, tool: Tool, keywords: dict[str, Any], conduct: Conduct | None = None
 ) -> dict[str, Any]:
     function, admission = tool.function, context.admission
-    most = settings.OUTPUT_LIMIT if tool.output_limit is None else tool.output_limit or None
-    most_bytes = settings.BINARY_OUTPUT_LIMIT
+    most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
+    most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
     if function.is_async:
         call = function.call if conduct is None else conduct.in_time(function.call)

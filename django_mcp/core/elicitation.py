@@ -172,7 +172,7 @@ class Question(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Elicited(Generic[T]):
+class ElicitResult(Generic[T]):
     """What a person did with an elicitation.
 
     Attributes:
@@ -190,7 +190,7 @@ class Elicited(Generic[T]):
         return self.action == "accept"
 
 
-class Elicitation(Question[Elicited[Any]]):
+class Elicitation(Question[ElicitResult[Any]]):
     """A form for the person at the client (2026-07-28, Elicitation, Form Mode).
 
     Never for secrets: what is filled in passes through the client. ``URLElicitation`` is for those.
@@ -223,22 +223,22 @@ class Elicitation(Question[Elicited[Any]]):
         fields = {name: {**field, "default": None} for name, field in properties.items()}
         return [self.message, fields]
 
-    def read(self, answer: Mapping[str, Any]) -> Elicited[Any]:
+    def read(self, answer: Mapping[str, Any]) -> ElicitResult[Any]:
         """What they did, with what they filled in."""
         action = _action(answer)
         if action != "accept":
-            return Elicited(action)
+            return ElicitResult(action)
         content = answer.get("content")
         if not isinstance(content, dict):
             raise FormError(["The form came back without its content."])
-        return Elicited(action, self.form.validate(content))
+        return ElicitResult(action, self.form.validate(content))
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:
         """The same form, with what was wrong."""
         return {**self.params, "message": f"{self.message}\n\n{' '.join(problems)}"}
 
 
-class URLElicitation(Question[Elicited[None]]):
+class URLElicitation(Question[ElicitResult[None]]):
     """A page the person is to visit (2026-07-28, Elicitation, URL Mode).
 
     ``accept`` means that they agreed to open it, not that they are done there. The page must make sure that whoever
@@ -263,13 +263,13 @@ class URLElicitation(Question[Elicited[None]]):
         """``mode`` is ``url``."""
         return {"mode": "url", "message": self.message, "url": self.url}
 
-    def read(self, answer: Mapping[str, Any]) -> Elicited[None]:
+    def read(self, answer: Mapping[str, Any]) -> ElicitResult[None]:
         """What they did."""
-        return Elicited(_action(answer))
+        return ElicitResult(_action(answer))
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SamplingResult:
     """What the client's model said.
 
     Attributes:
@@ -289,11 +289,11 @@ class Sampled:
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
 
-class Sampling(Question[Sampled]):
+class Sampling(Question[SamplingResult]):
     """A request to the client's model (2026-07-28, Sampling).
 
     Args:
-        messages: a str, a content block, a ``PromptMessage``, an earlier ``Sampled``, a ``SamplingMessage`` as a
+        messages: a str, a content block, a ``PromptMessage``, an earlier ``SamplingResult``, a ``SamplingMessage`` as a
             mapping, or a list of these.
         max_tokens: the most the model may write.
         system_prompt, temperature, stop_sequences, model_preferences: as the specification has them; the client
@@ -337,7 +337,7 @@ class Sampling(Question[Sampled]):
         given = {key: value for key, value in self.options.items() if value is not None}
         return cast("dict[str, Any]", sendable({"messages": [_message(each) for each in self.messages], **given}))
 
-    def read(self, answer: Mapping[str, Any]) -> Sampled:
+    def read(self, answer: Mapping[str, Any]) -> SamplingResult:
         """The model's message."""
         blocks = answer.get("content")
         blocks = blocks if isinstance(blocks, list) else [blocks]
@@ -346,7 +346,7 @@ class Sampling(Question[Sampled]):
         except ValueError as error:
             raise InvalidParams(f"The answer to sampling/createMessage has unreadable content: {error}") from None
         model, stop, role = answer.get("model"), answer.get("stopReason"), answer.get("role")
-        return Sampled(
+        return SamplingResult(
             content,
             model if isinstance(model, str) else "",
             stop if isinstance(stop, str) else None,
@@ -409,7 +409,7 @@ def _action(answer: Mapping[str, Any]) -> Action:
 def _message(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(given)
-    if isinstance(given, Sampled):
+    if isinstance(given, SamplingResult):
         blocks = [block.to_wire() for block in given.content]
         return {"role": given.role, "content": blocks[0] if len(blocks) == 1 else blocks}
     if isinstance(given, PromptMessage):

@@ -216,7 +216,7 @@ def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bo
     return not any(primitive.is_guarded or blocking(primitive) for primitive in primitives)
 
 
-def notify_rights_changed(*users: Any) -> None:
+def notify_permissions_changed(*users: Any) -> None:
     """Tell clients that listen in the name of *users* that lists may be others now, once the transaction is committed.
 
     Django's signals tell of users, groups and permissions already. Call it after ``bulk_create()``, ``update()`` and

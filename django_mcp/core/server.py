@@ -129,7 +129,7 @@ _servers: dict[str, "MCPServer"] = {}
 is_started = False
 """True once every ``mcp.py`` has been imported: from then on models and tools are completed as they are registered."""
 
-Rows = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
+ModelArgument = Callable[[Any, str | None, int], tuple[list[dict[str, Any]], str | None]]
 """From a context, a cursor and the most entries to those of ``resources/list``, and the cursor for the next ones."""
 
 FINDERS = frozenset({"search_tools", "call_tool"})
@@ -150,7 +150,7 @@ class MCPServer:
         icons: images for display.
         website_url: the site's address for people.
         authentication: authenticators, or their dotted paths, tried in order. Without any, the endpoint
-            refuses to start; ``[Public()]`` lets everybody in.
+            refuses to start; ``[AllowAny()]`` lets everybody in.
         scopes: OAuth scopes, of ``DJANGO_MCP["SCOPES"]``, that every call here needs; clients ask for these first.
         user_passes_test: takes a Django user, tells whether they may use this endpoint at all; may be a query.
         can_approve: takes a Django user with the permission to approve calls, tells whether they may decide about
@@ -235,7 +235,7 @@ class MCPServer:
         self.templates: dict[str, Resource] = {}
         self.prompts: dict[str, Prompt] = {}
         self.exposed: dict[Any, Any] = {}
-        self.rows: Rows | None = None
+        self.rows: ModelArgument | None = None
         self.pages: dict[tuple[str, int, str], Result] = {}
         self.is_translated = False
         self.capabilities: dict[str, Any] = {}
@@ -325,7 +325,7 @@ class MCPServer:
     @property
     def search_above(self) -> int:
         """How many tools a caller may use before they are searched instead of listed; 0 for never."""
-        return settings.SEARCH_TOOLS if self._search_tools is None else self._search_tools
+        return settings.TOOL_SEARCH_THRESHOLD if self._search_tools is None else self._search_tools
 
     @property
     def log_calls(self) -> bool:

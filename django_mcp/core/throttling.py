@@ -119,7 +119,7 @@ def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str 
 
 def _is_first(resumed: str) -> bool:
     try:
-        return bool(_cache().add(f"django_mcp.rate.{_digest(resumed)}.resumed", 1, settings.INPUT_SECONDS))
+        return bool(_cache().add(f"django_mcp.rate.{_digest(resumed)}.resumed", 1, settings.ELICITATION_TTL))
     except Exception as error:  # noqa: BLE001 - each cache has errors of its own
         log_seldom(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
         return True

@@ -87,11 +87,11 @@ def layer(_: Visit) -> str:
     """A message goes through the channel layer and comes back."""
     shared: Any = shared_layer()
     if shared is None:
-        raise Stop("layer.none", seconds=f"{settings.POLL_SECONDS:g}")
+        raise Stop("layer.none", seconds=f"{settings.POLL_INTERVAL:g}")
     try:
         async_to_sync(through)(shared)
     except Exception as error:  # noqa: BLE001 - each layer has errors of its own
-        raise Stop("layer.unreachable", why=first_line(error), seconds=f"{settings.POLL_SECONDS:g}") from None
+        raise Stop("layer.unreachable", why=first_line(error), seconds=f"{settings.POLL_INTERVAL:g}") from None
     return f"{type(shared).__name__} carries messages"
 
 

@@ -111,7 +111,7 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     "metadata.no-issuer": (
         "error",
         "The metadata names no authorization server.",
-        "Restart the server: its settings should have `django_mcp.OAuth` or `django_mcp.ExternalTokens`.",
+        "Restart the server: its settings should have `OAuth2Authentication` or `JWTAuthentication`.",
     ),
     "issuer.not-found": (
         "error",
@@ -192,7 +192,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "streams.cut": (
         "error",
         "A stream in which nothing happened was cut off after {seconds} s.",
-        "nginx: `proxy_read_timeout 300s;`; or `DJANGO_MCP['KEEP_ALIVE_SECONDS']` below the proxy's limit.",
+        "nginx: `proxy_read_timeout 300s;`; or `DJANGO_MCP['KEEP_ALIVE_INTERVAL']` below the proxy's limit.",
     ),
     "streams.silent": (
         "warning",
@@ -414,7 +414,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "answer.unavailable": (
         "error",
         "The answer is 503: {evidence}.",
-        "End the maintenance; if the endpoint itself says so, its database is away or `QUEUE_LIMIT` is reached.",
+        "End the maintenance; if the endpoint itself says so, its database is away or `MAX_QUEUED_CALLS` is reached.",
     ),
     "answer.failed": (
         "error",

@@ -491,7 +491,7 @@ def idle(visit: Visit) -> str:
     stream = visit.listening
     if stream is None:
         return "there is no stream"
-    within = settings.KEEP_ALIVE_SECONDS + SLACK_SECONDS
+    within = settings.KEEP_ALIVE_INTERVAL + SLACK_SECONDS
     deadline = stream.opened + within
     while (line := stream.line(max(SLACK_SECONDS, deadline - time.monotonic()))) is not None:
         after = time.monotonic() - stream.opened
@@ -501,7 +501,7 @@ def idle(visit: Visit) -> str:
         if line.startswith(":"):
             return f"a sign of life came within {after:.0f} s"
     lose(visit)
-    raise Stop("streams.silent", seconds=f"{within:.0f}", every=f"{settings.KEEP_ALIVE_SECONDS:g}")
+    raise Stop("streams.silent", seconds=f"{within:.0f}", every=f"{settings.KEEP_ALIVE_INTERVAL:g}")
 
 
 def lose(visit: Visit) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
-from django_mcp.auth.base import Public, authenticators
+from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.auth.protected_resource import base_url, path_of
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import INLINE
@@ -79,7 +79,7 @@ def everybody(server: MCPServer, option: str = "--user") -> Principal:
         CommandError: it is not.
     """
     for each in authenticators(server):
-        if isinstance(each, Public):
+        if isinstance(each, AllowAny):
             return each.everybody
     raise CommandError(f"The endpoint {server.name!r} is not open to everybody: say who calls with {option} NAME.")
 

@@ -51,24 +51,27 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Which rows of a model an argument may mean: ``Annotated[Order, Rows(lambda ctx: ctx.user.orders.all())]``.
+class ModelArgument:
+    """Rows that an argument may name: ``Annotated[Order, ModelArgument(lambda ctx: ctx.user.orders.all())]``.
 
     Without it they are those that the model's ``ModelResource`` shows the caller.
 
     Args:
         rows: takes the ``Context``, gives the rows; others do not exist for the caller.
-        lookup: the field by which the caller addresses a row.
+        lookup_field: the field by which the caller addresses a row.
     """
 
     rows: Callable[[Context], QuerySet[Any]]
-    lookup: str = "pk"
+    lookup_field: str = "pk"
 
     def __post_init__(self) -> None:
         """Refuse rows themselves: which there are shows in each call."""
         if isinstance(self.rows, type) or not callable(self.rows):
             kind = "class" if isinstance(self.rows, type) else type(self.rows).__name__
-            msg = f"Rows takes a function of the context, like Rows(lambda ctx: Order.objects.all()), not a {kind}."
+            msg = (
+                "ModelArgument takes a function of the context, like ModelArgument(lambda ctx: Order.objects.all()), "
+                f"not a {kind}."
+            )
             raise ImproperlyConfigured(msg)
 
 
@@ -92,8 +95,8 @@ class Argument:
         self._label = f"{tool.label}: parameter {parameter.name!r}"
         self._model = self._one_model(parameter.annotation)
         self._options = self._model._meta  # noqa: SLF001 - Django's documented API
-        self._rows: Rows | None = next(
-            (each for each in _metadata(parameter.annotation) if isinstance(each, Rows)), None
+        self._rows: ModelArgument | None = next(
+            (each for each in _metadata(parameter.annotation) if isinstance(each, ModelArgument)), None
         )
         self._exposed: Exposed | None = None if self._rows else registered(self._model, server, self._label)
         self._field = self._lookup()
@@ -137,12 +140,12 @@ class Argument:
                 f"{self._label}: {self._options.label} has a composite primary key, so no single value addresses a row."
             )
             raise ImproperlyConfigured(msg)
-        if self._rows.lookup == "pk":
+        if self._rows.lookup_field == "pk":
             return self._options.pk
         try:
-            return self._options.get_field(self._rows.lookup)
+            return self._options.get_field(self._rows.lookup_field)
         except FieldDoesNotExist as error:
-            msg = f"{self._label}: Rows(lookup={self._rows.lookup!r}): {error}"
+            msg = f"{self._label}: ModelArgument(lookup_field={self._rows.lookup_field!r}): {error}"
             raise ImproperlyConfigured(msg) from None
 
     def _addressed(self, annotation: Any) -> Any:
@@ -236,7 +239,7 @@ def registered(model: Any, server: MCPServer, label: str) -> Exposed:
     if exposed is None:
         msg = (
             f"{label}: {model._meta.label} is not registered at {server!r}, so nothing says which rows a caller may "  # noqa: SLF001
-            "see. Register it with a ModelResource; for an argument, Annotated[…, Rows(…)] says it too."
+            "see. Register it with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
         )
         raise ImproperlyConfigured(msg)
     if not exposed.is_sound:
@@ -296,7 +299,7 @@ def _metadata(annotation: Any) -> Iterable[Any]:
     if typing.get_origin(annotation) is Annotated:
         yield from annotation.__metadata__
     for each in typing.get_args(annotation):
-        if not isinstance(each, Rows):
+        if not isinstance(each, ModelArgument):
             yield from _metadata(each)
 
 
@@ -386,7 +389,7 @@ class Results:
     def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
         """Rows in their order: those that exist for the caller, as many as one answer has room for."""
         exposed = self._exposed(model)
-        most = exposed.resource.max_rows
+        most = exposed.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
         rows = self._viewer.door(exposed).filter(pk__in=keys)
         found = on_writer(with_columns(exposed, self._viewer, rows, exposed.list_columns)).order_by()
@@ -401,7 +404,7 @@ class Results:
 
     def _rows(self, exposed: Exposed, objects: list[Any]) -> Iterator[dict[str, Any]]:
         showing = Showing(self._viewer, exposed, TEXT_IN_LISTS)
-        room = exposed.resource.max_characters
+        room = exposed.resource.max_output_chars
         for at, obj in enumerate(objects):
             make = serialize_row if at else whole_row
             row = make(exposed, obj, exposed.list_columns, showing)

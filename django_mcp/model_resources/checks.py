@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
 from django_mcp.model_resources.compile import compile_declaration, declared_names, has_default
-from django_mcp.model_resources.options import READ_TOOLS, VERBS, ModelResource
+from django_mcp.model_resources.options import READ_TOOLS, WRITE_ACTIONS, ModelResource
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 
 _CUTOFF = 0.85
@@ -43,8 +43,17 @@ _SECRET = re.compile(
 )
 _FILES: Any = (models.FileField, models.BinaryField)
 _LISTS = (
-    *("list_fields", "search_fields", "filters", "ordering", "sortable_by", "dimensions", "findable", "secret_fields"),
-    *("write_fields", "scopes", "write_scopes", "select_related", "prefetch_related"),
+    *(
+        "list_fields",
+        "search_fields",
+        "filterset_fields",
+        "ordering",
+        "ordering_fields",
+        "group_by_fields",
+        "filter_only_fields",
+        "secret_fields",
+    ),
+    *("writable_fields", "scopes", "write_scopes", "select_related", "prefetch_related"),
 )
 
 
@@ -172,8 +181,8 @@ def _unread(exposed: Exposed) -> Iterator[Problem]:
             "django_mcp.E022", text, _("Correct it, or call it something else; other names of your own are fine.")
         )
     # Those that come from an admin are there in case that something is added up.
-    own = next(each for each in type(resource).__mro__ if "dimensions" in vars(each))
-    if resource.dimensions and resource.aggregates is None and "admin" not in vars(own):
+    own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
+    if resource.group_by_fields and resource.aggregates is None and "admin" not in vars(own):
         text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
             "resource": resource
         }
@@ -225,7 +234,7 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
             _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
             _("Show the field by a method."),
         )
-    for attribute, known in (("tools", READ_TOOLS), ("verbs", VERBS)):
+    for attribute, known in (("tools", READ_TOOLS), ("actions", WRITE_ACTIONS)):
         value = getattr(resource, attribute)
         if isinstance(value, str) or set(value) - set(known):
             text = _("%(resource)r: %(attribute)s is %(value)r.") % {
@@ -245,20 +254,20 @@ def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
     for field in exposed.search_fields:
         yield "search_fields", field.path.source, field.path
     for each in exposed.filters:
-        yield "filters", each.declared, each.path
+        yield "filterset_fields", each.declared, each.path
     for keys in exposed.sortings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
     for measure in exposed.measures.values():
         yield "aggregates", measure.path.source, measure.path
     for dimension in exposed.dimensions.values():
-        yield "dimensions", dimension.path.source, dimension.path
+        yield "group_by_fields", dimension.path.source, dimension.path
 
 
 def _secrets(exposed: Exposed) -> Iterator[Problem]:
     resource = exposed.resource
     shown = [("fields", column.name) for column in exposed.columns]
-    written = [("write_fields", name) for name in resource.write_fields]
+    written = [("writable_fields", name) for name in resource.writable_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
     paths = [(attribute, source) for attribute, source, _path in _compared(exposed)]
     lookup = [("lookup_field", exposed.lookup_name)]
@@ -281,11 +290,13 @@ def _undeclared(exposed: Exposed) -> Iterator[Problem]:
     shown = {column.name for column in exposed.columns if column.path is not None}
     shown |= {"pk", exposed.lookup_name, exposed.options.pk.name}
     for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(exposed)):
-        if source not in shown and source not in resource.findable:
+        if source not in shown and source not in resource.filter_only_fields:
             text = _(
                 "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
             ) % {"resource": resource, "source": source, "attribute": attribute}
-            hint = _("Put it into fields, or say that this is meant: findable = [%(source)r].") % {"source": source}
+            hint = _("Put it into fields, or say that this is meant: filter_only_fields = [%(source)r].") % {
+                "source": source
+            }
             yield Problem("django_mcp.E024", text, hint)
 
 
@@ -346,7 +357,7 @@ def check_required_columns() -> Iterator[CheckMessage]:
 def _unset(exposed: Exposed) -> list[str]:
     """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
     resource = exposed.resource
-    if "create" not in resource.verbs or type(resource).save_model is not ModelResource.save_model:
+    if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
     given = declared_names(exposed)
     needed = [each for each in exposed.options.concrete_fields if each.name not in given and _must_be_set(each)]

@@ -74,7 +74,7 @@ def compile_declaration(exposed: Exposed) -> None:
     exposed.filters = list(read_filters(exposed))
     exposed.sortings = _sortings(exposed)
     exposed.measures = dict(_measures(exposed))
-    exposed.dimensions = {each: _dimension(exposed, each) for each in resource.dimensions}
+    exposed.dimensions = {each: _dimension(exposed, each) for each in resource.group_by_fields}
 
 
 def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> Iterator[str]:
@@ -212,7 +212,7 @@ def read_filters(exposed: Exposed) -> Iterator[Filter]:
     Raises:
         PathError: a path leads nowhere, or cannot be compared like that.
     """
-    for source, lookup in _pairs(exposed.resource.filters):
+    for source, lookup in _pairs(exposed.resource.filterset_fields):
         yield _filter(exposed, source, lookup)
 
 
@@ -286,7 +286,7 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
     own = [_key(exposed, each) for each in exposed.resource.ordering]
     # What is the same to the last key follows in the same direction, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
-    for name in (*exposed.resource.ordering, *exposed.resource.sortable_by):
+    for name in (*exposed.resource.ordering, *exposed.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
             key = _key(exposed, way)
@@ -344,12 +344,12 @@ def _dimension(exposed: Exposed, declared: str) -> Dimension:
     path = read_path(exposed.model, source)
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
-            gettext_lazy("dimensions: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
+            gettext_lazy("group_by_fields: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
             declared=declared,
         )
     if part and not isinstance(path.value_field, models.DateField):
         raise PathError(
-            gettext_lazy("dimensions: %(source)r is no date, so it has no %(part)r"), source=source, part=part
+            gettext_lazy("group_by_fields: %(source)r is no date, so it has no %(part)r"), source=source, part=part
         )
     target = exposed.on_server(path.field.related_model) if path.field.is_relation else None
     return Dimension(path, part or None, target)
@@ -425,7 +425,7 @@ def declared_names(exposed: Exposed) -> list[str]:
     """The fields that callers may write, as far as the declaration says."""
     form = exposed.resource.form
     if form is None:
-        return list(exposed.resource.write_fields)
+        return list(exposed.resource.writable_fields)
     return [name for name, field in form.base_fields.items() if not field.disabled]
 
 
@@ -447,19 +447,19 @@ def _of_model(exposed: Exposed, name: str) -> WriteField:
     own = own_fields(exposed)
     if name not in own:
         names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
-        text = _("write_fields: %(model)s has no field %(name)r of its own") % {
+        text = _("writable_fields: %(model)s has no field %(name)r of its own") % {
             "model": exposed.options.label,
             "name": name,
         }
         raise UnwritableError(text, _("Name some of %(names)s.") % {"names": names})
     field = own[name]
-    _require_writable("write_fields", field)
+    _require_writable("writable_fields", field)
     is_required = not (field.blank or has_default(field))
     if not field.is_relation:
         return _write_column(field, is_required=is_required)
     target = exposed.on_server(field.related_model)
     if target is None:
-        text = _("write_fields: %(name)r leads to %(model)s, which is not registered here") % {
+        text = _("writable_fields: %(name)r leads to %(model)s, which is not registered here") % {
             "name": name,
             "model": field.related_model._meta.label,  # noqa: SLF001
         }

@@ -63,8 +63,10 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
         "object_permissions": _overrides(admin, "has_view_permission"),
         **_declared(admin),
     }
-    findable = [*declared["findable"], *attributes.get("findable", ())]
-    made = type(f"{kind.__name__}Resource", (base,), {**declared, **attributes, "findable": findable})
+    filter_only_fields = [*declared["filter_only_fields"], *attributes.get("filter_only_fields", ())]
+    made = type(
+        f"{kind.__name__}Resource", (base,), {**declared, **attributes, "filter_only_fields": filter_only_fields}
+    )
     return cast("type[ModelResource]", made)
 
 
@@ -88,9 +90,9 @@ class AdminResource(ModelResource):
             raise ImproperlyConfigured(msg)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What the admin compares stays findable where a subclass has more that is."""
+        """What the admin compares can still be filtered by where a subclass has more that is."""
         super().__init_subclass__(**options)
-        cls.findable = tuple(dict.fromkeys([*super(cls, cls).findable, *cls.findable]))
+        cls.filter_only_fields = tuple(dict.fromkeys([*super(cls, cls).filter_only_fields, *cls.filter_only_fields]))
 
     @cached_property
     def model_admin(self) -> Any:
@@ -169,11 +171,11 @@ def _declared(admin: Any) -> dict[str, Any]:
     related = admin.list_select_related
     return {
         "search_fields": search_fields,
-        "filters": [LOOKUP_SEP.join(filter(None, each)) for each in dict.fromkeys(filters)],
+        "filterset_fields": [LOOKUP_SEP.join(filter(None, each)) for each in dict.fromkeys(filters)],
         "ordering": ordering,
-        "dimensions": dimensions,
+        "group_by_fields": dimensions,
         "select_related": [] if isinstance(related, bool) else list(related),
-        "findable": list(dict.fromkeys(compared)),
+        "filter_only_fields": list(dict.fromkeys(compared)),
     }
 
 

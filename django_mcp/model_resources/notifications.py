@@ -26,7 +26,7 @@ MOST_ROWS = 1000
 UID = "django_mcp.exposure.publishing"
 
 
-def publish(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:
+def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None = None) -> None:
     """Tell subscribers of rows that changed without a signal, once the transaction is committed.
 
     After ``bulk_create()``, ``bulk_update()``, ``update()`` and SQL of your own; ``save()`` and ``delete()`` need none.
@@ -128,7 +128,7 @@ class _Changed:
                 yield Change(exposed.server, uri, tuple(about))
         if rows := self._about(self.touched):
             yield Change(exposed.server, exposed.base, rows)
-        if exposed.resource.max_listed != 0 and (rows := self._about(self.listed)):
+        if exposed.resource.max_list_size != 0 and (rows := self._about(self.listed)):
             yield Change(exposed.server, None, rows)
 
     def _about(self, rows: Mapping[str, bool]) -> Sequence[str]:
@@ -162,20 +162,20 @@ class _Batch:
     ) -> None:
         """Note a row that was saved or deleted; of its fields those that were written, None for all."""
         for exposed in exposures(type(row)):
-            if exposed.resource.live and server in {None, exposed.server}:
+            if exposed.resource.notify_changes and server in {None, exposed.server}:
                 uri = exposed.uri_of(row)
                 self.of(exposed).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
         """Note that any rows of a model may have changed."""
         for exposed in exposures(model):
-            if exposed.resource.live and server in {None, exposed.server}:
+            if exposed.resource.notify_changes and server in {None, exposed.server}:
                 self.of(exposed).is_whole = True
 
     def add_related(self, row: models.Model, others: Iterable[models.Model]) -> None:
         """Note that *others* came to link to *row*, or do so no longer: no news for whom none of them exists."""
         for exposed in exposures(type(row)):
-            if exposed.resource.live:
+            if exposed.resource.notify_changes:
                 about = [
                     each.uri_of(other)
                     for other in others
@@ -236,7 +236,7 @@ def connect(exposed: Exposed) -> None:
 
     Not of all models: Django has to read rows before it deletes them where somebody wants to hear of it.
     """
-    if not exposed.resource.live:
+    if not exposed.resource.notify_changes:
         return
     for model in apps.get_models(include_auto_created=True):
         if _is_kind_of(model, exposed):
@@ -277,7 +277,7 @@ def _linked(
     if action not in {"post_add", "post_remove", "post_clear"}:
         return
     others: list[Any] = []
-    if pk_set and any(each.resource.live for each in (*exposures(model), *exposures(type(instance)))):
+    if pk_set and any(each.resource.notify_changes for each in (*exposures(model), *exposures(type(instance)))):
         others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MOST_ROWS]))  # noqa: SLF001
     with _batch(using) as batch:
         linking, linked = (others, [instance]) if reverse else ([instance], others)

@@ -14,7 +14,7 @@ DEFAULT: Final = "default"
 """Of a permission: Django's own for the model, like ``"library.view_book"``."""
 
 READ_TOOLS = ("search", "get", "aggregate")
-VERBS = ("create", "update", "delete")
+WRITE_ACTIONS = ("create", "update", "delete")
 
 
 class ModelResource:
@@ -34,25 +34,26 @@ class ModelResource:
             ``"=path"`` the whole, ``"@path"`` with PostgreSQL's full-text search where that is the database. On
             PostgreSQL a ``SearchVectorField`` too.
         search_config: the text search configuration of ``"@path"``, like ``"english"``.
-        filters: paths that may be filtered by, like ``"stars"``, or with a lookup like ``"price__lte"``; or a dict
-            from path to lookups.
+        filterset_fields: paths that may be filtered by, like ``"stars"``, or with a lookup like ``"price__lte"``;
+            or a dict from path to lookups.
         ordering: how rows are sorted, like ``["-starts"]``; by default by primary key.
-        sortable_by: further paths that callers may sort by.
+        ordering_fields: further paths that callers may sort by.
         aggregates: paths and what may be worked out of them: ``{"price": ["min", "max", "avg", "sum"]}``; may be
             empty, for counts alone. None: nothing is added up.
-        dimensions: paths that rows may be grouped by; of a date also ``"starts__year"``.
-        findable: paths that may be searched, filtered, sorted or grouped by although they are not in ``fields``.
+        group_by_fields: paths that rows may be grouped by; of a date also ``"starts__year"``.
+        filter_only_fields: paths that may be searched, filtered, sorted or grouped by although they are not among
+            ``fields``.
         secret_fields: those of the declared paths that look like secrets and are meant all the same.
         content_fields: media types of long fields: ``{"text": "text/markdown"}``. Every text, file and binary field is
             a resource of its own below the row's, so that the row may show just the beginning of a text.
-        verbs: what callers may do besides reading: ``"create"``, ``"update"``, ``"delete"``.
-        write_fields: the fields that may be written.
-        form: a ``ModelForm`` that rows are written through, instead of ``write_fields``.
+        actions: what callers may do besides reading: ``"create"``, ``"update"``, ``"delete"``.
+        writable_fields: the fields that may be written.
+        form: a ``ModelForm`` that rows are written through, instead of ``writable_fields``.
         view_permission, add_permission, change_permission, delete_permission: by default Django's own for the model;
             None lets everybody who may call the endpoint.
         object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
             ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
-        scopes: OAuth scopes for reading, and ``write_scopes`` for the verbs.
+        scopes: OAuth scopes for reading, and ``write_scopes`` for the actions.
         tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``.
         tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find its tools.
         uri: of the resource that lists rows, like ``"travel://cities"``; a row is below it.
@@ -60,11 +61,11 @@ class ModelResource:
         title: for display; by default the model's verbose name.
         description: for the model that reads it; by default the docstring of the class.
         icons: images for display.
-        max_rows: the most rows of one answer.
-        max_characters: the most characters of one answer.
+        max_page_size: the most rows of one answer.
+        max_output_chars: the most characters of one answer.
         max_related: the most links of a set of related rows.
-        max_listed: the most rows that ``resources/list`` shows; None for all of them.
-        live: tell subscribers of changes.
+        max_list_size: the most rows that ``resources/list`` shows; None for all of them.
+        notify_changes: tell subscribers of changes.
         select_related, prefetch_related: for methods among ``fields``; what paths need is added by itself.
 
     Args:
@@ -79,16 +80,16 @@ class ModelResource:
     modified_field: ClassVar[str | None] = None
     search_fields: ClassVar[Sequence[str]] = ()
     search_config: ClassVar[str | None] = None
-    filters: ClassVar[Sequence[str] | Mapping[str, Sequence[str]]] = ()
+    filterset_fields: ClassVar[Sequence[str] | Mapping[str, Sequence[str]]] = ()
     ordering: ClassVar[Sequence[str]] = ()
-    sortable_by: ClassVar[Sequence[str]] = ()
+    ordering_fields: ClassVar[Sequence[str]] = ()
     aggregates: ClassVar[Mapping[str, Sequence[str]] | None] = None
-    dimensions: ClassVar[Sequence[str]] = ()
-    findable: ClassVar[Sequence[str]] = ()
+    group_by_fields: ClassVar[Sequence[str]] = ()
+    filter_only_fields: ClassVar[Sequence[str]] = ()
     secret_fields: ClassVar[Sequence[str]] = ()
     content_fields: ClassVar[Mapping[str, str]] = {}
-    verbs: ClassVar[Sequence[str]] = ()
-    write_fields: ClassVar[Sequence[str]] = ()
+    actions: ClassVar[Sequence[str]] = ()
+    writable_fields: ClassVar[Sequence[str]] = ()
     form: ClassVar[Any] = None
     view_permission: ClassVar[str | None] = DEFAULT
     add_permission: ClassVar[str | None] = DEFAULT
@@ -105,11 +106,11 @@ class ModelResource:
     title: ClassVar[str | None] = None
     description: ClassVar[str | None] = None
     icons: ClassVar[Sequence[Icon]] = ()
-    max_rows: ClassVar[int] = 100
-    max_characters: ClassVar[int] = 40_000
+    max_page_size: ClassVar[int] = 100
+    max_output_chars: ClassVar[int] = 40_000
     max_related: ClassVar[int] = 20
-    max_listed: ClassVar[int | None] = 1000
-    live: ClassVar[bool] = True
+    max_list_size: ClassVar[int | None] = 1000
+    notify_changes: ClassVar[bool] = True
     select_related: ClassVar[Sequence[str]] = ()
     prefetch_related: ClassVar[Sequence[str]] = ()
 
@@ -144,7 +145,7 @@ class ModelResource:
         return self._has(user, self.delete_permission, "delete", obj)
 
     def allows(self, verb: str, user: Any) -> bool:
-        """Whether *user* may use one of ``verbs`` at all; what may not be viewed may not be written either."""
+        """Whether *user* may use one of ``actions`` at all; what may not be viewed may not be written either."""
         may = {
             "create": self.has_add_permission,
             "update": self.has_change_permission,
@@ -212,7 +213,7 @@ class Permitted:
 
     Args:
         resource: the declaration.
-        verb: what is to be done with rows, of ``verbs``; None to view them.
+        verb: what is to be done with rows, of ``actions``; None to view them.
     """
 
     __slots__ = ("_resource", "_verb")

@@ -314,7 +314,7 @@ def read_page(
     found = objects(exposed, viewer, with_columns(exposed, viewer, rows, columns), sorting, limit, place)
     load_sets(found.objects, columns, exposed, viewer)
     shown: list[dict[str, Any]] = []
-    room = exposed.resource.max_characters
+    room = exposed.resource.max_output_chars
     for at, obj in enumerate(found.objects):
         row = serialize_row(exposed, obj, columns, showing) if shown else whole_row(exposed, obj, columns, showing)
         room -= len(to_json(row)) + 2
@@ -328,7 +328,7 @@ def whole_row(exposed: Exposed, obj: Any, columns: Sequence[Column], showing: Sh
     """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
     row = serialize_row(exposed, obj, columns, showing)
     for most in SHORTER:
-        if len(to_json(row)) <= exposed.resource.max_characters:
+        if len(to_json(row)) <= exposed.resource.max_output_chars:
             break
         row = serialize_row(exposed, obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
         row |= {column.name: _bounded(row[column.name], column.schema, most) for column in columns}

@@ -118,10 +118,10 @@ def describe(exposed: Exposed, viewer: Viewer) -> dict[str, Any]:
         "fields": [_column(exposed, column, viewer) for column in exposed.columns],
         "searched": list(dict.fromkeys(field.path.source for field in exposed.search_fields)),
         "filters": [{"name": each.argument, "schema": each.schema} for each in exposed.filters],
-        "sortable_by": [way for way in exposed.sortings if way],
+        "ordering_fields": [way for way in exposed.sortings if way],
         "aggregates": ["count", *exposed.measures] if resource.aggregates is not None else [],
-        "dimensions": list(exposed.dimensions),
-        "verbs": _verbs(exposed, viewer.ctx.principal),
+        "group_by_fields": list(exposed.dimensions),
+        "actions": _verbs(exposed, viewer.ctx.principal),
     }
     return described
 
@@ -130,7 +130,7 @@ def _verbs(exposed: Exposed, principal: Principal) -> list[str]:
     resource = exposed.resource
     if not covers(principal.scopes, frozenset(resource.write_scopes)):
         return []
-    return [verb for verb in resource.verbs if resource.allows(verb, principal.user)]
+    return [verb for verb in resource.actions if resource.allows(verb, principal.user)]
 
 
 def _column(exposed: Exposed, column: Column, viewer: Viewer) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _column(exposed: Exposed, column: Column, viewer: Viewer) -> dict[str, Any]:
             "schema": schema_uri(target),
             "many": isinstance(column, SetColumn),
         }
-    if exposed.resource.verbs and column.name in declared_names(exposed):
+    if exposed.resource.actions and column.name in declared_names(exposed):
         described["writable"] = True
     return described
 
@@ -163,7 +163,7 @@ logger = logging.getLogger("django_mcp")
 
 def listed_models(server: MCPServer) -> list[Exposed]:
     """Models whose rows are listed, in the order in which they were registered."""
-    return [each for each in server.exposed.values() if each.is_sound and each.resource.max_listed != 0]
+    return [each for each in server.exposed.values() if each.is_sound and each.resource.max_list_size != 0]
 
 
 def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[str, Any]], str | None]:
@@ -234,7 +234,7 @@ def _decode(ctx: Context, cursor: str | None) -> tuple[str | None, Any, int]:
 
 
 def _rows(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> Found:
-    most = exposed.resource.max_listed
+    most = exposed.resource.max_list_size
     limit = room if most is None else min(room, most - before)
     if limit <= 0:
         return Found([], None)
@@ -349,7 +349,7 @@ def _list(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str,
     sorting = Sorting(exposed.sortings[""], viewer, exposed)
     place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
     page = read_page(
-        exposed, viewer, viewer.door(exposed), sorting, exposed.list_columns, exposed.resource.max_rows, place
+        exposed, viewer, viewer.door(exposed), sorting, exposed.list_columns, exposed.resource.max_page_size, place
     )
     following = f"{exposed.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
     return {"rows": page.rows, "next": following}

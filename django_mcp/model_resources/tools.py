@@ -92,7 +92,7 @@ def search_parameters(exposed: Exposed) -> list[Parameter]:
     if ways:
         words = "What to sort by; with a minus the largest first."
         parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
-    most = exposed.resource.max_rows
+    most = exposed.resource.max_page_size
     limit = Annotated[int, Field(ge=1, le=most)]
     parameters.append(Parameter("limit", limit, min(DEFAULT_ROWS, most), f"The most rows to give, up to {most}."))
     words = "next_cursor of the page before, with the same other arguments."
@@ -278,7 +278,7 @@ _DELETED = {
 
 def writing_tools(exposed: Exposed) -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
-    verbs = exposed.resource.verbs
+    verbs = exposed.resource.actions
     fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
     row = shaped(row_schema(exposed, exposed.columns))
     if "create" in verbs:
@@ -347,7 +347,7 @@ def _write_tool(
 def writing_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
     """What is wrong with how a declaration lets callers write, and what would be right."""
     resource = exposed.resource
-    if isinstance(resource.verbs, str) or not {"create", "update"} & {*resource.verbs}:
+    if isinstance(resource.actions, str) or not {"create", "update"} & {*resource.actions}:
         return
     wrong = _wrong_fields(resource) if resource.form is None else _wrong_form(exposed)
     if wrong is None:
@@ -357,10 +357,10 @@ def writing_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
 
 
 def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
-    if not resource.write_fields:
-        verbs = _(" and ").join(repr(verb) for verb in resource.verbs if verb != "delete")
-        text = _("verbs has %(verbs)s, and there is nothing to write") % {"verbs": verbs}
-        return text, _("Name the fields: write_fields = [...], or a form.")
+    if not resource.writable_fields:
+        verbs = _(" and ").join(repr(verb) for verb in resource.actions if verb != "delete")
+        text = _("actions has %(actions)s, and there is nothing to write") % {"actions": verbs}
+        return text, _("Name the fields: writable_fields = [...], or a form.")
     return None
 
 
@@ -374,6 +374,6 @@ def _wrong_form(exposed: Exposed) -> tuple[str, str] | None:
     if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
         hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
         return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint
-    if resource.write_fields:
-        return _("both write_fields and form are declared"), _("Keep one of them.")
+    if resource.writable_fields:
+        return _("both writable_fields and form are declared"), _("Keep one of them.")
     return None

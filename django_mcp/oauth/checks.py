@@ -23,7 +23,7 @@ from django.utils.translation import gettext_noop
 from django_mcp import conf
 from django_mcp.auth.checks import external_issuers, is_loopback, made, split, takes_oauth, uses_oauth
 from django_mcp.auth.protected_resource import WELL_KNOWN, path_of
-from django_mcp.auth.session import SiteSession
+from django_mcp.auth.session import SessionAuthentication
 from django_mcp.conf import settings
 from django_mcp.core.server import servers
 from django_mcp.oauth.defaults import DAY, oauth_defaults
@@ -80,13 +80,13 @@ def check_ports() -> Iterator[CheckMessage]:
 
 def check_grace() -> Iterator[CheckMessage]:
     """A grace so long that theft goes unnoticed."""
-    if uses_oauth() and settings.REFRESH_GRACE_SECONDS > LONGEST_GRACE:
+    if uses_oauth() and settings.REFRESH_TOKEN_GRACE_TTL > LONGEST_GRACE:
         yield Warning(
             _(
-                "DJANGO_MCP['REFRESH_GRACE_SECONDS'] is %(seconds)s: for so long a stolen refresh token "
+                "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL'] is %(seconds)s: for so long a stolen refresh token "
                 "can be used beside its owner's without being noticed."
             )
-            % {"seconds": settings.REFRESH_GRACE_SECONDS},
+            % {"seconds": settings.REFRESH_TOKEN_GRACE_TTL},
             hint=_("Write at most %(longest)s; 60 is enough for clients with several processes.")
             % {"longest": LONGEST_GRACE},
             id="django_mcp.W012",
@@ -258,7 +258,7 @@ MIDDLEWARE = {
 
 def check_apps() -> Iterator[CheckMessage]:
     """Apps that OAuth needs, and sessions for those who call with one."""
-    sessions = any(isinstance(each, SiteSession) for server in servers() for each in made(server))
+    sessions = any(isinstance(each, SessionAuthentication) for server in servers() for each in made(server))
     for name, why in APPS.items():
         needed = uses_oauth() or (sessions and name == "django.contrib.sessions")
         if needed and not apps.is_installed(name):
@@ -469,7 +469,7 @@ RULES: Mapping[str, Rule] = {
         is_positive,
         gettext_noop(
             "the toolkit's grace answers HTTP 500 where tokens are hashed; "
-            "DJANGO_MCP['REFRESH_GRACE_SECONDS'] replaces it"
+            "DJANGO_MCP['REFRESH_TOKEN_GRACE_TTL'] replaces it"
         ),
         is_error=True,
     ),

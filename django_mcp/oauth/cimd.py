@@ -145,7 +145,7 @@ class RatePermission:
         who, scope = caller(request.headers), "documents of clients"
         if not address_throttle(scope, who).allow_request(who.name):
             return False
-        if not make_throttle(scope, Rate(settings.REGISTERED_CLIENTS, 60 * 60)).allow_request("all"):
+        if not make_throttle(scope, Rate(settings.MAX_UNUSED_CLIENTS, 60 * 60)).allow_request("all"):
             return False
         model = get_application_model()
         known = model.objects.filter(client_id=client_id).exists()

@@ -58,13 +58,13 @@ def prune_documents() -> int:
 def make_room(source: str) -> bool:
     """Whether there may be one more client of a source that never got a token.
 
-    If there are ``REGISTERED_CLIENTS`` already, the oldest go that are older than an hour.
+    If there are ``MAX_UNUSED_CLIENTS`` already, the oldest go that are older than an hour.
 
     Args:
         source: ``dcr`` or ``cimd``, an ``Application.RegistrationSource``.
     """
     unused = _clients(source).filter(~_has(get_access_token_model()), ~_has(get_refresh_token_model()))
-    excess = int(unused.count()) - settings.REGISTERED_CLIENTS + 1
+    excess = int(unused.count()) - settings.MAX_UNUSED_CLIENTS + 1
     if excess <= 0:
         return True
     now = timezone.now()

@@ -16,7 +16,7 @@ from oauthlib.common import urldecode
 from oauthlib.oauth2.rfc6749 import errors
 
 from django_mcp.auth.base import authenticators
-from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import AbstractApplication, get_grant_model, get_refresh_token_model, get_scopes_backend
 from django_mcp.conf import settings
@@ -122,11 +122,11 @@ def stored(request: Any) -> list[str]:
 
 
 def known_resources() -> Mapping[str, MCPServer]:
-    """Endpoints with an ``OAuth`` authenticator by their canonical identifier, in the order they were made."""
+    """Endpoints that take OAuth tokens of this site by their canonical identifier, in the order they were made."""
     return {
         resource_of(server): server
         for server in servers()
-        if any(isinstance(each, OAuth) for each in authenticators(server))
+        if any(isinstance(each, OAuth2Authentication) for each in authenticators(server))
     }
 
 

@@ -130,7 +130,7 @@ def was_superseded(row: Any, client: Any) -> bool:
     The access token that came of its use is there as long as nobody went on from it; so no token can be used again
     that was replaced twice.
     """
-    since = timezone.now() - datetime.timedelta(seconds=settings.REFRESH_GRACE_SECONDS)
+    since = timezone.now() - datetime.timedelta(seconds=settings.REFRESH_TOKEN_GRACE_TTL)
     return (
         row.revoked is not None
         and row.revoked > since

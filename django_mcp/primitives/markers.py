@@ -30,8 +30,8 @@ _DATA = {"default", "const", "enum", "examples"}
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """Has clients repeat a tool's parameter in a request header: ``Annotated[str, Header("Region")]``.
+class HeaderParam:
+    """Has clients repeat a tool's parameter in a request header: ``Annotated[str, HeaderParam("Region")]``.
 
     The parameter is a str, int or bool, an enum or ``Literal`` of these, or one of them or None. What proxies on the
     way should not see, passwords or personal data, is not for headers.

@@ -29,7 +29,7 @@ class Tool(Primitive):
         rate_limit: how often a caller may call it, like ``"10/m"``.
         timeout: seconds a call may take; 0 for no limit, None for that of the site.
         concurrency_limit: how many calls run at once in a process; None for no limit.
-        output_limit: the most characters of a result; 0 for no limit, None for that of the site.
+        max_output_chars: the most characters of a result; 0 for no limit, None for that of the site.
         idempotency_key: the argument that says which calls are the same call again.
         atomic: run a synchronous function in a transaction of the default database, rolled back on any error; by
             default all that is not ``read_only``.
@@ -72,7 +72,7 @@ class Tool(Primitive):
         rate_limit: str | None = None,
         timeout: float | None = None,
         concurrency_limit: int | None = None,
-        output_limit: int | None = None,
+        max_output_chars: int | None = None,
         idempotency_key: str | None = None,
         always_listed: bool = False,
         task: str | None = None,
@@ -87,7 +87,7 @@ class Tool(Primitive):
         # What changes nothing has nothing to roll back; and a transaction may mean waiting for the write lock.
         self.atomic = not read_only if atomic is None else atomic
         self.rate = parse_rate(rate_limit, self.label)
-        self.timeout, self.concurrency_limit, self.output_limit = timeout, concurrency_limit, output_limit
+        self.timeout, self.concurrency_limit, self.max_output_chars = timeout, concurrency_limit, max_output_chars
         self.idempotency_key = idempotency_key
         self.read_only = bool(read_only)
         self.is_conducted = bool(timeout or concurrency_limit or idempotency_key)
@@ -187,7 +187,7 @@ class Tool(Primitive):
 
     def _check_limits(self) -> None:
         """Refuse limits that are none."""
-        for name, least in (("timeout", 0), ("output_limit", 0), ("concurrency_limit", 1)):
+        for name, least in (("timeout", 0), ("max_output_chars", 0), ("concurrency_limit", 1)):
             value = getattr(self, name)
             kinds = {int, float} if name == "timeout" else {int}
             if value is not None and (type(value) not in kinds or not value >= least):

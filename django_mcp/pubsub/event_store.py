@@ -111,7 +111,7 @@ def append(entries: Iterable[tuple[str, str]]) -> list[int]:
         their ids, ascending.
     """
     now = timezone.now()
-    expires = now + datetime.timedelta(seconds=settings.INPUT_SECONDS)
+    expires = now + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     rows = [Event(topic=topic, data=data, created=now, expires=expires) for topic, data in entries]
     if database.own_connection().features.can_return_rows_from_bulk_insert:
         Event.objects.bulk_create(rows)

@@ -1,6 +1,6 @@
 """One reader of stored events for all open streams of a process, and its shutdown.
 
-However many streams there are, the log is read by one query: when the bell rings, or every ``POLL_SECONDS`` where
+However many streams there are, the log is read by one query: when the bell rings, or every ``POLL_INTERVAL`` where
 no shared channel layer rings it. Without open streams nothing is read.
 """
 
@@ -264,15 +264,15 @@ class Follower:
                         self._clear_now_and_then()
                 except Exception:  # every stream of the process waits for the next round
                     logger.exception("the log of streams could not be followed, going on")
-                    await asyncio.sleep(settings.POLL_SECONDS)
+                    await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
             self._task = None
             await self._listener.stop()
 
     async def _wait(self) -> None:
         """Until there may be something to read. Meanwhile streams are kept alive, and ended when their time comes."""
-        pause = SAFETY_SECONDS if self._listener.works else settings.POLL_SECONDS
-        until = time.monotonic() + min(pause, settings.KEEP_ALIVE_SECONDS)
+        pause = SAFETY_SECONDS if self._listener.works else settings.POLL_INTERVAL
+        until = time.monotonic() + min(pause, settings.KEEP_ALIVE_INTERVAL)
         while not self._rung.is_set() and (left := until - time.monotonic()) > 0:
             self._look_after()
             with suppress(TimeoutError):
@@ -289,7 +289,7 @@ class Follower:
             entries = await run(partial(event_store.since, position, topics))
         except DatabaseError as error:
             self._fails(error)
-            await asyncio.sleep(settings.POLL_SECONDS)
+            await asyncio.sleep(settings.POLL_INTERVAL)
             return
         self._position = position
         self._failing = False
@@ -340,7 +340,7 @@ class Follower:
 
     def _keep_alive(self) -> None:
         """Have those say something whose time it is; not too many, so that they are spread over the period."""
-        now, period = time.monotonic(), settings.KEEP_ALIVE_SECONDS
+        now, period = time.monotonic(), settings.KEEP_ALIVE_INTERVAL
         most = AT_ONCE + int(2 * LOOK_UP_SECONDS / period * len(self._silent))
         silent = takewhile(lambda item: item[1] <= now - period, self._silent.items())
         for subscription, _ in list(islice(silent, most)):

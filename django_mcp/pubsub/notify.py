@@ -1,7 +1,7 @@
 """Wake up other processes: NOTIFY of PostgreSQL, or the channel layer.
 
 Followers in this process are told directly. Others hear it through the Channels layer, where that is one that
-processes share; without one they look into the log every ``POLL_SECONDS``.
+processes share; without one they look into the log every ``POLL_INTERVAL``.
 """
 
 import asyncio

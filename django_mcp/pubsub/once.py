@@ -98,7 +98,7 @@ class StepRepeat:
         except (OperationalError, InterfaceError) as error:
             if time.monotonic() < until and database.is_temporary(error):
                 # Nobody waits for it, and no thread is held meanwhile. The pool sees to its connections.
-                again = threading.Timer(settings.POLL_SECONDS, shared_pool().begin, [lambda: self._forget(until)])
+                again = threading.Timer(settings.POLL_INTERVAL, shared_pool().begin, [lambda: self._forget(until)])
                 again.daemon = True
                 again.start()
 
@@ -143,7 +143,7 @@ class StepRepeat:
 
 
 def _expiry() -> datetime.datetime:
-    return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_SECONDS)
+    return timezone.now() + datetime.timedelta(seconds=settings.IDEMPOTENCY_TTL)
 
 
 T = TypeVar("T")
@@ -242,7 +242,7 @@ def _storable(value: Any) -> tuple[Any, Exception | None]:
 
 def expiry() -> datetime.datetime:
     """When a step may be forgotten: when no answer can continue its call any more."""
-    return timezone.now() + datetime.timedelta(seconds=max(2 * settings.INPUT_SECONDS, settings.TASK_SECONDS))
+    return timezone.now() + datetime.timedelta(seconds=max(2 * settings.ELICITATION_TTL, settings.TASK_TTL))
 
 
 def _take_all(calls: Sequence[str], key: str) -> bool:

@@ -150,7 +150,7 @@ class StreamSlot:
         principal: the caller.
 
     Raises:
-        TooManyRequests: the caller has ``STREAMS_PER_CALLER`` open streams.
+        TooManyRequests: the caller has ``MAX_STREAMS_PER_CALLER`` open streams.
     """
 
     __slots__ = ("_caller",)
@@ -158,10 +158,9 @@ class StreamSlot:
     def __init__(self, principal: Principal) -> None:
         self._caller: tuple[str, str] | None = None
         caller = principal.kind, principal.id
-        if len(_open[caller]) >= settings.STREAMS_PER_CALLER:
-            reason = (
-                f"You have {settings.STREAMS_PER_CALLER} open streams, which is the most at once. Close one of them."
-            )
+        if len(_open[caller]) >= settings.MAX_STREAMS_PER_CALLER:
+            most = settings.MAX_STREAMS_PER_CALLER
+            reason = f"You have {most} open streams, which is the most at once. Close one of them."
             raise TooManyRequests(RETRY_SECONDS, reason)
         self._caller = caller
         _open[caller].add(id(self))

@@ -144,10 +144,10 @@ def check_room(context: Context) -> None:
     Raises:
         ToolError: they have too many.
     """
-    if store.unfinished(context.principal, context.server) >= settings.TASKS_PER_CALLER:
+    if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
-            f"You have {settings.TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of them, "
-            "or cancel it."
+            f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of "
+            "them, or cancel it."
         )
 
 
@@ -309,7 +309,7 @@ async def answer(context: Context, tool: Tool, keywords: dict[str, Any]) -> Resu
                 return context.channel.task_made(task)
             task_id, since = task.task_id, 0 if own else None
         context.channel.task_id = task_id
-        return await outcome(context, task_id, settings.TASK_WAIT_SECONDS, tool, since)
+        return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT, tool, since)
     except (Cancelled, asyncio.CancelledError):  # nobody else knows of it
         stopping = context.runner.sync(partial(_stop_all, context, own))
         await stopping if context.runner.is_inline else detached(stopping)

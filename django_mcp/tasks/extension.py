@@ -79,4 +79,4 @@ def ttl_ms(task: Task) -> int:
 
 def poll_interval_ms() -> int:
     """How often clients are to ask."""
-    return max(1, round(settings.TASK_POLL_SECONDS * 1000))
+    return max(1, round(settings.TASK_POLL_INTERVAL * 1000))

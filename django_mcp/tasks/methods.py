@@ -87,7 +87,7 @@ async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     task_id = keywords["task_id"]
     if await context.runner.sync(lambda: look_up(context, task_id)) is None:
         raise ToolError(f"There is no task {task_id!r} of yours. It may have expired: call the tool again.")
-    return await outcome(context, task_id, settings.TASK_WAIT_SECONDS)
+    return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT)
 
 
 def result_tool() -> Tool:

@@ -74,7 +74,7 @@ def make(seconds: float | None = None, **fields: Any) -> Task:
         fields: of the row.
     """
     now = timezone.now()
-    kept = settings.TASK_SECONDS if seconds is None else min(seconds, settings.TASK_SECONDS)
+    kept = settings.TASK_TTL if seconds is None else min(seconds, settings.TASK_TTL)
     expires = now + datetime.timedelta(seconds=kept)
     return Task.objects.create(
         task_id=secrets.token_urlsafe(24), created=now, updated=now, expires=expires, lease=lease_end(), **fields
@@ -87,7 +87,7 @@ def make(seconds: float | None = None, **fields: Any) -> Task:
 
 def lease_end() -> datetime.datetime:
     """When a lease that is taken now runs out."""
-    return timezone.now() + datetime.timedelta(seconds=settings.TASK_LEASE_SECONDS)
+    return timezone.now() + datetime.timedelta(seconds=settings.TASK_LEASE_TTL)
 
 
 def claim(task_id: str, worker: str) -> Task | None:

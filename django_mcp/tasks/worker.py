@@ -120,7 +120,7 @@ class Keeper:
                 self._wake.clear()
                 running, held = dict(self._running), self._held()
             try:
-                if time.monotonic() - renewed > settings.TASK_LEASE_SECONDS / 3:
+                if time.monotonic() - renewed > settings.TASK_LEASE_TTL / 3:
                     with self._lease_lock:
                         if not self._is_released:
                             store.renew(held)
@@ -281,7 +281,7 @@ def _surely(function: Callable[[], T]) -> T:
             if time.monotonic() > until or not database.is_temporary(error):
                 raise
             database.own_connection().close_if_unusable_or_obsolete()
-            time.sleep(settings.POLL_SECONDS)
+            time.sleep(settings.POLL_INTERVAL)
 
 
 def _context(task: Task, channel: TaskChannel) -> Context:

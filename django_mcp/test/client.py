@@ -19,9 +19,17 @@ from django_mcp.models import Approval
 from django_mcp.protocol import versions
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.meta import APPROVAL
-from django_mcp.test.notifications import Heard, hearing
-from django_mcp.test.responder import Answers, Person
-from django_mcp.test.results import Called, Completed, Got, Outcome, Read, broken, problems
+from django_mcp.test.notifications import Notifications, hearing
+from django_mcp.test.responder import Answers, Responder
+from django_mcp.test.results import (
+    CallResult,
+    CompletionResult,
+    Outcome,
+    PromptResult,
+    ResourceResult,
+    broken,
+    problems,
+)
 
 
 @contextmanager
@@ -67,15 +75,15 @@ STRUCTURED_SINCE = "2025-06-18"
 class MCPClient:
     """A client of an endpoint, in the thread and the transaction of a test.
 
-    Without ``era`` each request is made twice: in the newest version with a handshake, inside of a savepoint that is
-    rolled back, and then in the newest version of all. Both have to end alike, and the second is what the test gets.
-    What a rollback does not undo, such as a request to another service, happens twice then.
+    Without ``protocol_version`` each request is made twice: in the newest version with a handshake, in a savepoint
+    that is rolled back, and then in the newest version of all. Both have to end alike, and the second is what the test
+    gets. What a rollback does not undo, such as a request to another service, happens twice then.
 
     Args:
         user: who calls, as if the endpoint had recognised them; read anew for every request. None for whoever the
             headers say, as the endpoint's own authenticators see it.
         server: the endpoint, or its name.
-        era: ``"modern"``, ``"legacy"``, or a protocol version; None for both of these.
+        protocol_version: ``"modern"``, ``"legacy"``, or a protocol version; None for both of these.
         answers: to what tools ask, see ``call``.
         headers: of every request, such as ``{"Authorization": "Bearer …"}``.
         client_id: the OAuth client that calls in the user's name.
@@ -94,7 +102,7 @@ class MCPClient:
         user: Any = None,
         *,
         server: MCPServer | str = "default",
-        era: str | None = None,
+        protocol_version: str | None = None,
         answers: Answers = (),
         headers: Mapping[str, str] | None = None,
         client_id: str | None = None,
@@ -122,7 +130,8 @@ class MCPClient:
         self._principal = principal
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
         self._speakers = [
-            Speaker(self.server, version, principal, self._headers, capabilities) for version in _versions(era)
+            Speaker(self.server, version, principal, self._headers, capabilities)
+            for version in _versions(protocol_version)
         ]
 
     @property
@@ -138,7 +147,7 @@ class MCPClient:
 
     def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, /, *, answers: Answers | None = None, **more: Any
-    ) -> Called:
+    ) -> CallResult:
         """Call a tool, and answer what it asks.
 
         Args:
@@ -155,17 +164,17 @@ class MCPClient:
         """
         schema = self.definition(name).get("inputSchema")
         params = {"name": name, "arguments": {**(arguments or {}), **more}}
-        return self._request(Called, "tools/call", params, answers, schema)
+        return self._request(CallResult, "tools/call", params, answers, schema)
 
-    def read(self, uri: str, *, answers: Answers | None = None) -> Read:
+    def read(self, uri: str, *, answers: Answers | None = None) -> ResourceResult:
         """Read a resource."""
-        return self._request(Read, "resources/read", {"uri": uri}, answers)
+        return self._request(ResourceResult, "resources/read", {"uri": uri}, answers)
 
-    def prompt(self, name: str, /, *, answers: Answers | None = None, **arguments: str) -> Got:
+    def prompt(self, name: str, /, *, answers: Answers | None = None, **arguments: str) -> PromptResult:
         """Get a prompt."""
-        return self._request(Got, "prompts/get", {"name": name, "arguments": arguments}, answers)
+        return self._request(PromptResult, "prompts/get", {"name": name, "arguments": arguments}, answers)
 
-    def complete(self, of: str, argument: str, value: str = "", /, **context: str) -> Completed:
+    def complete(self, of: str, argument: str, value: str = "", /, **context: str) -> CompletionResult:
         """Ask for completions.
 
         Args:
@@ -178,9 +187,9 @@ class MCPClient:
         params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
         if context:
             params["context"] = {"arguments": context}
-        return self._request(Completed, "completion/complete", params, None)
+        return self._request(CompletionResult, "completion/complete", params, None)
 
-    def subscribe(self, *uris: str) -> AbstractContextManager[Heard]:
+    def subscribe(self, *uris: str) -> AbstractContextManager[Notifications]:
         """Hear of changes: of resources, and of the lists. ``with client.subscribe("book://1") as heard: …``.
 
         What was to be done on commit is done at the end of the block, also within ``TestCase``; then ``heard`` has it.
@@ -226,7 +235,7 @@ class MCPClient:
 
     # Approvals
 
-    def approve(self, called: Called, by: Any, *, reason: str = "", answers: Answers | None = None) -> Called:
+    def approve(self, called: CallResult, by: Any, *, reason: str = "", answers: Answers | None = None) -> CallResult:
         """Have somebody approve a call that waits for it, and make the same call again.
 
         Args:
@@ -241,11 +250,11 @@ class MCPClient:
         """
         return self._decide(called, decisions.approve(_ticket(called), by, reason=reason, unseen=True), by, answers)
 
-    def refuse(self, called: Called, by: Any, *, reason: str = "") -> Called:
+    def refuse(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
         """Have somebody refuse it, and make the same call again. See ``approve``."""
         return self._decide(called, decisions.deny(_ticket(called), by, reason=reason), by, None)
 
-    def _decide(self, called: Called, is_decided: bool, by: Any, answers: Answers | None) -> Called:
+    def _decide(self, called: CallResult, is_decided: bool, by: Any, answers: Answers | None) -> CallResult:
         if not is_decided:
             called.fail(f"{by} should have been able to decide; it is their own call, or somebody has decided already.")
         return self.call(called.name, called.params["arguments"], answers=answers)
@@ -254,15 +263,15 @@ class MCPClient:
 
     async def acall(
         self, name: str, arguments: Mapping[str, Any] | None = None, /, *, answers: Answers | None = None, **more: Any
-    ) -> Called:
+    ) -> CallResult:
         """``call`` in async functions."""
         return await sync_to_async(self.call)(name, arguments, answers=answers, **more)
 
-    async def aread(self, uri: str, *, answers: Answers | None = None) -> Read:
+    async def aread(self, uri: str, *, answers: Answers | None = None) -> ResourceResult:
         """``read`` in async functions."""
         return await sync_to_async(self.read)(uri, answers=answers)
 
-    async def aprompt(self, name: str, /, *, answers: Answers | None = None, **arguments: str) -> Got:
+    async def aprompt(self, name: str, /, *, answers: Answers | None = None, **arguments: str) -> PromptResult:
         """``prompt`` in async functions."""
         return await sync_to_async(self.prompt)(name, answers=answers, **arguments)
 
@@ -288,7 +297,8 @@ class MCPClient:
         for each in rehearsed:
             if _ending(each) != _ending(outcome):
                 msg = (
-                    f"A client of protocol {each.era} has another answer than one of {outcome.era}.\n{each}\n{outcome}"
+                    f"A client of protocol {each.protocol_version} has another answer than one of "
+                    f"{outcome.protocol_version}.\n{each}\n{outcome}"
                 )
                 raise AssertionError(msg)
         return outcome
@@ -303,13 +313,13 @@ class MCPClient:
         are_its_own: bool,
         schema: Mapping[str, Any] | None = None,
     ) -> O:
-        person = Person(answers, f"{params.get('name') or params.get('uri') or method} (protocol {speaker.version})")
+        person = Responder(answers, f"{params.get('name') or params.get('uri') or method} (protocol {speaker.version})")
         ended = self._ended(speaker, method, params, person, schema)
         outcome = kind(
             client=self,
             method=method,
             params=params,
-            era=speaker.version,
+            protocol_version=speaker.version,
             status=ended.status,
             result=ended.response.get("result", {}),
             error=_error(ended),
@@ -319,7 +329,7 @@ class MCPClient:
         )
         if are_its_own and person.unused:
             outcome.fail(f"It should have asked for all answers that were given; nobody asked for {person.unused!r}.")
-        if self._schemas and isinstance(outcome, Called) and outcome.ok:
+        if self._schemas and isinstance(outcome, CallResult) and outcome.ok:
             self._check(outcome)
         return outcome
 
@@ -328,7 +338,7 @@ class MCPClient:
         speaker: Speaker,
         method: str,
         params: Mapping[str, Any],
-        person: Person,
+        person: Responder,
         schema: Mapping[str, Any] | None = None,
     ) -> Ended:
         if self._principal is not None:
@@ -338,13 +348,13 @@ class MCPClient:
             speaker.principal = now
         return speaker.request(method, params, person, schema)
 
-    def _check(self, called: Called) -> None:
+    def _check(self, called: CallResult) -> None:
         """See whether a result is what the tool promises."""
         definition = self.definition(called.name)
         for member in ("inputSchema", "outputSchema"):
             if wrong := broken(definition.get(member, {})):
                 called.fail(f"The {member} of the tool should be a JSON Schema: {wrong}")
-        if "outputSchema" in definition and called.era >= STRUCTURED_SINCE:
+        if "outputSchema" in definition and called.protocol_version >= STRUCTURED_SINCE:
             if called.structured is None:
                 called.fail("It should have structured content, for the tool has an output schema.")
             if found := problems(definition["outputSchema"], called.structured):
@@ -364,7 +374,7 @@ class MCPClient:
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         while True:
-            ended = self._ended(self._speakers[-1], method, params, Person((), method))
+            ended = self._ended(self._speakers[-1], method, params, Responder((), method))
             result = ended.response.get("result", {})
             found += result.get(member, ())
             if "nextCursor" not in result:
@@ -373,7 +383,7 @@ class MCPClient:
 
 
 def _ending(outcome: Outcome) -> Any:
-    return outcome.ok, outcome.is_hidden, isinstance(outcome, Called) and outcome.is_waiting
+    return outcome.ok, outcome.is_hidden, isinstance(outcome, CallResult) and outcome.is_waiting
 
 
 def _error(ended: Ended) -> dict[str, Any]:
@@ -394,17 +404,17 @@ def _server(given: MCPServer | str) -> MCPServer:
     return found[given]
 
 
-def _versions(era: str | None) -> Sequence[str]:
+def _versions(protocol_version: str | None) -> Sequence[str]:
     """The versions a client speaks, the one that counts last."""
     known = {"legacy": versions.LEGACY[0], "modern": versions.MODERN[0], **{each: each for each in versions.SUPPORTED}}
-    if era is None:
+    if protocol_version is None:
         return (known["legacy"], known["modern"])
-    if era not in known:
-        msg = f"There is no era {era!r}; MCPClient(era=…) takes one of {', '.join(known)}."
+    if protocol_version not in known:
+        msg = f"MCPClient(protocol_version=…) takes one of {', '.join(known)}, not {protocol_version!r}."
         raise ValueError(msg)
-    return (known[era],)
+    return (known[protocol_version],)
 
 
-def _ticket(called: Called) -> Approval:
+def _ticket(called: CallResult) -> Approval:
     called.assert_needs_approval()
     return Approval.objects.get(ticket=called.result["_meta"][APPROVAL]["ticket"])

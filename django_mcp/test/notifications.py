@@ -24,7 +24,7 @@ from django_mcp.transports.sse import BufferedWire
 
 
 @dataclass
-class Heard:
+class Notifications:
     """What a client was told; filled at the end of the ``with`` block.
 
     Attributes:
@@ -55,7 +55,7 @@ class _HearingHere(Hearing):
 @contextmanager
 def hearing(
     server: MCPServer, principal: Principal, headers: Mapping[str, str], uris: Iterable[str]
-) -> Iterator[Heard]:
+) -> Iterator[Notifications]:
     """Subscribe to resources, and to changes of lists.
 
     What is to be done on commit is done at the end, for within a ``TestCase`` nothing is ever committed.
@@ -69,7 +69,7 @@ def hearing(
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
         msg = f"There is no resource {', '.join(sorted(missing))} for this caller, so nobody can subscribe to it."
         raise AssertionError(msg)
-    heard, since = Heard(), event_store.newest()
+    heard, since = Notifications(), event_store.newest()
     with ExitStack() as stack:
         for alias in connections:
             if connections[alias].in_atomic_block:

@@ -14,7 +14,7 @@ CANCEL: Final = {"action": "cancel"}
 Answers = Sequence[Any] | Mapping[str, Any] | Callable[[Question], Any]
 
 
-class Person:
+class Responder:
     """Answers questions, and remembers them.
 
     An answer is for a form a mapping of its fields, or the value of the only field it has; ``True`` also accepts a form

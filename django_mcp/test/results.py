@@ -37,7 +37,7 @@ class Outcome:
         client: who sent it.
         method: of the request.
         params: of it.
-        era: the protocol version it was sent in.
+        protocol_version: the protocol version it was sent in.
         status: of HTTP.
         result: the result; empty where there is none.
         error: the JSON-RPC error; empty where there is none.
@@ -49,7 +49,7 @@ class Outcome:
     client: Sender = field(repr=False)
     method: str
     params: Mapping[str, Any]
-    era: str
+    protocol_version: str
     status: int
     result: dict[str, Any]
     error: dict[str, Any]
@@ -179,7 +179,11 @@ class Outcome:
 
     def __str__(self) -> str:
         """All there is to know of it, in some lines."""
-        lines = [("request", self.request), ("as", f"{self.client.who}, protocol {self.era}"), ("got", self._got)]
+        lines = [
+            ("request", self.request),
+            ("as", f"{self.client.who}, protocol {self.protocol_version}"),
+            ("got", self._got),
+        ]
         lines += [("asked", words_of(each)) for each in self.asked]
         lines += [("logged", f"{each['level']}: {each['data']}") for each in self.logs]
         if self.raised is not None:
@@ -209,7 +213,7 @@ class Outcome:
 
 
 @dataclass(kw_only=True)
-class Called(Outcome):
+class CallResult(Outcome):
     """What came of a call of a tool."""
 
     kind = "tool"
@@ -285,7 +289,7 @@ class Called(Outcome):
 
 
 @dataclass(kw_only=True)
-class Read(Outcome):
+class ResourceResult(Outcome):
     """What came of reading a resource."""
 
     kind = "resource"
@@ -307,7 +311,7 @@ class Read(Outcome):
 
 
 @dataclass(kw_only=True)
-class Got(Outcome):
+class PromptResult(Outcome):
     """What came of getting a prompt."""
 
     kind = "prompt"
@@ -325,7 +329,7 @@ class Got(Outcome):
 
 
 @dataclass(kw_only=True)
-class Completed(Outcome):
+class CompletionResult(Outcome):
     """What came of asking for completions."""
 
     @property

@@ -23,7 +23,7 @@ from django_mcp.core.signals import server_stopped
 from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.base import Answer
-from django_mcp.transports.base import Head
+from django_mcp.transports.base import RequestHead
 from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, keep_script_prefix
 from django_mcp.transports.sse import LiveWire
 
@@ -163,7 +163,7 @@ class MCPApplication:
         host = headers.get("host")
         if host is None or site_settings.USE_X_FORWARDED_HOST:
             host = host_of(scope, headers)
-        head = Head(scope["method"], headers, host, edge.is_secure, edge, query)
+        head = RequestHead(scope["method"], headers, host, edge.is_secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
         if isinstance(admitted, Answer):
             await _send(send, admitted)

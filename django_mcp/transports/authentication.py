@@ -27,7 +27,14 @@ from django.db.models.base import ModelState
 
 from django_mcp.auth import protected_resource
 from django_mcp.auth.api_keys import keys_in_query
-from django_mcp.auth.base import Authenticator, AuthorizationServerAway, Head, InvalidToken, authenticators, bearer
+from django_mcp.auth.base import (
+    AuthorizationServerAway,
+    BaseAuthentication,
+    InvalidToken,
+    RequestHead,
+    authenticators,
+    bearer,
+)
 from django_mcp.conf import settings
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import Pool, Runner, contained
@@ -43,7 +50,7 @@ from django_mcp.transports.base import Refusal
 
 Outcome = Principal | Exception | None
 """What came of one request: its caller, what to raise, or that it holds nothing."""
-Find = Callable[[Sequence[Head]], Sequence[Outcome]]
+Find = Callable[[Sequence[RequestHead]], Sequence[Outcome]]
 
 MOST_TURNS = 4
 """For how many turns of the loop those who came are kept waiting for more."""
@@ -53,7 +60,7 @@ class _Request(NamedTuple):
     """One that waits for its caller to be found."""
 
     asked: Hashable
-    head: Head
+    head: RequestHead
     find: Find
     found: asyncio.Future[Principal | None]
     context: contextvars.Context
@@ -70,7 +77,7 @@ class Lookups:
         self._waiting: dict[_Key, list[_Request]] = {}
 
     async def find(
-        self, pool: Pool, group: Hashable, asked: Hashable, head: Head, find: Find, most: int = 1
+        self, pool: Pool, group: Hashable, asked: Hashable, head: RequestHead, find: Find, most: int = 1
     ) -> Principal | None:
         """The caller of a request.
 
@@ -178,7 +185,7 @@ lookups = Lookups()
 """Of this process."""
 
 
-async def find_caller(head: Head, server: MCPServer, runner: Runner) -> Principal:
+async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> Principal:
     """The caller of a request.
 
     Raises:
@@ -234,7 +241,9 @@ class _Asked(NamedTuple):
         return f"_Asked({self.host})"
 
 
-async def _look_up(authenticator: Authenticator, head: Head, server: MCPServer, runner: Runner) -> Principal | None:
+async def _look_up(
+    authenticator: BaseAuthentication, head: RequestHead, server: MCPServer, runner: Runner
+) -> Principal | None:
     shown = authenticator.shown(head)
     if shown is not None and not shown:  # it holds nothing for this one, and a thread need not say so
         return None
@@ -246,7 +255,9 @@ async def _look_up(authenticator: Authenticator, head: Head, server: MCPServer, 
     return await lookups.find(runner, group, asked, head, partial(_recognise_all, authenticator, server), most)
 
 
-def _recognise_all(authenticator: Authenticator, server: MCPServer, heads: Sequence[Head]) -> Sequence[Outcome]:
+def _recognise_all(
+    authenticator: BaseAuthentication, server: MCPServer, heads: Sequence[RequestHead]
+) -> Sequence[Outcome]:
     """``_recognise`` for requests that come together."""
     if len(heads) > 1:
         return authenticator.authenticate_together(heads, server)
@@ -256,7 +267,7 @@ def _recognise_all(authenticator: Authenticator, server: MCPServer, heads: Seque
         return [error]
 
 
-def _recognise(authenticator: Authenticator, head: Head, server: MCPServer) -> Principal | None:
+def _recognise(authenticator: BaseAuthentication, head: RequestHead, server: MCPServer) -> Principal | None:
     """In one hop: who it is, and whether the endpoint is for them."""
     principal = authenticator.authenticate(head, server)
     if principal is not None and server.user_passes_test is not None and not server.user_passes_test(principal.user):

@@ -20,7 +20,7 @@ from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
-from django_mcp.auth.base import Head as Head  # noqa: PLC0414 - the edges make it, authenticators read it
+from django_mcp.auth.base import RequestHead as RequestHead  # noqa: PLC0414 - the edges make it, authenticators read it
 from django_mcp.auth.session import is_own_origin
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
@@ -91,7 +91,7 @@ def unknown_host(host: str) -> Refusal:
     return Refusal(400, f"Unknown host {host[:100]!r}. The site's owner can add it to ALLOWED_HOSTS.")
 
 
-def check_origin(head: Head) -> Headers:
+def check_origin(head: RequestHead) -> Headers:
     """The CORS headers for a known Origin; none where there is no Origin.
 
     Raises:

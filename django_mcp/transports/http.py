@@ -29,9 +29,9 @@ from django_mcp.revisions.negotiation import choose
 from django_mcp.transports.authentication import find_caller, require_scopes
 from django_mcp.transports.base import (
     LONGEST,
-    Head,
     Headers,
     Refusal,
+    RequestHead,
     check_origin,
     is_our_host,
     preflight,
@@ -87,11 +87,11 @@ class Endpoint:
         if not authenticators(server):
             msg = (
                 f"{server!r} has no authentication, so it is not served. Give MCPServer(authentication=[…]) or "
-                "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.Public'] lets everybody in."
+                "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.AllowAny'] lets everybody in."
             )
             raise ImproperlyConfigured(msg)
 
-    async def admit(self, head: Head, runner: Runner) -> "Admission | Answer":
+    async def admit(self, head: RequestHead, runner: Runner) -> "Admission | Answer":
         """Look at a request before its body is read: who calls, or the answer that ends it."""
         cors: Headers = ()
         headers = head.headers
@@ -117,7 +117,7 @@ class Endpoint:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
             return refusal.answer(cors)
 
-    def _not_served(self, head: Head, cors: Headers) -> Answer:
+    def _not_served(self, head: RequestHead, cors: Headers) -> Answer:
         """The answer to a method that is none of ``verbs``."""
         if head.method == "OPTIONS":
             return Answer(204, headers=(*cors, *preflight(head.headers)))
@@ -152,7 +152,7 @@ class Admission(NamedTuple):
     """A request that may be read."""
 
     endpoint: Endpoint
-    head: Head
+    head: RequestHead
     principal: Principal
     cors: Headers
     accepts: Accepts
@@ -210,8 +210,11 @@ class Admission(NamedTuple):
 
 def overloaded() -> Refusal:
     """503, before anything is done: whoever waits already is answered the sooner."""
-    jobs = "More than %s jobs wait for a worker thread (DJANGO_MCP: QUEUE_LIMIT, THREADS), so requests are refused."
-    log_seldom(logging.WARNING, jobs, settings.QUEUE_LIMIT)
+    jobs = (
+        "More than %s jobs wait for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS), "
+        "so requests are refused."
+    )
+    log_seldom(logging.WARNING, jobs, settings.MAX_QUEUED_CALLS)
     return Refusal(503, "The server has too much to do at the moment. Try again.", [("Retry-After", "1")])
 
 

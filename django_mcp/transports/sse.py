@@ -444,7 +444,7 @@ _NO_CONTEXT = contextvars.Context()
 
 
 class _KeepAlive:
-    """Goes round among the connections of an event loop whose calls are running, twice in ``KEEP_ALIVE_SECONDS``.
+    """Goes round among the connections of an event loop whose calls are running, twice in ``KEEP_ALIVE_INTERVAL``.
 
     A connection that was silent from one round to the next sends a comment, so each does so at least that often.
     """
@@ -458,7 +458,7 @@ class _KeepAlive:
 
     def start(self) -> None:
         self.is_running = True
-        self._loop.call_later(settings.KEEP_ALIVE_SECONDS / 2, self.tick, context=_NO_CONTEXT)
+        self._loop.call_later(settings.KEEP_ALIVE_INTERVAL / 2, self.tick, context=_NO_CONTEXT)
 
     def tick(self) -> None:
         self.is_running = False

@@ -355,7 +355,7 @@ class Connection:
         ping = {"jsonrpc": JSONRPC, "id": 0, "method": "ping"}
         with suppress(asyncio.CancelledError):
             while True:
-                await asyncio.sleep(settings.SESSION_SECONDS / RENEWALS)
+                await asyncio.sleep(settings.SESSION_TTL / RENEWALS)
                 await self._answer(ping, None, StdioWire(self._write))
 
 

@@ -20,7 +20,7 @@ from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
 from django_mcp.revisions.base import Answer
-from django_mcp.transports.base import Head
+from django_mcp.transports.base import RequestHead
 from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
 from django_mcp.transports.sse import BufferedWire
 
@@ -66,7 +66,7 @@ def _exempt(view: View) -> View:
 async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> HttpResponseBase:
     headers = {name: value for key, value in request.META.items() if (name := _HEADERS[key])}
     query = request.META.get("QUERY_STRING", "")
-    head = Head(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
+    head = RequestHead(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
     if isinstance(admitted, Answer):
         return _response(admitted)

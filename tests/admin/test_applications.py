@@ -613,7 +613,7 @@ import django
 from django.conf import settings
 
 settings.configure(
-    SECRET_KEY="only-for-this-test", USE_TZ=True, DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]},
+    SECRET_KEY="only-for-this-test", USE_TZ=True, DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"]},
     INSTALLED_APPS=["django.contrib.admin", "django.contrib.auth", "django.contrib.contenttypes",
                     "django.contrib.messages", "django.contrib.sessions", "django_mcp"],
 )

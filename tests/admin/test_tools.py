@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp import MCPServer, Public, tool
+from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server
@@ -40,7 +40,7 @@ def _nothing_counted() -> Iterator[None]:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The site is not the demo, whose tools would be shown, and remembered, on every page."""
     monkeypatch.setattr(server, "_servers", {})
-    MCPServer("default", path="mcp", authentication=[Public()])
+    MCPServer("default", path="mcp", authentication=[AllowAny()])
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def desk_of_demo(make_server: Callable[..., MCPServer]) -> MCPServer:
 
 
 def furnished(make_server: Callable[..., MCPServer]) -> MCPServer:
-    desk = make_server("desk", authentication=[Public()], scopes=[])
+    desk = make_server("desk", authentication=[AllowAny()], scopes=[])
 
     @tool(server=desk, title="Pay somebody", destructive=True, permission="travel.add_booking", groups=["Office"])
     def pay(amount: int, to: str = "me") -> str:
@@ -117,7 +117,7 @@ def told(browser: Browser, url: str, **given: Any) -> str:
 
 
 def test_the_list_has_every_tool_of_every_endpoint(browser: Browser, desk_of_demo: MCPServer) -> None:
-    MCPServer("counter", source=desk_of_demo, authentication=[Public()])
+    MCPServer("counter", source=desk_of_demo, authentication=[AllowAny()])
     listed = names(page(browser))
     assert {"desk.pay", "desk.look", "desk.hide", "counter.pay", "default.search_flights"} <= set(listed)
     assert "staff.get_task_result" not in listed
@@ -426,7 +426,7 @@ def test_with_change_knowntool_alone_one_accepts_and_decides_nothing(desk: MCPSe
 def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser: Browser, desk: MCPServer) -> None:
     page(browser)
     change(desk)
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "HOLD_CHANGED_TOOLS": True}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
         assert "block it changed, and does not exist for clients" in line(page(browser), "desk.pay")
         assert "does not exist for clients until somebody accepts it" in words(page(browser, PAY))
 

@@ -507,7 +507,7 @@ def test_images_are_shown_and_sound_is_named(browser: Browser, server: MCPServer
 
 
 def test_a_large_image_and_a_large_text_are_bounded(browser: Browser, server: MCPServer) -> None:
-    @tool(server=server, output_limit=0)
+    @tool(server=server, max_output_chars=0)
     def much() -> list[Content]:
         """Say much."""
         return [TextContent("y" * 100_000), ImageContent(b"\0" * 2_500_000, "image/png")]
@@ -725,7 +725,7 @@ def test_answers_come_too_late_after_a_while(
 ) -> None:
     asked = typed(browser, "book", city="Rome")
     now = time.time()
-    monkeypatch.setattr("django.core.signing.time.time", lambda: now + 2 * settings.INPUT_SECONDS)
+    monkeypatch.setattr("django.core.signing.time.time", lambda: now + 2 * settings.ELICITATION_TTL)
     assert "too late" in words(answer(browser, asked))
 
 

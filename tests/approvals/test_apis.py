@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from django_mcp import MCPServer
 from django_mcp.approvals.decisions import approve
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.contrib.drf.beside import api_beside
 from tests.model_resources.conftest import registering
@@ -97,7 +97,7 @@ def publish(server: MCPServer, people: People, tags: list[Tag]) -> Callable[...,
 
     def make(view: Any, **options: Any) -> Ask:
         given = {"mounted": False, "policy": "ask", "names": {"destroy": "delete"}, "actions": ["destroy"], **options}
-        api_tools(view, server=server, **given)
+        drf_tools(view, server=server, **given)
         return lambda **arguments: serve(server, people["ann"], "delete", arguments)
 
     return make

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import MCPServer, Public, ToolError, tool
+from django_mcp import AllowAny, MCPServer, ToolError, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
@@ -50,7 +50,7 @@ def test_a_caller_cannot_have_more_calls_waiting_than_allowed(server: MCPServer,
     def act(number: int) -> str:
         return "done"
 
-    with few(APPROVALS_PER_CALLER=2):
+    with few(MAX_APPROVALS_PER_CALLER=2):
         for client in ("phone", "laptop", "desk"):  # another client is no other caller
             serve(server, people["ann"], "act", {"number": len(looked)}, client_id=client)
         result = serve(server, people["ann"], "pay", FIVE)
@@ -69,7 +69,7 @@ def test_a_standing_approval_is_no_way_to_more_tasks_than_allowed(
     serve(server, people["ann"], "pay", FIVE)
     approve(the_ticket(), people["cleo"], calls=None, seconds=60)
     serve(server, people["ann"], "pay", FIVE)
-    with few(TASKS_PER_CALLER=2):
+    with few(MAX_TASKS_PER_CALLER=2):
         results = [as_task(server, people["ann"], amount=number) for number in range(3)]
     assert [each.get("resultType") for each in results] == ["task", "task", None]
     assert "2 unfinished tasks" in texts(results[2:])[0]
@@ -86,7 +86,7 @@ def as_task(server: MCPServer, user: Any, **arguments: Any) -> dict[str, Any]:
 def test_a_call_of_somebody_who_did_not_sign_in_cannot_be_approved_for_it_would_be_anybodys(
     make_server: Callable[..., MCPServer], people: People, version: str
 ) -> None:
-    server, ran = make_server("everybody", authentication=[Public()]), []
+    server, ran = make_server("everybody", authentication=[AllowAny()]), []
     tool(server=server, policy="ask", name="act")(lambda: ran.append(1) or "done")
     for client in (Client(server, version, "view"), Client(server, version, "view")):
         answer = client.call("act")
@@ -97,7 +97,7 @@ def test_a_call_of_somebody_who_did_not_sign_in_cannot_be_approved_for_it_would_
 
 
 def test_an_auto_approval_from_before_is_nobodys(make_server: Callable[..., MCPServer], people: People) -> None:
-    server, ran = make_server("everybody", authentication=[Public()]), []
+    server, ran = make_server("everybody", authentication=[AllowAny()]), []
     tool(server=server, policy="ask", name="act")(lambda: ran.append(1) or "done")
     serve(server, None, "act", {})
     assert approve(the_ticket(), people["cleo"], names=[], calls=None, seconds=3600)

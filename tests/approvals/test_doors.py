@@ -118,7 +118,7 @@ def test_over_standard_input_and_output(
 
 
 def test_over_http_with_sse(server: MCPServer, people: People, pay: Calls) -> None:
-    with site(**{**settings.DJANGO_MCP, "HTTP_SSE": True, "POLL_SECONDS": 0.02}), Worker(server, "asgi") as worker:
+    with site(**{**settings.DJANGO_MCP, "HTTP_SSE": True, "POLL_INTERVAL": 0.02}), Worker(server, "asgi") as worker:
         listener = Listener([worker], headers=as_user(people["ann"]))
         listener.initialize({})
         params = {"name": "pay", "arguments": FIVE}
@@ -264,8 +264,8 @@ class Groups(ModelResource):
     """Groups of the site."""
 
     fields = ("id", "name")
-    verbs = ("create", "update", "delete")
-    write_fields = ("name",)
+    actions = ("create", "update", "delete")
+    writable_fields = ("name",)
 
 
 def by_function(**options: Any) -> Any:

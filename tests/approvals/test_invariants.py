@@ -164,7 +164,7 @@ def test_an_approval_that_was_not_used_in_time_is_good_no_longer(ask: Say, appro
 
 def test_an_approval_does_not_outlive_the_time_for_approved_calls(ask: Say, people: People) -> None:
     ask()
-    with override_settings(DJANGO_MCP={"APPROVED_SECONDS": 60}):
+    with override_settings(DJANGO_MCP={"APPROVAL_GRANT_TTL": 60}):
         approve(the_ticket(), people["cleo"])
     assert the_ticket().expires < timezone.now() + datetime.timedelta(seconds=61)
 

@@ -52,15 +52,15 @@ def sea(server: MCPServer, people: People) -> Iterator[Tag]:
     class Tags(Everybody):
         fields = ("word",)
         lookup_field = "word"
-        verbs = ("update", "delete")
-        write_fields = ("word",)
+        actions = ("update", "delete")
+        writable_fields = ("word",)
 
     @register(Book, server=server)
     class Books(Everybody):
         fields = ("title", "tags")
         lookup_field = "slug"
-        verbs = ("update",)
-        write_fields = ("tags",)
+        actions = ("update",)
+        writable_fields = ("tags",)
 
     assert Tags
     assert Books

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from django_mcp import MCPServer, ModelResource, Rows, register, tool
+from django_mcp import MCPServer, ModelArgument, ModelResource, register, tool
 from django_mcp.approvals.decisions import approve
 from tests.approvals.asking import People, kind_of, newest, serve
 from tests.model_resources.library.models import Author, Book, Tag
@@ -23,15 +23,15 @@ class Open(ModelResource):
 class Tags(Open):
     lookup_field = "word"
     fields = ("word",)
-    verbs = ("update", "delete")
-    write_fields = ("word",)
+    actions = ("update", "delete")
+    writable_fields = ("word",)
 
 
 class Books(Open):
     lookup_field = "slug"
     fields = ("title", "slug")
-    verbs = ("update",)
-    write_fields = ("tags", "title")
+    actions = ("update",)
+    writable_fields = ("tags", "title")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def ask(server: MCPServer, people: People, tags: list[Tag]) -> Callable[..., dic
         return "burnt"
 
     @tool(server=server, policy="ask")
-    def burn_all(words: Annotated[list[Tag], Rows(lambda ctx: Tag.objects.all(), lookup="word")]) -> str:
+    def burn_all(words: Annotated[list[Tag], ModelArgument(lambda ctx: Tag.objects.all(), lookup_field="word")]) -> str:
         """Burn."""
         for each in words:
             each.delete()

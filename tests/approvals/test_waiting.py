@@ -31,7 +31,7 @@ LONG = 20.0
 
 @pytest.fixture
 def patiently() -> Iterator[None]:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "APPROVAL_WAIT_SECONDS": LONG, "POLL_SECONDS": 0.02}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": LONG, "POLL_INTERVAL": 0.02}):
         yield
 
 
@@ -156,7 +156,7 @@ def test_who_waits_takes_no_thread_from_others(
     """More wait than there are threads, and others are served."""
     tool(server=server, name="hello", read_only=True)(lambda: "Hello.")
     talks = [Conversation(room, version, {}, headers=as_user(people["ann"])) for _ in range(3)]
-    many = int(settings.DJANGO_MCP.get("THREADS", 0)) or 8
+    many = int(settings.DJANGO_MCP.get("WORKER_THREADS", 0)) or 8
     calls = [
         talks[number % 3].open().begin("tools/call", {"name": "pay", "arguments": {"amount": number}})
         for number in range(many + 4)

@@ -159,7 +159,7 @@ def test_calls_that_end_together_are_written_together(
 def test_a_row_waits_for_a_database_that_comes_back(
     call_log: Log, site: MCPServer, version: str, away: list[int], settings: Any
 ) -> None:
-    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "POLL_SECONDS": 0.01}
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "POLL_INTERVAL": 0.01}
     away[0] = 3
     assert Client(site, version, "asgi").call("add", a=1).result["structuredContent"] == {"result": 2}
     assert len(call_log()) == 1

@@ -32,7 +32,7 @@ def test_arguments_that_do_not_fit_have_no_secrets_either(call_log: Log, site: M
 def test_secrets_are_hidden_however_a_call_is_malformed(
     call_log: Log, site: MCPServer, client: Client, settings: Any, subtests: pytest.Subtests
 ) -> None:
-    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "SEARCH_TOOLS": 1}
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "TOOL_SEARCH_THRESHOLD": 1}
 
     @prompt(server=site)
     def introduce(name: str, code: Annotated[str, Secret()]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import APIKeys, Authenticator, Head, MCPServer, Principal, tool
+from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.audit import recorder
 from django_mcp.core.dispatch import watching
 from django_mcp.models import ToolCall
@@ -16,17 +16,17 @@ from tests.clients import Client
 Log = Callable[[], list[ToolCall]]
 
 
-class Stepping(Authenticator):
+class Stepping(BaseAuthentication):
     """A token with too little scope, whose client can ask for more."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         return Principal("oauth", "7", AnonymousUser(), server.scopes, client_id="desk", steps_up=True)
 
 
 def test_a_bad_credential_is_a_row_of_nobody(call_log: Log, make_server: Any, client: Client) -> None:
-    keyed = Client(make_server("keyed", authentication=[APIKeys()]), client.version, client.edge)
+    keyed = Client(make_server("keyed", authentication=[APIKeyAuthentication()]), client.version, client.edge)
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
     assert keyed.post(body, {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
     [row] = call_log()
@@ -35,7 +35,7 @@ def test_a_bad_credential_is_a_row_of_nobody(call_log: Log, make_server: Any, cl
 
 
 def test_a_request_without_credential_is_none(call_log: Log, make_server: Any, client: Client) -> None:
-    keyed = Client(make_server("keyed", authentication=[APIKeys()]), client.version, client.edge)
+    keyed = Client(make_server("keyed", authentication=[APIKeyAuthentication()]), client.version, client.edge)
     assert keyed.post(b"{}").status == 401
     assert call_log() == []
 
@@ -62,7 +62,7 @@ def test_whom_nobody_knows_cannot_fill_the_log(
     monkeypatch.setattr(recorder, "REFUSALS_A_MINUTE", 2)
     monkeypatch.setattr(watching.observer, "_refused", 0)
     monkeypatch.setattr(recorder.time, "monotonic", lambda: 60.0)
-    keyed = Client(make_server("keyed", authentication=[APIKeys()]), modern.version, modern.edge)
+    keyed = Client(make_server("keyed", authentication=[APIKeyAuthentication()]), modern.version, modern.edge)
     for _ in range(5):
         assert keyed.post(b"{}", {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
     assert len(call_log()) == 2

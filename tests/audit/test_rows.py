@@ -7,7 +7,6 @@ import pytest
 from django.core.cache import cache
 
 from django_mcp import MCPServer, ToolError, ToolResult, tool
-from django_mcp.core.tool_search import CALL
 from django_mcp.models import ToolCall
 from tests.clients import Client
 
@@ -166,7 +165,7 @@ def test_what_call_tool_names_is_what_was_called(
     call_log: Log, site: MCPServer, modern: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(site, "_search_tools", 1)
-    modern.call(CALL.name, name="add", arguments={"a": 1})
+    modern.call("call_tool", name="add", arguments={"a": 1})
     [row] = call_log()
     assert (row.name, row.arguments) == ("add", {"a": 1})
 

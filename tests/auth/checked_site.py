@@ -19,7 +19,7 @@ from django_mcp.oauth import oauth_defaults
 
 DJANGO_MCP: dict[str, Any] = {
     "BASE_URL": "https://travel.example.com",
-    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "SCOPES": {
         "travel:read": "Look up your trips",
         "travel:write": {"text": "Change your trips", "implies": ["travel:read"]},

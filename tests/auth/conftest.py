@@ -12,7 +12,7 @@ from django.contrib.auth import get_user_model
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import MCPServer, OAuth, tool
+from django_mcp import MCPServer, OAuth2Authentication, tool
 from django_mcp.auth.protected_resource import resource_of
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model
 from django_mcp.models import APIKey, ClientPolicy
@@ -109,7 +109,7 @@ def make_token(server: MCPServer, user: Any, application: Any) -> Iterator[Calla
 @pytest.fixture
 def server(make_server: Callable[..., MCPServer], site: None) -> MCPServer:
     """An endpoint for tokens, with a tool that needs more scopes and one that needs a permission."""
-    server = make_server(authentication=[OAuth()])
+    server = make_server(authentication=[OAuth2Authentication()])
     tool(server=server, name="look")(lambda: "seen")
     tool(server=server, name="book", scopes=["travel:write"])(lambda: "booked")
     tool(server=server, name="guarded", permission="travel.change_city")(lambda: "changed")

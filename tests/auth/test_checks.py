@@ -18,13 +18,13 @@ from django.utils.translation import gettext_lazy
 
 import django_mcp
 from django_mcp import (
-    Authenticator,
-    ExternalTokens,
+    AllowAny,
+    BaseAuthentication,
+    JWTAuthentication,
     MCPServer,
     ModelResource,
-    OAuth,
-    Public,
-    SiteSession,
+    OAuth2Authentication,
+    SessionAuthentication,
     conf,
     form_tool,
     prompt,
@@ -46,7 +46,7 @@ def site(
     yield from make_checked_site(settings, make_server, monkeypatch)
 
 
-class Elsewhere(Authenticator):
+class Elsewhere(BaseAuthentication):
     """A site's own, with an issuer of its own."""
 
     def __init__(self, *issuers: Any) -> None:
@@ -59,12 +59,12 @@ class Elsewhere(Authenticator):
         return self.issuers
 
 
-class Broken(Authenticator):
+class Broken(BaseAuthentication):
     def __init__(self) -> None:
         raise RuntimeError("no configuration file")
 
 
-class Unsure(Authenticator):
+class Unsure(BaseAuthentication):
     def authorization_servers(self, server: MCPServer) -> Any:
         raise LookupError(server.name)
 
@@ -130,17 +130,21 @@ def test_a_path_that_leads_nowhere_is_told_with_the_nearest_one(
         authenticators(make_server("strange", authentication=own))
     reason = 'Module "django_mcp" does not define a "Publik" attribute/class'
     assert str(caught.value) == (
-        f"{owner}: 'django_mcp.Publik' cannot be imported ({reason}). Did you mean 'django_mcp.Public'?"
+        f"{owner}: 'django_mcp.Publik' cannot be imported ({reason}). Did you mean 'django_mcp.AllowAny'?"
     )
 
 
-ELSEWHERE = ExternalTokens("https://login.example.com", user=lambda claims: None)
+ELSEWHERE = JWTAuthentication("https://login.example.com", user=lambda claims: None)
 
 
 def test_an_authenticator_that_is_never_asked_is_found(
     site: CheckedSite, make_server: Any, subtests: pytest.Subtests
 ) -> None:
-    for given in [[Public(), OAuth()], [Public(), "django_mcp.APIKeys"], [OAuth(), ELSEWHERE]]:
+    for given in [
+        [AllowAny(), OAuth2Authentication()],
+        [AllowAny(), "django_mcp.APIKeyAuthentication"],
+        [OAuth2Authentication(), ELSEWHERE],
+    ]:
         with subtests.test(given=given), site.afresh():
             make_server("ordered", authentication=given)
             assert "never asked" in next(each for each in findings() if each.id == "django_mcp.E021").msg
@@ -149,7 +153,11 @@ def test_an_authenticator_that_is_never_asked_is_found(
 def test_authenticators_that_leave_something_for_those_behind_them_are_fine(
     site: CheckedSite, make_server: Any, subtests: pytest.Subtests
 ) -> None:
-    for given in [[OAuth(), Public()], [ELSEWHERE, OAuth(), Public()], [SiteSession(), OAuth()]]:
+    for given in [
+        [OAuth2Authentication(), AllowAny()],
+        [ELSEWHERE, OAuth2Authentication(), AllowAny()],
+        [SessionAuthentication(), OAuth2Authentication()],
+    ]:
         with subtests.test(given=given), site.afresh():
             make_server("ordered", authentication=given)
             assert "django_mcp.E021" not in ids()
@@ -171,7 +179,7 @@ def test_a_missing_base_url_is_found_with_an_endpoint_that_needs_it(
 
 
 def test_a_site_without_tokens_needs_no_base_url(site: CheckedSite) -> None:
-    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeys"])
+    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeyAuthentication"])
     assert findings() == []
 
 
@@ -235,7 +243,7 @@ def test_an_external_issuer_over_https_is_fine(site: CheckedSite, make_server: A
 
 def test_an_external_issuer_needs_a_base_url_too(site: CheckedSite, make_server: Any) -> None:
     make_server("elsewhere", authentication=[Elsewhere("https://login.example.com")])
-    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeys"])
+    site.configure(BASE_URL=..., AUTHENTICATION=["django_mcp.APIKeyAuthentication"])
     assert "'elsewhere'" in next(each for each in findings() if each.id == "django_mcp.E010").msg
 
 
@@ -363,11 +371,11 @@ def test_approvals_of_callers_who_never_sign_in_are_warned_of(
     site: CheckedSite, make_server: Any, subtests: pytest.Subtests
 ) -> None:
     for authentication, options, is_warned_of in [
-        ([Public], {"policy": "ask"}, True),
-        ([Public], {"destructive": True}, True),
-        ([Public], {"policy": "allow"}, False),
-        ([Public], {"policy": "ask", "permission": "auth.delete_user"}, False),
-        (["django_mcp.APIKeys", Public], {"policy": "ask"}, False),
+        ([AllowAny], {"policy": "ask"}, True),
+        ([AllowAny], {"destructive": True}, True),
+        ([AllowAny], {"policy": "allow"}, False),
+        ([AllowAny], {"policy": "ask", "permission": "auth.delete_user"}, False),
+        (["django_mcp.APIKeyAuthentication", AllowAny], {"policy": "ask"}, False),
     ]:
         with subtests.test(authentication=authentication, options=options), site.afresh():
             server = make_server("open", authentication=authentication)
@@ -377,7 +385,7 @@ def test_approvals_of_callers_who_never_sign_in_are_warned_of(
 
 
 def test_a_site_without_the_admin_is_told_that_nobody_can_approve_calls(site: CheckedSite, make_server: Any) -> None:
-    server = make_server("closed", authentication=["django_mcp.APIKeys"])
+    server = make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
     tool(server=server, name="wipe", description="Wipe it.", destructive=True)(lambda: "")
     assert "django_mcp.W022" not in {each.id for each in findings()}
     site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != "django.contrib.admin"]
@@ -387,14 +395,14 @@ def test_a_site_without_the_admin_is_told_that_nobody_can_approve_calls(site: Ch
 def test_an_endpoint_that_lets_everybody_in_and_takes_oauth_is_told_that_nobody_is_asked_to_sign_in(
     site: CheckedSite, make_server: Any
 ) -> None:
-    make_server("mixed", authentication=["django_mcp.APIKeys", Public])
+    make_server("mixed", authentication=["django_mcp.APIKeyAuthentication", AllowAny])
     assert "django_mcp.W021" not in {each.id for each in findings()}
-    make_server("both", authentication=[OAuth, Public])
+    make_server("both", authentication=[OAuth2Authentication, AllowAny])
     assert "'both'" in next(each for each in findings() if each.id == "django_mcp.W021").msg
 
 
 def test_what_users_may_destroy_is_their_own_affair(site: CheckedSite, make_server: Any) -> None:
-    server = make_server("closed", authentication=["django_mcp.APIKeys"])
+    server = make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
     tool(server=server, name="wipe", description="Wipe it.", destructive=True, policy="allow")(lambda: "")
     assert "django_mcp.E035" not in {each.id for each in findings(deploy=True)}
 
@@ -420,7 +428,7 @@ def test_a_site_that_asks_about_nothing_is_told_what_that_means_before_deploymen
     site: CheckedSite, make_server: Any
 ) -> None:
     tool(server=make_server("open"), name="wipe", description="Wipe it.", destructive=True)(lambda: "")
-    site.configure(ASK_BY_DEFAULT="nothing")
+    site.configure(REQUIRE_APPROVAL_FOR=None)
     assert "wipe" in next(each for each in findings(deploy=True) if each.id == "django_mcp.E035").msg
 
 
@@ -442,7 +450,7 @@ def test_limits_that_processes_do_not_share_are_warned_of_before_deployment(
 
 def test_calls_that_are_counted_need_a_shared_cache_too(site: CheckedSite) -> None:
     site.settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
-    site.configure(AUTHENTICATION=["django_mcp.APIKeys"])
+    site.configure(AUTHENTICATION=["django_mcp.APIKeyAuthentication"])
     assert findings(deploy=True) == []
     tool(server=site.server, name="often", description="Often.", rate_limit="5/m")(lambda: "")
     assert "calls of <MCPServer 'trips'" in only("W006", deploy=True).msg
@@ -496,7 +504,7 @@ def test_an_authenticator_that_fails_when_it_is_asked_for_issuers_stops_no_check
 
 
 def test_a_setting_that_cannot_be_read_is_left_to_the_check_that_says_so(site: CheckedSite) -> None:
-    site.settings.DJANGO_MCP = {**DJANGO_MCP, "THREADS": "8", "BASE_URL": "nonsense"}
+    site.settings.DJANGO_MCP = {**DJANGO_MCP, "WORKER_THREADS": "8", "BASE_URL": "nonsense"}
     assert ids() == {"django_mcp.E003"}
 
 
@@ -514,10 +522,10 @@ class OpenTags(Tags):
 @pytest.mark.parametrize(
     ("declared", "authentication", "is_found"),
     [
-        (Tags, [Public()], True),
-        (OpenTags, [Public()], False),
-        (Tags, [OAuth()], False),
-        (Tags, [OAuth(), Public()], False),
+        (Tags, [AllowAny()], True),
+        (OpenTags, [AllowAny()], False),
+        (Tags, [OAuth2Authentication()], False),
+        (Tags, [OAuth2Authentication(), AllowAny()], False),
     ],
 )
 def test_a_model_that_takes_a_permission_where_nobody_has_any_is_found(

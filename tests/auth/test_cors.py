@@ -13,7 +13,7 @@ from django.test import RequestFactory, override_settings
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
-from django_mcp import MCPServer, OAuth, Public, tool
+from django_mcp import AllowAny, MCPServer, OAuth2Authentication, tool
 from django_mcp.auth.session import own_origins
 from django_mcp.transports.base import with_cors
 from tests.clients import Client
@@ -33,7 +33,7 @@ def allowed(site: None) -> Iterator[None]:
 @pytest.fixture
 def server(make_server: Make, allowed: None) -> MCPServer:
     """An endpoint that takes tokens."""
-    server = make_server(authentication=[OAuth()])
+    server = make_server(authentication=[OAuth2Authentication()])
     tool(server=server, name="book", scopes=["travel:write"])(lambda: "booked")
     return server
 
@@ -41,7 +41,7 @@ def server(make_server: Make, allowed: None) -> MCPServer:
 @pytest.fixture
 def anyone(make_server: Make, allowed: None, edge: str, open_database: None) -> Client:
     """Of an endpoint that everybody may call."""
-    server = make_server("anyone", authentication=[Public()])
+    server = make_server("anyone", authentication=[AllowAny()])
     tool(server=server, name="one")(lambda: "x")
     return Client(server, "2025-11-25", edge)
 

@@ -18,16 +18,16 @@ from django.test.utils import CaptureQueriesContext
 from jwcrypto.jwk import JWK
 
 from django_mcp import (
-    APIKeys,
-    Authenticator,
+    AllowAny,
+    APIKeyAuthentication,
+    BaseAuthentication,
     Context,
-    ExternalTokens,
-    Head,
     InvalidToken,
+    JWTAuthentication,
     MCPServer,
-    OAuth,
+    OAuth2Authentication,
     Principal,
-    Public,
+    RequestHead,
     tool,
 )
 from django_mcp.auth.base import AuthorizationServerAway
@@ -47,12 +47,12 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture
-def tokens(issuer: Issuer) -> ExternalTokens:
-    return ExternalTokens(issuer.url, user=ExternalTokens.by_username())
+def tokens(issuer: Issuer) -> JWTAuthentication:
+    return JWTAuthentication(issuer.url, user=JWTAuthentication.by_username())
 
 
 @pytest.fixture
-def server(make_server: Make, site: None, tokens: ExternalTokens) -> MCPServer:
+def server(make_server: Make, site: None, tokens: JWTAuthentication) -> MCPServer:
     server = make_server(authentication=[tokens])
 
     @tool(server=server)
@@ -79,8 +79,8 @@ def make(issuer: Issuer, server: MCPServer) -> Callable[..., str]:
     return make
 
 
-def head(token: str) -> Head:
-    return Head("POST", {"authorization": f"Bearer {token}"}, "testserver", bool, lambda: None)
+def head(token: str) -> RequestHead:
+    return RequestHead("POST", {"authorization": f"Bearer {token}"}, "testserver", bool, lambda: None)
 
 
 def forged(header: dict[str, Any], claims: dict[str, Any], sign: Callable[[bytes], bytes]) -> str:
@@ -105,7 +105,7 @@ def test_without_a_token_one_is_told_of_the_issuer(client: Client, server: MCPSe
 
 
 def test_a_principal_is_of_one_user_issuer_and_client(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any
 ) -> None:
     exp = int(time.time()) + 100
     one = tokens.authenticate(head(make(exp=exp)), server)
@@ -123,7 +123,7 @@ def test_a_principal_is_of_one_user_issuer_and_client(
 
 
 def test_a_token_of_this_issuer_that_is_not_good_is_refused(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
     cases = [
         {"exp": 1},
@@ -158,7 +158,7 @@ def test_a_token_of_this_issuer_that_is_not_good_is_refused(
 
 
 def test_types_of_access_tokens_are_taken(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
     for typ in ["JWT", "jwt", "at+jwt", "application/at+jwt", None]:
         with subtests.test(typ=typ):
@@ -166,7 +166,7 @@ def test_types_of_access_tokens_are_taken(
 
 
 def test_a_header_that_does_not_fit_is_refused(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
     """The key says that it is for RS256."""
     for header in [
@@ -182,7 +182,7 @@ def test_a_header_that_does_not_fit_is_refused(
 
 
 def test_a_signature_of_anybody_elses_key_is_refused(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, ada: Any
 ) -> None:
     claims = issuer.claims(aud=resource_of(server))
     stranger = rsa_key("one")
@@ -193,7 +193,7 @@ def test_a_signature_of_anybody_elses_key_is_refused(
 
 
 def test_a_token_that_anybody_could_have_signed_is_refused(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, ada: Any, subtests: pytest.Subtests
 ) -> None:
     """[6] Unsigned, or signed with the public key as if it were a shared secret."""
     secret = issuer.key.export_to_pem()
@@ -208,20 +208,20 @@ def test_a_token_that_anybody_could_have_signed_is_refused(
 def test_only_signatures_with_a_key_pair_can_be_allowed(subtests: pytest.Subtests) -> None:
     for algorithms in [["none"], ["RS256", "HS256"], "RS256", [], ["rs256"]]:
         with subtests.test(algorithms=algorithms), pytest.raises(ImproperlyConfigured, match="RS256, RS384"):
-            ExternalTokens("https://id.example.com", user="x.y", algorithms=algorithms)
+            JWTAuthentication("https://id.example.com", user="x.y", algorithms=algorithms)
 
 
 def test_an_issuer_is_reached_by_https(subtests: pytest.Subtests) -> None:
     for url in ["http://id.example.com", "id.example.com", "https://", "file:///etc/passwd", "http://["]:
         with subtests.test(url=url):
             with pytest.raises(ImproperlyConfigured, match="write an https URL"):
-                ExternalTokens(url, user="x.y")
+                JWTAuthentication(url, user="x.y")
             with pytest.raises(ImproperlyConfigured, match="write an https URL"):
-                ExternalTokens("https://id.example.com", user="x.y", jwks_url=url)
+                JWTAuthentication("https://id.example.com", user="x.y", jwks_url=url)
 
 
 def test_elliptic_keys_are_taken_and_unknown_kinds_passed_over(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, ada: Any
 ) -> None:
     elliptic, edwards = JWK.generate(kty="EC", crv="P-256", kid="ec"), JWK.generate(kty="OKP", crv="Ed25519", kid="ed")
     secret = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "kid": "oct"}
@@ -234,7 +234,7 @@ def test_elliptic_keys_are_taken_and_unknown_kinds_passed_over(
         tokens.authenticate(head(issuer.sign(claims, key=elliptic, alg="ES256", kid="ed")), server)
 
 
-def test_clocks_may_differ_a_little(tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any) -> None:
+def test_clocks_may_differ_a_little(tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any) -> None:
     now = time.time()
     assert tokens.authenticate(head(make(exp=now - 20, nbf=now + 20)), server)
     with pytest.raises(InvalidToken):
@@ -242,7 +242,7 @@ def test_clocks_may_differ_a_little(tokens: ExternalTokens, server: MCPServer, m
 
 
 def test_scopes_are_a_text_or_a_list_and_none_where_there_are_none(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any, subtests: pytest.Subtests
 ) -> None:
     for claims, scopes in [
         ({"scope": "travel:read travel:write"}, {"travel:read", "travel:write"}),
@@ -265,14 +265,14 @@ def test_a_token_with_too_few_scopes_is_told_which_it_needs(client: Client, make
         assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
 
 
-def test_an_inactive_user_is_refused(tokens: ExternalTokens, server: MCPServer, make: Make, make_user: Make) -> None:
+def test_an_inactive_user_is_refused(tokens: JWTAuthentication, server: MCPServer, make: Make, make_user: Make) -> None:
     make_user("ada", is_active=False)
     with pytest.raises(InvalidToken):
         tokens.authenticate(head(make()), server)
 
 
 def test_a_check_is_one_query_and_no_fetch_once_the_keys_are_there(
-    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, ada: Any
 ) -> None:
     tokens.authenticate(head(make()), server)
     assert issuer.asked == [METADATA, KEYS]
@@ -287,12 +287,12 @@ def find_nobody(claims: Any) -> Any:
 
 
 def test_the_site_says_who_the_user_is(issuer: Issuer, server: MCPServer, make: Make, ada: Any) -> None:
-    chosen = ExternalTokens(issuer.url, user=lambda claims: ada if claims["sub"] == "ada" else None)
+    chosen = JWTAuthentication(issuer.url, user=lambda claims: ada if claims["sub"] == "ada" else None)
     assert chosen.authenticate(head(make()), server)
     with pytest.raises(InvalidToken):
-        ExternalTokens(issuer.url, user=f"{__name__}.find_nobody").authenticate(head(make()), server)
+        JWTAuthentication(issuer.url, user=f"{__name__}.find_nobody").authenticate(head(make()), server)
     with pytest.raises(TypeError):
-        ExternalTokens(issuer.url)  # type: ignore[call-arg]
+        JWTAuthentication(issuer.url)  # type: ignore[call-arg]
 
 
 def test_an_email_counts_where_the_issuer_verified_it_and_one_user_has_it(
@@ -313,14 +313,14 @@ def test_an_email_counts_where_the_issuer_verified_it_and_one_user_has_it(
     make_user("twin2", email="TWIN@example.com")
     for claims, found in cases:
         with subtests.test(claims=claims, found=found):
-            user = ExternalTokens.by_verified_email(claims)
+            user = JWTAuthentication.by_verified_email(claims)
             assert (user is not None and user.get_username() == "ada") is found
 
 
 def test_an_audience_may_be_fixed_and_is_then_compared_to_the_letter(
     issuer: Issuer, server: MCPServer, make: Make, ada: Any
 ) -> None:
-    tokens = ExternalTokens(issuer.url, user=ExternalTokens.by_username(), audience="api://travel")
+    tokens = JWTAuthentication(issuer.url, user=JWTAuthentication.by_username(), audience="api://travel")
     assert tokens.authenticate(head(make(aud=["x", "api://travel"])), server)
     for audience in ("API://travel", "api://travel/", resource_of(server)):
         with pytest.raises(InvalidToken):
@@ -328,7 +328,7 @@ def test_an_audience_may_be_fixed_and_is_then_compared_to_the_letter(
 
 
 def test_an_audience_may_be_spelt_in_any_way_that_means_the_endpoint(
-    tokens: ExternalTokens, server: MCPServer, make: Make, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, ada: Any
 ) -> None:
     assert tokens.authenticate(head(make(aud=["http://[", "HTTPS://Travel.Example.com:443/test/mcp/"])), server)
 
@@ -349,7 +349,7 @@ NOT_OURS = [
 
 
 def test_what_does_not_say_that_it_is_of_this_issuer_is_left_to_others(
-    tokens: ExternalTokens, server: MCPServer, issuer: Issuer, subtests: pytest.Subtests
+    tokens: JWTAuthentication, server: MCPServer, issuer: Issuer, subtests: pytest.Subtests
 ) -> None:
     for token in NOT_OURS:
         with subtests.test(token=token):
@@ -358,10 +358,10 @@ def test_what_does_not_say_that_it_is_of_this_issuer_is_left_to_others(
 
 
 def test_what_nobody_knows_is_refused_even_where_nobody_in_particular_may_call(
-    make_server: Make, site: None, tokens: ExternalTokens, edge: str, open_database: None
+    make_server: Make, site: None, tokens: JWTAuthentication, edge: str, open_database: None
 ) -> None:
     """A bad credential is never as good as none."""
-    server = make_server(authentication=[tokens, APIKeys(), Public()])
+    server = make_server(authentication=[tokens, APIKeyAuthentication(), AllowAny()])
     tool(server=server, name="one")(lambda: "x")
     client = Client(server, "2025-11-25", edge)
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -377,9 +377,9 @@ def test_two_issuers_the_sites_own_tokens_and_keys_go_together(
     make_server: Make, site: None, ada: Any, edge: str, open_database: None
 ) -> None:
     with issuers.running() as first, issuers.running() as second:
-        chosen = [ExternalTokens(each.url, user=ExternalTokens.by_username()) for each in (first, second)]
+        chosen = [JWTAuthentication(each.url, user=JWTAuthentication.by_username()) for each in (first, second)]
         second.sign_with(rsa_key("another"))
-        server = make_server(authentication=[*chosen, APIKeys(), OAuth()])
+        server = make_server(authentication=[*chosen, APIKeyAuthentication(), OAuth2Authentication()])
         tool(server=server, name="one")(lambda: "x")
         client = Client(server, "2025-11-25", edge)
         for issuer in (first, second):
@@ -458,7 +458,7 @@ def test_where_there_are_no_keys_it_is_503_and_no_token_is_called_bad(
 
 
 def test_after_a_failure_nobody_tries_again_at_once(
-    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, ada: Any
 ) -> None:
     good = issuer.documents[KEYS]
     issuer.documents[KEYS] = 503
@@ -472,7 +472,7 @@ def test_after_a_failure_nobody_tries_again_at_once(
 
 
 def test_an_unknown_key_is_asked_for_once_and_no_more_for_a_while(
-    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, ada: Any
 ) -> None:
     tokens.authenticate(head(make()), server)
     tokens.keys.pause_seconds = 0
@@ -490,7 +490,7 @@ def test_an_unknown_key_is_asked_for_once_and_no_more_for_a_while(
 
 
 def test_a_key_that_is_taken_back_is_gone_when_the_keys_are_fetched_again(
-    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, ada: Any
 ) -> None:
     assert tokens.authenticate(head(make()), server)
     issuer.documents[KEYS] = {"keys": [JWK.generate(kty="EC", crv="P-256", kid="new").export_public(as_dict=True)]}
@@ -501,7 +501,7 @@ def test_a_key_that_is_taken_back_is_gone_when_the_keys_are_fetched_again(
 
 
 def test_while_the_issuer_is_away_its_keys_are_still_good_but_not_forever(
-    tokens: ExternalTokens, server: MCPServer, make: Make, issuer: Issuer, ada: Any
+    tokens: JWTAuthentication, server: MCPServer, make: Make, issuer: Issuer, ada: Any
 ) -> None:
     assert tokens.authenticate(head(make()), server)
     issuer.documents[METADATA] = 500
@@ -514,7 +514,7 @@ def test_while_the_issuer_is_away_its_keys_are_still_good_but_not_forever(
         tokens.authenticate(head(make()), server)
 
 
-def test_many_threads_fetch_the_keys_once(tokens: ExternalTokens, issuer: Issuer) -> None:
+def test_many_threads_fetch_the_keys_once(tokens: JWTAuthentication, issuer: Issuer) -> None:
     together = threading.Barrier(8)
     found: list[Any] = []
 
@@ -532,7 +532,7 @@ def test_many_threads_fetch_the_keys_once(tokens: ExternalTokens, issuer: Issuer
 
 
 def test_an_issuer_without_metadata_has_its_keys_named(server: MCPServer, make: Make, issuer: Issuer, ada: Any) -> None:
-    tokens = ExternalTokens(issuer.url, user=ExternalTokens.by_username(), jwks_url=issuer.url + KEYS)
+    tokens = JWTAuthentication(issuer.url, user=JWTAuthentication.by_username(), jwks_url=issuer.url + KEYS)
     assert tokens.authenticate(head(make()), server)
     assert issuer.asked == [KEYS]
 
@@ -541,8 +541,8 @@ def test_an_issuer_without_metadata_has_its_keys_named(server: MCPServer, make: 
 def test_a_database_that_is_away_makes_no_credential_bad(
     make_server: Make, site: None, edge: str, open_database: None, error: type[Exception]
 ) -> None:
-    class Away(Authenticator):
-        def authenticate(self, head: Head, server: MCPServer) -> Principal:
+    class Away(BaseAuthentication):
+        def authenticate(self, head: RequestHead, server: MCPServer) -> Principal:
             raise error("connection to 10.0.0.7 refused")
 
     server = make_server(authentication=[Away()])

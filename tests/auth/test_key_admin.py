@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from django_mcp import APIKeys, MCPServer, Public, tool
+from django_mcp import AllowAny, APIKeyAuthentication, MCPServer, tool
 from django_mcp.auth.api_keys import create_key, hash_of
 from django_mcp.models import APIKey, ClientPolicy, Event
 from django_mcp.pubsub.publish import revocation_topic
@@ -20,7 +20,7 @@ from django_mcp.pubsub.publish import revocation_topic
 pytestmark = pytest.mark.django_db
 
 SITE = {
-    "AUTHENTICATION": ["django_mcp.Public"],
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
     "SCOPES": {"read": "Look <things> up", "write": "Write things down"},
     "DEFAULT_SCOPES": ["read"],
 }
@@ -32,7 +32,7 @@ CLIENT = "https://client.example.com/app.json"
 @pytest.fixture(autouse=True)
 def guarded(make_server: Callable[..., MCPServer]) -> Iterator[MCPServer]:
     with override_settings(DJANGO_MCP=SITE):
-        server = make_server("guarded", authentication=[APIKeys()])
+        server = make_server("guarded", authentication=[APIKeyAuthentication()])
         tool(server=server, name="book")(lambda: "booked")
         yield server
 
@@ -70,7 +70,7 @@ def permit(user: User, *names: str) -> Browser:
 
 
 def test_the_form_offers_endpoints_and_scopes_in_words(browser: Browser, make_server: Callable[..., MCPServer]) -> None:
-    make_server("lobby", authentication=[Public()])
+    make_server("lobby", authentication=[AllowAny()])
     page = browser.get(f"{KEYS}add/").content.decode()
     assert re.search(r'name="endpoints" value="guarded"[^>]* checked', page)
     assert "guarded (/guarded/mcp)" in page

@@ -12,13 +12,13 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import APIKeys, MCPServer, Public, tool
+from django_mcp import AllowAny, APIKeyAuthentication, MCPServer, tool
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import APIKey
 from tests.clients import MODERN, Client
 
 SITE = {
-    "AUTHENTICATION": ["django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.APIKeyAuthentication"],
     "BASE_URL": "https://travel.example.com",
     "SCOPES": {"read": "Look", "write": "Write"},
     "DEFAULT_SCOPES": ["read"],
@@ -40,7 +40,7 @@ def ada(open_database: None) -> Iterator[User]:
 
 @pytest.fixture(autouse=True)
 def guarded(make_server: Callable[..., MCPServer]) -> MCPServer:
-    server = make_server("guarded", authentication=[APIKeys()])
+    server = make_server("guarded", authentication=[APIKeyAuthentication()])
     tool(server=server, name="ping")(lambda: "pong")
     return server
 
@@ -83,9 +83,11 @@ def test_what_is_left_out_is_the_default_endpoint_with_its_scopes(ada: User) -> 
 
 
 def test_an_endpoint_that_takes_no_keys_is_pointed_out(ada: User, make_server: Callable[..., MCPServer]) -> None:
-    make_server("lobby", authentication=[Public()])
+    make_server("lobby", authentication=[AllowAny()])
     printed, _ = create("--endpoint", "lobby")
-    assert "https://travel.example.com/lobby/mcp  (takes no API keys now: add 'django_mcp.APIKeys'" in printed
+    assert (
+        "https://travel.example.com/lobby/mcp  (takes no API keys now: add 'django_mcp.APIKeyAuthentication'" in printed
+    )
 
 
 def test_what_will_not_do_is_said_in_words_and_no_key_is_made(ada: User, subtests: pytest.Subtests) -> None:

@@ -16,7 +16,7 @@ from django.test import TestCase, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_mcp import APIKeys, Context, Head, InvalidToken, MCPServer, Principal, Public, tool
+from django_mcp import AllowAny, APIKeyAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
 from django_mcp.auth.api_keys import create_key, is_well_formed, keys_in_query, make_key, revoke_key
 from django_mcp.models import APIKey, Event
 from django_mcp.pubsub.publish import REVOKED, revocation_topic
@@ -24,7 +24,7 @@ from tests.clients import MODERN, Answer, Client
 
 pytestmark = pytest.mark.postgresql
 
-SITE = {"AUTHENTICATION": ["django_mcp.Public"]}
+SITE = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
 
 
 def site(**own: Any) -> override_settings:
@@ -51,7 +51,7 @@ def ada(open_database: None) -> Iterator[User]:
 @pytest.fixture
 def guarded(make_server: Callable[..., MCPServer]) -> MCPServer:
     """An endpoint that takes API keys, and a tool that tells who called."""
-    server = make_server("guarded", authentication=[APIKeys()])
+    server = make_server("guarded", authentication=[APIKeyAuthentication()])
 
     @tool(server=server, read_only=True)
     def whoami(ctx: Context) -> str:
@@ -80,8 +80,8 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def head(headers: dict[str, str], query: str = "") -> Head:
-    return Head("POST", headers, "testserver", lambda: True, lambda: None, query)
+def head(headers: dict[str, str], query: str = "") -> RequestHead:
+    return RequestHead("POST", headers, "testserver", lambda: True, lambda: None, query)
 
 
 def assert_is_a_bad_token(answer: Answer) -> None:
@@ -157,7 +157,7 @@ def test_a_key_lives_ninety_days_and_has_the_scopes_of_its_endpoints_unless_said
     assert row.last_used is None
 
 
-@site(API_KEY_DAYS=30)
+@site(MAX_API_KEY_DAYS=30)
 def test_a_key_lives_no_longer_than_the_setting_allows(ada: User, guarded: MCPServer) -> None:
     row, _ = create_key(ada, "job", endpoints=["guarded"])
     assert abs(row.expires - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
@@ -166,7 +166,7 @@ def test_a_key_lives_no_longer_than_the_setting_allows(ada: User, guarded: MCPSe
 
 
 def test_the_default_endpoint_is_the_default_where_it_takes_keys(ada: User, guarded: MCPServer) -> None:
-    with site(AUTHENTICATION=["django_mcp.APIKeys"]):
+    with site(AUTHENTICATION=["django_mcp.APIKeyAuthentication"]):
         assert create_key(ada, "job")[0].endpoints == ["default"]
     with pytest.raises(ValidationError, match="Name the endpoints"):
         create_key(ada, "job")
@@ -183,7 +183,7 @@ def test_a_key_opens_its_endpoint_in_either_header(client: Client, made: tuple[A
 
 def test_what_the_principal_holds_is_not_the_key(made: tuple[APIKey, str], guarded: MCPServer) -> None:
     row, key = made
-    principal = APIKeys().authenticate(head(bearer(key)), guarded)
+    principal = APIKeyAuthentication().authenticate(head(bearer(key)), guarded)
     assert principal is not None
     assert (principal.kind, principal.id, principal.credential) == ("api_key", str(row.pk), str(row.pk))
     assert principal.user == row.user
@@ -244,7 +244,7 @@ def test_what_is_no_key_of_this_site_is_refused(client: Client, made: tuple[APIK
 def test_a_bad_key_is_not_as_good_as_none(
     make_server: Callable[..., MCPServer], made: tuple[APIKey, str], edge: str
 ) -> None:
-    client = Client(make_server("both", authentication=[APIKeys(), Public()]), MODERN, edge)
+    client = Client(make_server("both", authentication=[APIKeyAuthentication(), AllowAny()]), MODERN, edge)
     tool(server=client.server, name="whoami")(lambda: "anybody")
     assert call(client, {}).text == "anybody"
     assert_is_a_bad_token(call(client, {"x-api-key": make_key()}))
@@ -332,7 +332,7 @@ def test_a_query_is_read_as_forms_are() -> None:
 
 def statements(key: str, server: MCPServer) -> list[str]:
     with CaptureQueriesContext(connection) as captured, contextlib.suppress(InvalidToken):
-        APIKeys().authenticate(head(bearer(key)), server)
+        APIKeyAuthentication().authenticate(head(bearer(key)), server)
     return [each["sql"].partition(" ")[0] for each in captured]
 
 
@@ -381,7 +381,7 @@ def test_keys_that_come_together_are_found_with_one_query(ada: User, guarded: MC
     sent = [keys[0][1], keys[1][1], "", "mcp_key_mistyped", keys[2][1], make_key()]
     heads = [head({"x-api-key": key} if key else {}) for key in sent]
     with CaptureQueriesContext(connection) as queries:
-        found = APIKeys().authenticate_together(heads, guarded)
+        found = APIKeyAuthentication().authenticate_together(heads, guarded)
     assert len(queries) == 1
     assert [each.id for each in found if isinstance(each, Principal)] == [str(keys[0][0].pk), str(keys[2][0].pk)]
     assert [type(each) for each in found] == [
@@ -405,9 +405,9 @@ def refuse_writes(execute: Any, sql: str, params: Any, many: bool, context: Any)
 def test_a_database_that_cannot_be_written_to_turns_nobody_away(made: tuple[APIKey, str], guarded: MCPServer) -> None:
     _, key = made
     with connection.execute_wrapper(refuse_writes):
-        assert APIKeys().authenticate(head(bearer(key)), guarded) is not None
+        assert APIKeyAuthentication().authenticate(head(bearer(key)), guarded) is not None
         with transaction.atomic():
-            assert APIKeys().authenticate(head(bearer(key)), guarded) is not None
+            assert APIKeyAuthentication().authenticate(head(bearer(key)), guarded) is not None
             assert APIKey.objects.count() == 1
 
 

@@ -7,7 +7,15 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_out
 
-from django_mcp import APIKeys, Authenticator, Head, MCPServer, OAuth, Principal, tool
+from django_mcp import (
+    APIKeyAuthentication,
+    BaseAuthentication,
+    MCPServer,
+    OAuth2Authentication,
+    Principal,
+    RequestHead,
+    tool,
+)
 from django_mcp.auth.api_keys import create_key, revoke_key
 from django_mcp.models import ClientPolicy
 from tests.clients import MODERN
@@ -22,7 +30,7 @@ LISTEN = {"notifications": {"toolsListChanged": True}}
 
 @pytest.fixture
 def server(make_server: Make, site: None) -> MCPServer:
-    server = make_server(authentication=[OAuth(), APIKeys()])
+    server = make_server(authentication=[OAuth2Authentication(), APIKeyAuthentication()])
     tool(server=server, name="look")(lambda: "seen")
     return server
 
@@ -90,10 +98,10 @@ def test_of_a_user_who_is_deactivated(
     assert goes_on(server, other)
 
 
-class OfTheSite(Authenticator):
-    """Recognises users of another system by their name, as ``ExternalTokens`` and authenticators of a site do."""
+class OfTheSite(BaseAuthentication):
+    """Recognises users of another system by their name, as ``JWTAuthentication`` and authenticators of a site do."""
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         found = get_user_model().objects.get(username=head.headers["authorization"].removeprefix("Bearer "))
         return Principal("external", f"{found.pk}:elsewhere", found)
 

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from oauthlib.common import Request as OAuthlibRequest
 
-from django_mcp import Context, InvalidToken, MCPServer, OAuth, Principal, Public, tool
-from django_mcp.auth.base import Head
+from django_mcp import AllowAny, Context, InvalidToken, MCPServer, OAuth2Authentication, Principal, tool
+from django_mcp.auth.base import RequestHead
 from django_mcp.auth.oauth import is_for
 from django_mcp.auth.protected_resource import canonical, resource_of
 from django_mcp.auth.toolkit import get_access_token_model, oauth2_settings
@@ -25,8 +25,8 @@ from tests.clients import Client
 Make = Callable[..., Any]
 
 
-def head(token: str, **headers: str) -> Head:
-    return Head("POST", {"authorization": f"Bearer {token}", **headers}, "testserver", bool, lambda: None)
+def head(token: str, **headers: str) -> RequestHead:
+    return RequestHead("POST", {"authorization": f"Bearer {token}", **headers}, "testserver", bool, lambda: None)
 
 
 def refused(client: Client, headers: dict[str, str | None] | None = None) -> str:
@@ -185,7 +185,7 @@ def test_a_token_and_a_key_in_one_request_are_refused(client: Client, server: MC
 def test_a_bad_token_is_not_as_good_as_none(
     make_server: Make, site: None, version: str, edge: str, open_database: None
 ) -> None:
-    server = make_server("mixed", authentication=[OAuth(), Public()])
+    server = make_server("mixed", authentication=[OAuth2Authentication(), AllowAny()])
     tool(server=server, name="look", read_only=True)(lambda: "seen")
     client = Client(server, version, edge)
     assert client.call("look").text == "seen"
@@ -225,23 +225,26 @@ def test_the_check_is_one_query(server: MCPServer, make_token: Make, application
             connection,
         ) as queries:
             if good:
-                principal = OAuth().authenticate(head(token), server)
+                principal = OAuth2Authentication().authenticate(head(token), server)
                 assert principal.tools == {"look"}
             else:
                 with pytest.raises(InvalidToken):
-                    OAuth().authenticate(head(token), server)
+                    OAuth2Authentication().authenticate(head(token), server)
         assert len(queries) == 1, [each["sql"] for each in queries]
 
 
 def test_without_a_token_there_is_no_query(server: MCPServer, open_database: None) -> None:
     with CaptureQueriesContext(connection) as queries:
-        assert OAuth().authenticate(Head("POST", {}, "testserver", bool, lambda: None), server) is None
+        assert (
+            OAuth2Authentication().authenticate(RequestHead("POST", {}, "testserver", bool, lambda: None), server)
+            is None
+        )
     assert len(queries) == 0
 
 
 def test_what_a_principal_carries(server: MCPServer, make_token: Make, user: Any, application: Any) -> None:
     token = make_token(scope="travel:read travel:write")
-    principal = OAuth().authenticate(head(token), server)
+    principal = OAuth2Authentication().authenticate(head(token), server)
     assert (principal.kind, principal.id) == ("oauth", f"{user.pk}:{application.pk}")
     assert principal.scopes == {"travel:read", "travel:write"}
     assert principal.client_id == application.client_id
@@ -294,7 +297,7 @@ def test_a_clients_scopes_are_cut_to_those_it_may_have(
 ) -> None:
     ClientPolicy.objects.create(client_id=application.client_id, scopes=["travel:read"])
     token = make_token(scope="travel:write")
-    assert OAuth().authenticate(head(token), server).scopes == {"travel:read"}
+    assert OAuth2Authentication().authenticate(head(token), server).scopes == {"travel:read"}
     assert signed_in(token).call("look").text == "seen"
 
 
@@ -304,14 +307,14 @@ def test_an_application_that_acts_for_itself_is_the_chosen_user_and_nobody_else(
     robot = make_application(client_type="confidential", authorization_grant_type="client-credentials")
     token = make_token(application=robot, user=user)
     with pytest.raises(InvalidToken):
-        OAuth().authenticate(head(token), server)
+        OAuth2Authentication().authenticate(head(token), server)
     policy = ClientPolicy.objects.create(client_id=robot.client_id, acts_as=user)
-    principal = OAuth().authenticate(head(token), server)
+    principal = OAuth2Authentication().authenticate(head(token), server)
     assert (principal.kind, principal.user) == ("client", user)
     policy.acts_as = make_user()
     policy.save()
     with pytest.raises(InvalidToken):
-        OAuth().authenticate(head(token), server)
+        OAuth2Authentication().authenticate(head(token), server)
 
 
 def test_an_application_may_be_made_unusable(
@@ -320,13 +323,15 @@ def test_an_application_may_be_made_unusable(
     token = make_token()
     monkeypatch.setattr(type(application), "is_usable", lambda self, request: False)
     with pytest.raises(InvalidToken):
-        OAuth().authenticate(head(token), server)
+        OAuth2Authentication().authenticate(head(token), server)
 
 
 def test_an_endpoint_for_some_users_is_closed_to_others(
     make_server: Make, site: None, user: Any, make_token: Make, version: str, edge: str
 ) -> None:
-    staff = make_server("insiders", authentication=[OAuth()], user_passes_test=lambda user: user.is_staff)
+    staff = make_server(
+        "insiders", authentication=[OAuth2Authentication()], user_passes_test=lambda user: user.is_staff
+    )
     tool(server=staff, name="look")(lambda: "seen")
     client = Client(staff, version, edge)
     headers = {"authorization": f"Bearer {make_token(resource=[resource_of(staff)])}"}

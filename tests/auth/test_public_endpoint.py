@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_mcp import Context, MCPServer, OAuth, Public, tool
+from django_mcp import AllowAny, Context, MCPServer, OAuth2Authentication, tool
 from django_mcp.transports.resource_metadata import metadata_patterns
 from tests.auth import issuer as issuers
 from tests.clients import Client
@@ -22,7 +22,7 @@ PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 @pytest.fixture
 def anyone(make_server: Make, site: None) -> MCPServer:
-    server = make_server("anyone", authentication=[Public()])
+    server = make_server("anyone", authentication=[AllowAny()])
     tool(server=server)(who)
     return server
 
@@ -30,7 +30,7 @@ def anyone(make_server: Make, site: None) -> MCPServer:
 @pytest.fixture
 def server(make_server: Make, site: None) -> MCPServer:
     """Whoever has a token is somebody, and others may call too."""
-    server = make_server(authentication=[OAuth(), Public()])
+    server = make_server(authentication=[OAuth2Authentication(), AllowAny()])
     tool(server=server)(who)
     return server
 
@@ -94,7 +94,7 @@ def test_where_a_token_is_a_choice_a_bad_one_is_not_as_good_as_none(
 # A site without an authorization server of its own
 
 SETTINGS = """
-from django_mcp import APIKeys, ExternalTokens, Public
+from django_mcp import APIKeyAuthentication, JWTAuthentication, AllowAny
 
 SECRET_KEY = "only-for-this-test-only-for-this-test-only-for-this-test"
 ALLOWED_HOSTS = ["testserver"]
@@ -103,16 +103,16 @@ DATABASES = {{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": "site
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "plain_urls"
 USE_TZ = True
-ELSEWHERE = ExternalTokens("{issuer}", user=ExternalTokens.by_username("preferred_username"))
+ELSEWHERE = JWTAuthentication("{issuer}", user=JWTAuthentication.by_username("preferred_username"))
 DJANGO_MCP = {{
     "BASE_URL": "https://plain.example.com",
-    "AUTHENTICATION": [ELSEWHERE, APIKeys()],
+    "AUTHENTICATION": [ELSEWHERE, APIKeyAuthentication()],
 }}
 """
 URLS = """
 from django.urls import include, path
 
-from django_mcp import Context, MCPServer, Public, server, tool
+from django_mcp import Context, MCPServer, AllowAny, server, tool
 
 
 @tool
@@ -121,7 +121,7 @@ def who(context: Context) -> str:
     return context.principal.kind + " " + context.user.get_username()
 
 
-anyone = MCPServer("anyone", authentication=[Public()])
+anyone = MCPServer("anyone", authentication=[AllowAny()])
 tool(server=anyone, name="one")(lambda: "x")
 urlpatterns = [path("", include("django_mcp.urls"))]
 """

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.test import RequestFactory, override_settings
 from django.views.debug import ExceptionReporter
 
-from django_mcp import APIKeys, Context, Head, MCPServer, tool
+from django_mcp import APIKeyAuthentication, Context, MCPServer, RequestHead, tool
 from django_mcp.auth.api_keys import create_key, make_key
 from django_mcp.auth.log_filter import RedactSecrets, install, install_where_wanted, redact
 from tests.clients import MODERN, Answer, Client
@@ -21,7 +21,7 @@ from tests.clients import MODERN, Answer, Client
 KEY = make_key()
 SECRET = KEY[14:]
 TOKEN = secrets.token_urlsafe(30)
-SITE = {"AUTHENTICATION": ["django_mcp.Public"]}
+SITE = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_logs_are_left_alone_unless_keys_may_be_in_urls() -> None:
 @pytest.fixture
 def broken(make_server: Callable[..., MCPServer]) -> Iterator[MCPServer]:
     with override_settings(DJANGO_MCP={**SITE, "API_KEYS_IN_URL": True}):
-        server = make_server("guarded", authentication=[APIKeys()])
+        server = make_server("guarded", authentication=[APIKeyAuthentication()])
 
         @tool(server=server, read_only=True)
         def fail(ctx: Context) -> str:
@@ -269,10 +269,12 @@ def test_row_28_a_database_that_fails_while_a_key_is_looked_up_leaves_none_in_a_
 ) -> None:
     from django.db import OperationalError, connection
 
-    head = Head("POST", {"authorization": f"Bearer {key}"}, "testserver", lambda: True, lambda: None, f"api_key={key}")
+    head = RequestHead(
+        "POST", {"authorization": f"Bearer {key}"}, "testserver", lambda: True, lambda: None, f"api_key={key}"
+    )
     for place in (head, head._replace(headers={"x-api-key": key}, query="")):
         with connection.execute_wrapper(refuse), pytest.raises(OperationalError) as failed:
-            APIKeys().authenticate(place._replace(query=""), broken)
+            APIKeyAuthentication().authenticate(place._replace(query=""), broken)
         error = failed.value
         # Of the frames, those of the package: the first is this test's own.
         reporter = ExceptionReporter(None, type(error), error, error.__traceback__.tb_next)  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from django.test import Client as Browser
 from django.test import override_settings
 from django.urls import clear_url_caches
 
-from django_mcp import MCPServer, OAuth, Public, tool
+from django_mcp import AllowAny, MCPServer, OAuth2Authentication, tool
 from django_mcp.transports import resource_metadata as module
 from tests.auth.conftest import BASE
 
@@ -21,9 +21,9 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 @pytest.fixture
 def endpoints(make_server: Make, site: None) -> list[MCPServer]:
-    first = make_server("first", path="mcp.one/v1", authentication=[OAuth()], title="The first")
-    second = make_server("second", authentication=[OAuth()], scopes=["travel:read", "travel:write"])
-    open_to_all = make_server("everybody", path="public/mcp", authentication=[Public()])
+    first = make_server("first", path="mcp.one/v1", authentication=[OAuth2Authentication()], title="The first")
+    second = make_server("second", authentication=[OAuth2Authentication()], scopes=["travel:read", "travel:write"])
+    open_to_all = make_server("everybody", path="public/mcp", authentication=[AllowAny()])
     tool(server=open_to_all, name="look")(lambda: "x")
     return [first, second]
 
@@ -85,7 +85,7 @@ def test_what_a_request_says_of_its_host_is_in_no_document(browser: Browser, sub
 
 
 def test_where_there_is_one_endpoint_the_bare_address_has_its_document(make_server: Make, site: None) -> None:
-    make_server("only", authentication=[OAuth()])
+    make_server("only", authentication=[OAuth2Authentication()])
     patterns = [str(each.pattern) for each in module.metadata_patterns()]
     assert "^\\.well\\-known/oauth\\-protected\\-resource$" in patterns
 

@@ -13,7 +13,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from demo_project.travel.models import City
-from django_mcp import APIKeys, Context, MCPServer, OAuth, Principal, prompt, resource, tool
+from django_mcp import APIKeyAuthentication, Context, MCPServer, OAuth2Authentication, Principal, prompt, resource, tool
 from django_mcp.core.permissions import Right, covers, expanded, in_order, right_of_credential
 from django_mcp.models import ClientPolicy
 from tests.auth.conftest import BASE, SCOPES
@@ -85,7 +85,7 @@ def test_a_call_that_needs_more_scopes_is_answered_with_what_to_ask_for(
 def test_a_tool_that_is_called_by_name_is_answered_with_what_to_ask_for_too(
     make_server: Make, server: MCPServer, make_token: Make, version: str, edge: str, open_database: None
 ) -> None:
-    searched = make_server("searched", authentication=[OAuth()], source=server, search_tools=True)
+    searched = make_server("searched", authentication=[OAuth2Authentication()], source=server, search_tools=True)
     token = make_token(scope="travel:read", resource=[f"{BASE}/searched/mcp"])
     client = Client(searched, version, edge)
     for name, status in (("book", 403), ("look", 200), ("guarded_book", 200)):
@@ -322,4 +322,4 @@ def test_a_token_that_was_renewed_goes_on_in_the_session(
 
 
 def test_two_authenticators_stand_side_by_side() -> None:
-    assert [each().blocking for each in (OAuth, APIKeys)] == [True, True]
+    assert [each().blocking for each in (OAuth2Authentication, APIKeyAuthentication)] == [True, True]

@@ -8,9 +8,9 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from django_mcp import APIKeys, MCPServer, OAuth, Principal
+from django_mcp import APIKeyAuthentication, MCPServer, OAuth2Authentication, Principal
 from django_mcp.auth.api_keys import create_key
-from django_mcp.auth.base import Head
+from django_mcp.auth.base import RequestHead
 from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
 from django_mcp.core.resources import as_of_now
 from django_mcp.models import APIKey, ClientPolicy
@@ -21,8 +21,8 @@ Make = Callable[..., Any]
 
 def caller(server: MCPServer, credential: str) -> Principal:
     """Who a request with a credential is from."""
-    head = Head("POST", {"authorization": f"Bearer {credential}"}, "testserver", False, lambda: None, "")
-    kind = APIKeys() if credential.startswith("mcp_key") else OAuth()
+    head = RequestHead("POST", {"authorization": f"Bearer {credential}"}, "testserver", False, lambda: None, "")
+    kind = APIKeyAuthentication() if credential.startswith("mcp_key") else OAuth2Authentication()
     found = kind.authenticate(head, server)
     assert found is not None
     return found
@@ -89,7 +89,7 @@ def test_a_caller_that_the_test_client_makes_up_needs_no_credential(server: MCPS
 
 
 def test_a_key_gives_what_its_row_says_by_now(make_server: Make, user: Any) -> None:
-    server = make_server("keys", authentication=[APIKeys()])
+    server = make_server("keys", authentication=[APIKeyAuthentication()])
     row, key = create_key(user, "test", endpoints=["keys"], scopes=["travel:read"])
     principal = caller(server, key)
     assert as_of_now(principal, server) == principal

@@ -14,7 +14,16 @@ from django.middleware.csrf import CSRF_SESSION_KEY
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import Context, Head, InvalidToken, MCPServer, OAuth, Public, SiteSession, tool
+from django_mcp import (
+    AllowAny,
+    Context,
+    InvalidToken,
+    MCPServer,
+    OAuth2Authentication,
+    RequestHead,
+    SessionAuthentication,
+    tool,
+)
 from django_mcp.transports.asgi import MCPApplication
 from tests.clients import Client, exchange, no_django
 
@@ -27,7 +36,7 @@ SECRET = "abcdefghijklmnopqrstuvwxyzABCDEF"
 
 @pytest.fixture
 def server(make_server: Make, site: None) -> Iterator[MCPServer]:
-    server = make_server(authentication=[SiteSession(), OAuth()])
+    server = make_server(authentication=[SessionAuthentication(), OAuth2Authentication()])
 
     @tool(server=server)
     def whoami(context: Context) -> str:
@@ -158,8 +167,10 @@ def test_with_an_api_key_the_cookie_does_not_count(page: Headers, server: MCPSer
     for extra in [{"headers": {"x-api-key": "x"}}, {"query": "api_key=x"}, {"query": "a=1&api_key="}]:
         with subtests.test(extra=extra):
             headers = {**page, **extra.get("headers", {})}
-            head = Head("POST", headers, "travel.example.com", lambda: True, lambda: None, extra.get("query", ""))
-            assert SiteSession().authenticate(head, server) is None
+            head = RequestHead(
+                "POST", headers, "travel.example.com", lambda: True, lambda: None, extra.get("query", "")
+            )
+            assert SessionAuthentication().authenticate(head, server) is None
 
 
 def test_without_a_session_there_is_no_error(client: Client, page: Headers, subtests: pytest.Subtests) -> None:
@@ -172,7 +183,7 @@ def test_without_a_session_there_is_no_error(client: Client, page: Headers, subt
 def test_a_session_nobody_is_logged_in_to_is_nobody(
     make_server: Make, server: MCPServer, page: Headers, log_in: Make, edge: str
 ) -> None:
-    open_to_all = make_server("anyone", authentication=[SiteSession(), Public()])
+    open_to_all = make_server("anyone", authentication=[SessionAuthentication(), AllowAny()])
 
     @tool(server=open_to_all, name="kind")
     def kind(context: Context) -> str:
@@ -254,11 +265,11 @@ def test_it_is_two_queries_and_none_for_a_foreign_page(server: MCPServer, page: 
 
 
 def test_a_page_may_call_without_a_base_url(make_server: Make, log_in: Make, user: Any, edge: str) -> None:
-    server = make_server("plain", authentication=[SiteSession()])
+    server = make_server("plain", authentication=[SessionAuthentication()])
     tool(server=server, name="one")(lambda: "x")
     client = Client(server, "2025-11-25", edge)
     page = {"cookie": log_in(user), "origin": "http://testserver", "x-csrftoken": SECRET}
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"]}):
         assert client.post(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', page).status == 200
         refused(client, {**page, "x-csrftoken": None})
         refused(client, {**page, "origin": None})  # over http Django itself asks for nothing more
@@ -273,9 +284,9 @@ def ask(server: MCPServer, headers: Headers) -> list[str]:
 
     given = {name: value for name, value in headers.items() if value is not None}
     request = RequestFactory().post("/test/mcp", headers=given, secure=True)
-    head = Head("POST", given, "travel.example.com", lambda: True, lambda: request)
+    head = RequestHead("POST", given, "travel.example.com", lambda: True, lambda: request)
     with CaptureQueriesContext(connection) as queries, suppress(InvalidToken):
-        SiteSession().authenticate(head, server)
+        SessionAuthentication().authenticate(head, server)
     return [each["sql"] for each in queries]
 
 

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, prompt, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, prompt, resource, tool
 from django_mcp.core.channel import LEVELS
 from tests.exchange import WITHIN
 
@@ -14,20 +14,20 @@ NOON = 1_800_000_030.0
 LIMITED_TO = 31
 """Seconds until the window of the limit ends that NOON is in."""
 SETTINGS = {
-    "AUTHENTICATION": ["django_mcp.Public"],
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
     "BASE_URL": BASE_URL,
     "MAX_BODY_BYTES": MOST_BYTES,
-    "POLL_SECONDS": 0.02,
+    "POLL_INTERVAL": 0.02,
 }
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-class ByHeader(Authenticator):
+class ByHeader(BaseAuthentication):
     """Lets everybody in but ``nobody``."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: object) -> Principal | None:
         name = head.headers.get("x-user", "somebody")
         return None if name == "nobody" else Principal("test", name, None)
 

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, prompt, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, prompt, resource, tool
 from tests.clients import Client
 
 every_way_in = pytest.mark.every_way_in
@@ -28,12 +28,12 @@ kept: list[HttpRequest] = []
 """Requests that a middleware keeps."""
 
 
-class ByHeader(Authenticator):
+class ByHeader(BaseAuthentication):
     """Knows callers by a header."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         name = head.headers.get("x-user", "ada")
         return Principal("test", name, User(username=name) if name else AnonymousUser())
 

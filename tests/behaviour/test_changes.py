@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, transaction
 from django.test import override_settings
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, form_tool, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, form_tool, resource, tool
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import end_streams
 from tests.clients import LEGACY
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.postgresql
 OLDER = ["2025-06-18", "2025-03-26", "2024-11-05"]
 
 
-class Somebody(Authenticator):
+class Somebody(BaseAuthentication):
     """Lets everybody in, as a user without any permission."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", "somebody", AnonymousUser())
 
 
@@ -276,7 +276,7 @@ def test_a_stream_ends_with_the_server_and_says_when_to_come_back(legacy_talk: C
 
 
 def test_an_idle_stream_is_kept_alive(server: MCPServer, legacy_talk: Conversation) -> None:
-    mine = {"AUTHENTICATION": ["django_mcp.Public"], "KEEP_ALIVE_SECONDS": 0.01}
+    mine = {"AUTHENTICATION": ["django_mcp.AllowAny"], "KEEP_ALIVE_INTERVAL": 0.01}
     with override_settings(DJANGO_MCP=mine):
         call = legacy_talk.begin_call("ask")
         call.next()
@@ -339,7 +339,7 @@ def test_a_head_request_gets_no_stream(legacy_talk: Conversation) -> None:
 
 
 def test_a_caller_with_too_many_open_streams_is_refused_another(legacy_talk: Conversation, room: Room) -> None:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "STREAMS_PER_CALLER": 1}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_STREAMS_PER_CALLER": 1}):
         first = opened(legacy_talk)
         other = Conversation(room, LEGACY).open()
         refused = other.get().done()

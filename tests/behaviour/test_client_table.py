@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 
-from django_mcp import Authenticator, Context, Head, MCPServer, prompt, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, RequestHead, prompt, resource, tool
 from django_mcp.core.principal import Principal
 from django_mcp.models import Session
 from tests.clients import LEGACY, META, MODERN, Answer, Client
@@ -27,12 +27,12 @@ OWN, UNKNOWN, EXPIRED, FOREIGN, ELSEWHERE = "own", "unknown", "expired", "foreig
 NOT_OURS = (UNKNOWN, EXPIRED, FOREIGN, ELSEWHERE)
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """Believes whatever name it is told."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("name", head.headers.get("x-caller", "ada"), AnonymousUser())
 
 

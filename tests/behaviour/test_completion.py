@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import QuerySet
 from pydantic import Field
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, prompt, resource
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, prompt, resource
 from tests.behaviour.afresh import afresh
 from tests.clients import Answer, Client
 
@@ -330,12 +330,12 @@ def test_the_capability_is_declared_where_something_can_be_completed(server: MCP
 # What a caller may not know
 
 
-class Visitor(Authenticator):
+class Visitor(BaseAuthentication):
     """Lets everybody in; who brings a key may view users."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         if head.headers.get("x-key") == "1":
             return Principal("test", "1", SimpleNamespace(has_perm=lambda permission: permission == "auth.view_user"))
         return Principal("test", "0", AnonymousUser())

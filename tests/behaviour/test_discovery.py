@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 from pydantic import BaseModel, Field
 
-from django_mcp import Context, Header, MCPServer, ToolError, tool
+from django_mcp import Context, HeaderParam, MCPServer, ToolError, tool
 from django_mcp.protocol import versions
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import PERMISSION, ByName
@@ -116,7 +116,7 @@ def test_the_setting_is_for_endpoints_that_say_nothing(
 ) -> None:
     silent, never = make_server("silent", source=server), make_server("never", source=server, search_tools=0)
     always = make_server("always", source=server, search_tools=True)
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "SEARCH_TOOLS": above}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "TOOL_SEARCH_THRESHOLD": above}):
         for each, expected in ((silent, is_searched), (never, False), (always, True)):
             client = Client(each, MODERN, "asgi")
             assert (names(client.list("tools/list")) == FINDERS) is expected
@@ -268,7 +268,7 @@ def test_arguments_that_headers_repeat_need_no_header_there(server: MCPServer, m
     assert through(modern, "ship", region="north").text == "to north"
 
 
-def ship(region: Annotated[str, Header("Region")]) -> str:
+def ship(region: Annotated[str, HeaderParam("Region")]) -> str:
     """Ship."""
     return f"to {region}"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, prompt, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, prompt, resource, tool
 from tests.clients import MODERN, Client, MCPApplication, exchange, no_django
 
 every_way_in = pytest.mark.every_way_in
@@ -73,13 +73,13 @@ def look() -> str:
     return "looked"
 
 
-class ByKey(Authenticator):
+class ByKey(BaseAuthentication):
     """Knows a caller by their key."""
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         return Principal("test", "ada", User(username="ada"))
 
-    def shown(self, head: Head) -> str:
+    def shown(self, head: RequestHead) -> str:
         return "key"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, tool
 from django_mcp.models import Task
 from django_mcp.tasks.extension import NAME
 from tests.clients import META, MODERN
@@ -20,12 +20,12 @@ KNOWS_TASKS = {"elicitation": {}, "extensions": {NAME: {}}}
 NAMES = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-class Named(Authenticator):
+class Named(BaseAuthentication):
     """Everybody is who they say they are."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", head.headers.get("x-caller", "somebody"), AnonymousUser())
 
 

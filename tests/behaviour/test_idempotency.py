@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.models import Step
 from django_mcp.pubsub.event_store import clear
 from tests.behaviour.beside import beside
@@ -25,12 +25,12 @@ OURS = {KEY: "8e03978e-40d5-43e8-bc93-6894a57f9324"}
 YES = accept(confirm=True)
 
 
-class ByHeader(Authenticator):
+class ByHeader(BaseAuthentication):
     """Calls everybody what they call themselves."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", head.headers.get("x-user", "somebody"), None)
 
 
@@ -599,7 +599,7 @@ def test_a_result_is_kept_for_a_day_and_then_cleared(talk: Conversation, runs: l
 
 
 @pytest.mark.usefixtures("orders")
-@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "IDEMPOTENCY_SECONDS": 60})
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "IDEMPOTENCY_TTL": 60})
 def test_how_long_is_a_setting(talk: Conversation) -> None:
     talk.call("order", meta=OURS, book="Emma")
     assert (Step.objects.get(key="repeat").expires - timezone.now()).total_seconds() <= 60

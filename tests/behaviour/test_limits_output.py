@@ -19,7 +19,7 @@ from django_mcp import (
 )
 from tests.clients import Client
 
-PUBLIC = {"AUTHENTICATION": ["django_mcp.Public"]}
+PUBLIC = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
 
 
 class Books(BaseModel):
@@ -41,7 +41,7 @@ def test_what_is_too_long_is_not_sent_and_the_arguments_that_help_are_named(serv
 
 
 def test_where_no_argument_helps_that_is_said_in_general(server: MCPServer, client: Client) -> None:
-    @tool(server=server, read_only=True, output_limit=5)
+    @tool(server=server, read_only=True, max_output_chars=5)
     def export() -> str:
         return "123456"
 
@@ -50,7 +50,7 @@ def test_where_no_argument_helps_that_is_said_in_general(server: MCPServer, clie
 
 @pytest.mark.parametrize(("length", "fits"), [(10, True), (11, False)])
 def test_the_limit_itself_is_allowed(server: MCPServer, client: Client, length: int, fits: bool) -> None:
-    @tool(server=server, output_limit=10)
+    @tool(server=server, max_output_chars=10)
     def export() -> str:
         return "ä" * length
 
@@ -74,14 +74,14 @@ RESULTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("what", RESULTS)
 def test_every_kind_of_result_is_measured(server: MCPServer, modern: Client, what: str) -> None:
-    tool(server=server, name="export", output_limit=100)(lambda: RESULTS[what])
+    tool(server=server, name="export", max_output_chars=100)(lambda: RESULTS[what])
     answer = modern.call("export")
     assert answer.result["isError"] is True
     assert "the limit is 100," in answer.text
 
 
 def test_a_text_and_its_structure_count_once(server: MCPServer, modern: Client) -> None:
-    @tool(server=server, output_limit=100)
+    @tool(server=server, max_output_chars=100)
     def export() -> Books:
         return Books(titles=["x" * 80])
 
@@ -89,7 +89,7 @@ def test_a_text_and_its_structure_count_once(server: MCPServer, modern: Client) 
 
 
 def test_what_a_tool_wrote_that_says_too_much_is_rolled_back(server: MCPServer, client: Client, rows: Any) -> None:
-    @tool(server=server, output_limit=100)
+    @tool(server=server, max_output_chars=100)
     def export() -> str:
         rows("written")
         return "x" * 101
@@ -100,11 +100,11 @@ def test_what_a_tool_wrote_that_says_too_much_is_rolled_back(server: MCPServer, 
 
 
 def test_images_and_files_are_counted_in_bytes_and_by_themselves(server: MCPServer, client: Client) -> None:
-    @tool(server=server, output_limit=10)
+    @tool(server=server, max_output_chars=10)
     def show(size: int) -> ImageContent:
         return ImageContent(b"x" * size, "image/png")
 
-    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": 3000}):
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_BINARY_BYTES": 3000}):
         assert client.call("show", size=3000).result["content"][0]["type"] == "image"
         refused = client.call("show", size=3003)
     assert "has 3,003 bytes of binary content; the limit is 3,000" in refused.text
@@ -113,9 +113,9 @@ def test_images_and_files_are_counted_in_bytes_and_by_themselves(server: MCPServ
 @pytest.mark.parametrize("kind", [AudioContent, ImageContent])
 def test_several_binary_blocks_count_together(server: MCPServer, modern: Client, kind: Any) -> None:
     tool(server=server, name="show")(lambda: [kind(b"x" * 600, "audio/wav"), kind(b"x" * 600, "audio/wav")])
-    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": 1000}):
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_BINARY_BYTES": 1000}):
         assert "1,200 bytes of binary content" in modern.call("show").text
-    with override_settings(DJANGO_MCP={**PUBLIC, "BINARY_OUTPUT_LIMIT": None}):
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_BINARY_BYTES": None}):
         assert len(modern.call("show").result["content"]) == 2
 
 
@@ -124,14 +124,14 @@ def test_the_setting_counts_for_tools_that_say_nothing(server: MCPServer, modern
     def export() -> str:
         return "x" * 200_000
 
-    @tool(server=server, output_limit=0)
+    @tool(server=server, max_output_chars=0)
     def everything() -> str:
         return "x" * 200_000
 
-    with override_settings(DJANGO_MCP={**PUBLIC, "OUTPUT_LIMIT": 1000}):
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_OUTPUT_CHARS": 1000}):
         assert "the limit is 1,000" in modern.call("export").text
         assert len(modern.call("everything").text) == 200_000
-    with override_settings(DJANGO_MCP={**PUBLIC, "OUTPUT_LIMIT": None}):
+    with override_settings(DJANGO_MCP={**PUBLIC, "MAX_OUTPUT_CHARS": None}):
         assert len(modern.call("export").text) == 200_000
 
 
@@ -139,6 +139,6 @@ def test_what_is_no_length_is_refused_in_words(server: MCPServer, subtests: pyte
     for limit in [-1, 1.5, "100", True]:
         with (
             subtests.test(limit=limit),
-            pytest.raises(ImproperlyConfigured, match="output_limit must be a number of at least 0"),
+            pytest.raises(ImproperlyConfigured, match="max_output_chars must be a number of at least 0"),
         ):
-            tool(server=server, name="export", output_limit=limit)(lambda: "x")
+            tool(server=server, name="export", max_output_chars=limit)(lambda: "x")

@@ -271,7 +271,7 @@ def test_the_time_of_each_round_counts_by_itself(
     assert talk.call("ask", answers=think).text == "True True"
 
 
-@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "TOOL_TIMEOUT": 60})
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "TOOL_TIMEOUT": 60})
 def test_the_setting_counts_for_tools_that_say_nothing(server: MCPServer, talk: Conversation) -> None:
     @tool(server=server)
     def work(ctx: Context) -> str:

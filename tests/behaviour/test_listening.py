@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.test import override_settings
 
-from django_mcp import Authenticator, Head, MCPServer, Principal, prompt, resource, tool
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead, prompt, resource, tool
 from django_mcp.pubsub import event_store, publish
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.modern import listen as listening
@@ -22,12 +22,12 @@ UPDATED = "notifications/resources/updated"
 LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
-class Somebody(Authenticator):
+class Somebody(BaseAuthentication):
     """Lets everybody in, as a user without any permission."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", "somebody", AnonymousUser())
 
 
@@ -210,7 +210,7 @@ def test_changes_before_the_end_are_still_told(server: MCPServer, talk: Conversa
 
 
 def test_an_idle_stream_is_kept_alive_by_comments(talk: Conversation) -> None:
-    mine = {"AUTHENTICATION": ["django_mcp.Public"], "KEEP_ALIVE_SECONDS": 0.01}
+    mine = {"AUTHENTICATION": ["django_mcp.AllowAny"], "KEEP_ALIVE_INTERVAL": 0.01}
     with override_settings(DJANGO_MCP=mine):
         call = listen(talk, LISTS)
         acknowledged(call)
@@ -292,7 +292,7 @@ def test_what_changed_before_anybody_listened_is_not_told(server: MCPServer, tal
 
 
 def test_a_caller_with_too_many_open_streams_is_refused_another_until_one_is_closed(talk: Conversation) -> None:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "STREAMS_PER_CALLER": 2}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_STREAMS_PER_CALLER": 2}):
         first, second = listen(talk, LISTS), listen(talk, LISTS)
         acknowledged(first)
         acknowledged(second)

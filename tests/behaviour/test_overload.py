@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import override_settings
 
-from django_mcp import Head, MCPServer, Principal, Public, tool
+from django_mcp import AllowAny, MCPServer, Principal, RequestHead, tool
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from tests.conversation import Conversation
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("edge", ["asgi"])
 
 @pytest.fixture
 def limit() -> Iterator[None]:
-    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "QUEUE_LIMIT": LIMIT}):
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "MAX_QUEUED_CALLS": LIMIT}):
         yield
 
 
@@ -89,14 +89,14 @@ def test_one_too_many_is_refused_before_anybody_is_looked_up(
     modern_talk: Conversation, door: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door.fill(modern_talk, LIMIT + 1)
-    looked_up: list[Head] = []
-    authenticate = Public.authenticate
+    looked_up: list[RequestHead] = []
+    authenticate = AllowAny.authenticate
 
-    def noting(self: Public, head: Head, server: MCPServer) -> Principal:
+    def noting(self: AllowAny, head: RequestHead, server: MCPServer) -> Principal:
         looked_up.append(head)
         return authenticate(self, head, server)
 
-    monkeypatch.setattr(Public, "authenticate", noting)
+    monkeypatch.setattr(AllowAny, "authenticate", noting)
     assert call(modern_talk).done().status == 503
     assert looked_up == []
     door.open.set()
@@ -120,15 +120,15 @@ def test_the_log_has_one_warning_for_all_of_them(
     door.fill(modern_talk, LIMIT + 1)
     with caplog.at_level(logging.WARNING, "django_mcp"):
         assert {call(modern_talk).done().status for _ in range(3)} == {503}
-    (record,) = [each for each in caplog.records if "QUEUE_LIMIT" in each.getMessage()]
+    (record,) = [each for each in caplog.records if "MAX_QUEUED_CALLS" in each.getMessage()]
     assert record.levelno == logging.WARNING
     assert str(LIMIT) in record.getMessage()
     door.open.set()
 
 
 def test_without_a_limit_nobody_is_refused(modern_talk: Conversation, door: Gate) -> None:
-    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "QUEUE_LIMIT": None}):
-        assert settings.QUEUE_LIMIT is None
+    with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, "MAX_QUEUED_CALLS": None}):
+        assert settings.MAX_QUEUED_CALLS is None
         calls = door.fill(modern_talk, LIMIT + 2)
         door.open.set()
         assert {each.done().status for each in calls} == {200}

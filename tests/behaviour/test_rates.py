@@ -18,7 +18,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import override_settings
 
-from django_mcp import Authenticator, Head, MCPServer, Principal, tool
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.core import throttling
 from django_mcp.core.throttling import RateThrottle
 from django_mcp.primitives.base import parse_rate
@@ -26,12 +26,12 @@ from tests.behaviour.beside import beside
 from tests.clients import LEGACY, MODERN, Client
 
 
-class ByHeader(Authenticator):
+class ByHeader(BaseAuthentication):
     """Calls everybody what they call themselves."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", head.headers.get("x-user", "somebody"), None)
 
 
@@ -108,7 +108,7 @@ def test_what_is_hidden_is_unknown_however_often_it_is_called(client: Client) ->
     assert [call(client, "ada") for _ in range(3)] == [400, 400, 400]
 
 
-@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "RATE_LIMIT": "1/m"})
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "RATE_LIMIT": "1/m"})
 def test_the_setting_counts_for_endpoints_that_say_nothing(client: Client) -> None:
     ping(client.server)
     assert [call(client, "ada"), call(client, "ada")] == [200, 429]
@@ -125,7 +125,7 @@ class AdaMayAsOftenAsSheLikes(RateThrottle):
 
 
 @override_settings(
-    DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "THROTTLE_CLASS": f"{__name__}.AdaMayAsOftenAsSheLikes"}
+    DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "THROTTLE_CLASS": f"{__name__}.AdaMayAsOftenAsSheLikes"}
 )
 def test_a_site_can_count_in_a_way_of_its_own(client: Client) -> None:
     ping(client.server, rate_limit="1/m")
@@ -136,7 +136,7 @@ def test_a_site_can_count_in_a_way_of_its_own(client: Client) -> None:
 
 def test_a_throttle_class_that_is_none_is_found_by_the_system_check(subtests: pytest.Subtests) -> None:
     for path in ("nowhere.Throttle", ".x", "", "django_mcp.MCPServer", 5):
-        given = {"AUTHENTICATION": ["django_mcp.Public"], "THROTTLE_CLASS": path}
+        given = {"AUTHENTICATION": ["django_mcp.AllowAny"], "THROTTLE_CLASS": path}
         with subtests.test(path=path), override_settings(DJANGO_MCP=given):
             found = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
             assert len(found) == 1
@@ -217,7 +217,7 @@ def test_what_is_no_rate_is_refused_in_words(make_server: Callable[..., MCPServe
             make_server(rate_limit=rate)
 
 
-@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "RATE_LIMIT": "often"})
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "RATE_LIMIT": "often"})
 def test_a_setting_that_is_no_rate_is_found_by_the_system_check() -> None:
     assert "django_mcp.E005" in [message.id for message in run_checks(tags=["django_mcp"])]
 
@@ -227,10 +227,10 @@ def test_a_setting_that_is_no_rate_is_found_by_the_system_check() -> None:
 def test_row_39_whoever_nobody_recognises_is_challenged_whatever_they_ask(
     make_server: Callable[..., MCPServer], edge: str, version: str, method: str
 ) -> None:
-    class Nobody(Authenticator):
+    class Nobody(BaseAuthentication):
         blocking = False
 
-        def authenticate(self, head: Head, server: object) -> None:
+        def authenticate(self, head: RequestHead, server: object) -> None:
             return None
 
     client = Client(make_server(authentication=[Nobody()]), version, edge)

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Authenticator, Head, MCPServer, Principal, tool
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.pubsub import event_store, publish
 from tests.clients import LEGACY, MODERN
 from tests.conversation import Conversation
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.postgresql
 LISTEN = {"notifications": {"toolsListChanged": True}}
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """Recognises everybody by a header, for as long as the class says."""
 
     blocking = False
     expires: datetime.datetime | None = None
 
-    def authenticate(self, head: Head, server: object) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: object) -> Principal | None:
         name = head.headers.get("x-user")
         return Principal("test", name, AnonymousUser(), expires=ByName.expires) if name else None
 
@@ -71,7 +71,7 @@ def test_a_sessions_stream_ends_when_its_caller_is_shut_out(room: Room) -> None:
 def test_a_stream_ends_when_the_credential_expires(room: Room, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = Conversation(room, version, headers={"x-user": "anna"}).open()
     monkeypatch.setattr(ByName, "expires", timezone.now() + datetime.timedelta(seconds=0.3))
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "POLL_SECONDS": 0.1}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "POLL_INTERVAL": 0.1}):
         if version == MODERN:
             call = talk.begin("subscriptions/listen", LISTEN)
             assert [each.get("method", "end") for each in call][-1] == "end"

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import MCPServer, notify_rights_changed, prompt, resource, tool
+from django_mcp import MCPServer, notify_permissions_changed, prompt, resource, tool
 from django_mcp.models import APIKey, Event
 from django_mcp.pubsub import publish
 from tests.behaviour.users import OTHER_PERMISSION, PERMISSION, ByName, as_user, group, permission
@@ -120,7 +120,7 @@ WAYS: dict[str, tuple[Act, Act]] = {
     "the group's permission is deleted": (join_and_permit, lambda user: permission().delete()),
     "the user becomes staff": (nothing, lambda user: save(user, is_staff=True)),
     "the user becomes a superuser": (nothing, lambda user: save(user, is_superuser=True)),
-    "the site says so": (nothing, notify_rights_changed),
+    "the site says so": (nothing, notify_permissions_changed),
 }
 
 
@@ -213,7 +213,7 @@ def test_a_change_of_very_many_users_is_told_to_everybody(
     monkeypatch.setattr(publish, "MOST_USERS", 2)
     users = [make_user(groups=("Desk",)) for _ in range(3)]
     other = Listener(room, MODERN, make_user())
-    notify_rights_changed(*users[:2])
+    notify_permissions_changed(*users[:2])
     assert other.heard() == []
     group("Desk").permissions.add(permission())
     assert sorted(other.heard()) == ["resources", "tools"]

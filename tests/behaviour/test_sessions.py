@@ -12,7 +12,7 @@ from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, tool
 from django_mcp.models import Call, Event, PendingRequest, Session
 from django_mcp.pubsub import follower
 from django_mcp.revisions.legacy import sessions
@@ -26,12 +26,12 @@ LEGACY_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 YES = accept(confirm=True)
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """Believes whatever name it is told."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("name", head.headers.get("x-caller", "ada"), AnonymousUser())
 
 
@@ -202,7 +202,7 @@ def test_a_session_that_was_just_used_is_not_written_again(legacy_talk: Conversa
 
 
 def test_the_site_says_how_long_a_session_lives(legacy_talk: Conversation) -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "SESSION_SECONDS": 100}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "SESSION_TTL": 100}):
         legacy_talk.open()
         assert 60 < left(legacy_talk) <= 100
 
@@ -282,7 +282,7 @@ def test_who_calls_under_another_version_than_agreed_is_obeyed_and_asked_as_the_
 
 def test_a_caller_with_too_many_sessions_loses_the_one_used_longest_ago(room: Room) -> None:
     other = Conversation(room, LEGACY, headers={"x-caller": "ben"})
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "SESSIONS_PER_CALLER": 2}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_SESSIONS_PER_CALLER": 2}):
         talks = [Conversation(room, LEGACY) for _ in range(3)]
         for talk in (other, *talks):
             assert talk.call("who").text
@@ -299,6 +299,6 @@ def test_expired_sessions_are_cleared_while_a_stream_is_open_though_no_session_c
     Conversation(room, LEGACY, headers={"x-caller": "ben"}).open()
     legacy_talk.open()
     Session.objects.filter(principal_id="ben").update(expires=timezone.now() - datetime.timedelta(seconds=1))
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "POLL_SECONDS": 0.02}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "POLL_INTERVAL": 0.02}):
         legacy_talk.get().begun()
         eventually(lambda: Session.objects.count() == 1, "the expired session is still there")

@@ -278,7 +278,7 @@ def test_a_stream_of_a_running_call_is_kept_alive_by_comments(server: MCPServer,
         return str(go_on.wait(WITHIN))
 
     tool(server=server, name="wait", read_only=True)(wait)
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_INTERVAL": 0.05}):
         call = talk.begin("tools/call", {"name": "wait", "_meta": listen(talk, "info")})
         assert call.next()["params"]["data"] == "begun"
         assert call.exchange.next().is_comment
@@ -311,7 +311,7 @@ def test_a_long_call_that_says_nothing_becomes_a_stream_with_comments(
     functions = {("sync", False): plain, ("sync", True): with_context}
     functions |= {("async", False): coroutine, ("async", True): coroutine_with_context}  # type: ignore[dict-item]
     tool(server=server, name="wait", read_only=True)(functions[kind, has_context])
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_INTERVAL": 0.05}):
         call = talk.begin("tools/call", {"name": "wait"})
         assert call.exchange.next().is_comment
         assert call.exchange.next().is_comment
@@ -333,7 +333,7 @@ def test_a_silent_call_still_stops_when_its_client_goes_away(server: MCPServer, 
         return "done"
 
     tool(server=server, read_only=True)(wait)
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_SECONDS": 0.05}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "KEEP_ALIVE_INTERVAL": 0.05}):
         call = modern_talk.begin("tools/call", {"name": "wait"})
         assert call.exchange.next().is_comment
         call.exchange.leave()

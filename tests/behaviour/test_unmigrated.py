@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection
 
-from django_mcp import APIKeys, Context, MCPServer, tool
+from django_mcp import APIKeyAuthentication, Context, MCPServer, tool
 from django_mcp.auth.api_keys import make_key
 from tests.clients import LEGACY, MODERN, Client
 
@@ -53,7 +53,7 @@ def test_a_session_cannot_begin(server: MCPServer, edge: str, open_database: Non
 def test_nobody_is_recognised(
     make_server: Callable[..., MCPServer], edge: str, open_database: None, soon: None
 ) -> None:
-    server = make_server(authentication=[APIKeys()])
+    server = make_server(authentication=[APIKeyAuthentication()])
     client = Client(server, MODERN, edge)
     with without("django_mcp_apikey"):
         body, headers = client.compose("tools/list", {})

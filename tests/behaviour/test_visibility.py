@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import Context, MCPServer, Public, prompt, resource, tool
+from django_mcp import AllowAny, Context, MCPServer, prompt, resource, tool
 from tests.behaviour.afresh import afresh
 from tests.behaviour.users import OTHER_PERMISSION, PERMISSION, ByName, as_user
 from tests.clients import LEGACY, MODERN, Client
@@ -152,7 +152,7 @@ def test_a_superuser_has_every_permission_and_is_in_no_group(
 
 
 def test_nobody_in_particular_has_no_permission_and_no_group(make_server: Make, open_database: None) -> None:
-    server = make_server("public", authentication=[Public()])
+    server = make_server("public", authentication=[AllowAny()])
     offer(server, groups=["Desk"])
     tool(server=server, name="permitted", permission=PERMISSION)(lambda: "x")
     client = Client(server, MODERN, "asgi")

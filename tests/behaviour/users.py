@@ -7,16 +7,16 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 
-from django_mcp import Authenticator, Head, InvalidToken, Principal
+from django_mcp import BaseAuthentication, InvalidToken, Principal, RequestHead
 
 PERMISSION = "travel.refund_booking"
 OTHER_PERMISSION = "travel.void_booking"
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """The user a header names, read anew with each request; and the tools that the client may use, by another one."""
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         user = get_user_model().objects.filter(username=head.headers.get("x-user", ""), is_active=True).first()
         if user is None:
             raise InvalidToken

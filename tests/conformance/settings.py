@@ -64,4 +64,4 @@ LOGGING = {
     "loggers": {"django.security.DisallowedHost": {"handlers": ["nowhere"], "propagate": False}},
 }
 
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"], "NAME": "conformance"}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "NAME": "conformance"}

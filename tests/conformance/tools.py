@@ -5,7 +5,7 @@ from typing import Annotated
 from django_mcp import (
     AudioContent,
     EmbeddedResource,
-    Header,
+    HeaderParam,
     ImageContent,
     ResourceContents,
     TextContent,
@@ -70,7 +70,7 @@ def test_trigger_prompt_change() -> str:
 
 
 @tool(read_only=True)
-def test_x_mcp_header(region: Annotated[str, Header("Region")] = "") -> str:  # noqa: PT028 - no test of ours
+def test_x_mcp_header(region: Annotated[str, HeaderParam("Region")] = "") -> str:  # noqa: PT028 - no test of ours
     """Gives back an argument that is mirrored into a header."""
     return f"Region: {region}"
 

@@ -12,7 +12,7 @@ from django_mcp import MCPServer
 from django_mcp.core import server
 
 REGISTERS = """
-from django_mcp import MCPServer, Public, prompt, resource, tool
+from django_mcp import MCPServer, AllowAny, prompt, resource, tool
 
 @tool
 def found_by_discovery() -> str:
@@ -26,7 +26,7 @@ def found_by_discovery_too() -> str:
 def found() -> str:
     return "found"
 
-own = MCPServer("discovered", authentication=[Public()])
+own = MCPServer("discovered", authentication=[AllowAny()])
 
 @tool(server=own)
 def on_its_own() -> str:

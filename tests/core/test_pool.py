@@ -392,4 +392,4 @@ def test_a_coroutine_function_stays_on_the_loop(make_pool: MakePool) -> None:
 
 def test_a_process_has_one_pool_of_as_many_threads_as_the_site_set() -> None:
     assert shared_pool() is shared_pool()
-    assert shared_pool().size == settings.THREADS
+    assert shared_pool().size == settings.WORKER_THREADS

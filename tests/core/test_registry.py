@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 import django_mcp
-from django_mcp import Icon, MCPServer, Public
+from django_mcp import AllowAny, Icon, MCPServer
 from django_mcp.core import server as registry
 
 EMPTY: tuple[dict[str, Any], ...] = ({}, {}, {}, {})
@@ -254,7 +254,7 @@ def test_a_server_of_its_own_takes_from_the_settings_all_but_name_and_title(
 
 
 def test_authentication_of_a_server_goes_before_that_of_the_settings(make_server: Callable[..., MCPServer]) -> None:
-    public = Public()
+    public = AllowAny()
     assert make_server("unlocked", authentication=[public]).authentication == [public]
     assert list(make_server("closed", authentication=[]).authentication) == []
 

@@ -35,15 +35,15 @@ def test_what_is_not_given_has_a_default() -> None:
     assert settings.INSTRUCTIONS is None
     assert settings.ALLOWED_ORIGINS == ()
     assert settings.MAX_BODY_BYTES == 4 * 1024 * 1024
-    assert settings.THREADS == 8
+    assert settings.WORKER_THREADS == 8
 
 
 def test_a_changed_setting_is_read_again_and_so_is_the_old_one() -> None:
     before = settings.MAX_BODY_BYTES
     with override_settings(DJANGO_MCP={"MAX_BODY_BYTES": 17}):
         assert settings.MAX_BODY_BYTES == 17
-        with override_settings(DJANGO_MCP={"THREADS": 3}):
-            assert settings.THREADS == 3
+        with override_settings(DJANGO_MCP={"WORKER_THREADS": 3}):
+            assert settings.WORKER_THREADS == 3
             assert settings.MAX_BODY_BYTES == 4 * 1024 * 1024
         assert settings.MAX_BODY_BYTES == 17
     assert before == settings.MAX_BODY_BYTES
@@ -58,7 +58,7 @@ def test_another_setting_that_changes_leaves_ours_alone() -> None:
 
 def test_the_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
-        conf.Settings().THREADS = 99  # type: ignore[misc]
+        conf.Settings().WORKER_THREADS = 99  # type: ignore[misc]
 
 
 def test_a_list_is_kept_as_a_tuple_so_that_nobody_adds_to_it() -> None:
@@ -74,20 +74,20 @@ def test_a_key_nobody_knows_is_no_attribute() -> None:
 def test_a_setting_that_is_no_dict_is_refused_with_what_it_is() -> None:
     for value in (["AUTHENTICATION"], "public", 5):
         with override_settings(DJANGO_MCP=value), pytest.raises(ImproperlyConfigured, match=type(value).__name__):
-            settings.THREADS  # noqa: B018 - reading it is the test
+            settings.WORKER_THREADS  # noqa: B018 - reading it is the test
 
 
 WRONG = [
-    ("THREADS", 0),
-    ("THREADS", -1),
-    ("THREADS", "8"),
-    ("THREADS", True),
-    ("THREADS", 2.0),
-    ("QUEUE_LIMIT", 0),
+    ("WORKER_THREADS", 0),
+    ("WORKER_THREADS", -1),
+    ("WORKER_THREADS", "8"),
+    ("WORKER_THREADS", True),
+    ("WORKER_THREADS", 2.0),
+    ("MAX_QUEUED_CALLS", 0),
     ("MAX_BODY_BYTES", 0),
     ("MAX_BODY_BYTES", "4 MB"),
     ("ALLOWED_ORIGINS", "https://a.example"),
-    ("AUTHENTICATION", "django_mcp.Public"),
+    ("AUTHENTICATION", "django_mcp.AllowAny"),
     ("AUTHENTICATION", None),
     ("NAME", 5),
     ("VERSION", 1.0),
@@ -96,10 +96,12 @@ WRONG = [
     ("TOOL_TIMEOUT", 0),
     ("TOOL_TIMEOUT", "30"),
     ("TOOL_TIMEOUT", True),
-    ("OUTPUT_LIMIT", 0),
-    ("OUTPUT_LIMIT", 1e5),
-    ("BINARY_OUTPUT_LIMIT", "10 MB"),
-    ("IDEMPOTENCY_SECONDS", None),
+    ("MAX_OUTPUT_CHARS", 0),
+    ("MAX_OUTPUT_CHARS", 1e5),
+    ("MAX_BINARY_BYTES", "10 MB"),
+    ("IDEMPOTENCY_TTL", None),
+    ("REQUIRE_APPROVAL_FOR", "write"),
+    ("REQUIRE_APPROVAL_FOR", ["writes"]),
 ]
 
 
@@ -108,8 +110,8 @@ def test_a_value_of_the_wrong_kind_is_refused_and_found_by_check(key: str) -> No
     wrong = []
     for value in (value for each, value in WRONG if each == key):
         with override_settings(DJANGO_MCP={key: value}), pytest.raises(ImproperlyConfigured, match=key) as caught:
-            settings.THREADS  # noqa: B018 - reading it is the test
-        with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], key: value}):
+            settings.WORKER_THREADS  # noqa: B018 - reading it is the test
+        with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], key: value}):
             findings = {number: each.msg for number, each in found().items()}
         if repr(value) not in str(caught.value) or list(findings) != ["django_mcp.E003"] or key not in str(findings):
             wrong.append((value, findings))
@@ -117,8 +119,8 @@ def test_a_value_of_the_wrong_kind_is_refused_and_found_by_check(key: str) -> No
 
 
 def test_a_limit_can_be_none() -> None:
-    keys = ("TOOL_TIMEOUT", "OUTPUT_LIMIT", "BINARY_OUTPUT_LIMIT", "QUEUE_LIMIT")
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], **dict.fromkeys(keys)}):
+    keys = ("TOOL_TIMEOUT", "MAX_OUTPUT_CHARS", "MAX_BINARY_BYTES", "MAX_QUEUED_CALLS")
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], **dict.fromkeys(keys)}):
         assert "django_mcp.E003" not in found()
         assert [getattr(settings, key) for key in keys] == [None] * len(keys)
 
@@ -127,12 +129,12 @@ def test_a_misspelt_key_is_found_and_the_right_one_suggested() -> None:
     meant = {
         "AUTHENTICATON": "AUTHENTICATION",
         "authentication": "AUTHENTICATION",
-        "THREAD": "THREADS",
+        "WORKER_THREAD": "WORKER_THREADS",
         "ALLOWED_ORIGIN": "ALLOWED_ORIGINS",
         "MAX_BODY": "MAX_BODY_BYTES",
         "INSTRUCTION": "INSTRUCTIONS",
     }
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], **dict.fromkeys(meant, "x")}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], **dict.fromkeys(meant, "x")}):
         assert conf.misspelt() == meant
         findings = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E001"]
     for (key, right), finding in zip(meant.items(), findings, strict=True):
@@ -141,13 +143,13 @@ def test_a_misspelt_key_is_found_and_the_right_one_suggested() -> None:
 
 
 def test_a_key_like_no_other_is_found_and_all_are_listed() -> None:
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "QQQQ": 1}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "QQQQ": 1}):
         finding = found()["django_mcp.E001"]
     assert all(key in finding.hint for key in conf.KEYS)
 
 
 def test_right_settings_find_nothing() -> None:
-    values = {"ALLOWED_ORIGINS": ["https://a.example:8443"], "THREADS": 2}
+    values = {"ALLOWED_ORIGINS": ["https://a.example:8443"], "WORKER_THREADS": 2}
     with override_settings(DJANGO_MCP={**django_settings.DJANGO_MCP, **values}):
         # Bookings take a permission at the endpoint for staff, which in the tests does not ask who calls.
         assert set(found()) <= {"django_mcp.W001", "django_mcp.W013"}
@@ -155,7 +157,7 @@ def test_right_settings_find_nothing() -> None:
 
 def test_an_origin_no_browser_sends_is_found() -> None:
     origins = ["a.example", "https://a.example/", "https://a.example/x", "*", "https://*.a.example", ""]
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": origins}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "ALLOWED_ORIGINS": origins}):
         findings = [each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E004"]
     assert [repr(origin) in msg for origin, msg in zip(origins, findings, strict=True)] == [True] * len(origins)
 
@@ -164,7 +166,7 @@ def test_an_endpoint_nobody_may_call_is_found_by_name(make_server: Callable[...,
     make_server("locked", authentication=[])
     finding = found()["django_mcp.E002"]
     assert "'locked'" in finding.msg
-    assert "Public" in finding.hint
+    assert "AllowAny" in finding.hint
 
 
 def test_an_endpoint_with_authentication_of_its_own_needs_none_in_the_settings(

@@ -12,7 +12,7 @@ from demo_project.travel.api import EventViewSet
 from demo_project.travel.models import CalendarEvent
 from demo_project.urls import urlpatterns
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf.beside import api_beside
 from tests.model_resources.conftest import ByName, Reader, reader, version  # noqa: F401 - fixtures
 
@@ -53,7 +53,7 @@ def rest(ann: Any) -> APIClient:
 def server(make_server: Callable[..., MCPServer]) -> MCPServer:
     """As ``existing.py`` publishes it, for callers known by name."""
     made = make_server(authentication=[ByName()])
-    api_tools(EventViewSet, name="own_event", write_scopes=["travel:write"], server=made)
+    drf_tools(EventViewSet, name="own_event", write_scopes=["travel:write"], server=made)
     return made
 
 

@@ -12,15 +12,15 @@ from django.utils import timezone
 
 from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import Booking, Hotel
-from django_mcp import Authenticator, Head, MCPServer, Principal, form_tool
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead, form_tool
 from django_mcp import server as agency
 from tests.clients import MODERN, Client
 
 pytestmark = pytest.mark.usefixtures("travel")
 
 
-class AsBen(Authenticator):
-    def authenticate(self, head: Head, server: object) -> Principal:
+class AsBen(BaseAuthentication):
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal(kind="name", id="ben", user=ben(), scopes=frozenset({"travel:write", "travel:read"}))
 
 

@@ -62,7 +62,8 @@ def test_a_site_that_is_set_up_has_not_imported_the_official_implementation() ->
 NAMES = (
     "import django_mcp\n"
     "for name in django_mcp.__all__: getattr(django_mcp, name)\n"
-    "DJANGO_MCP = {'AUTHENTICATION': [django_mcp.Public()], 'BASE_URL': 'https://travel.example', 'RATE_LIMIT': '60/m'}"
+    "DJANGO_MCP = {'AUTHENTICATION': [django_mcp.AllowAny()], 'BASE_URL': "
+    "'https://travel.example', 'RATE_LIMIT': '60/m'}"
 )
 
 

@@ -32,7 +32,7 @@ ANN = "from django.contrib.auth.models import User; User.objects.create_user('an
 def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    own = '{"AUTHENTICATION": ["mysite.who.ByName"], "APPROVAL_WAIT_SECONDS": 0.1}'
+    own = '{"AUTHENTICATION": ["mysite.who.ByName"], "APPROVAL_WAIT_TIMEOUT": 0.1}'
     site.append("mysite/settings.py", f"DJANGO_MCP = {own}")
     site.append("mysite/who.py", BY_NAME)
     site.append("mysite/urls.py", "from django.urls import include")
@@ -58,7 +58,7 @@ def test_the_page_on_approvals_does_what_it_says(site: Site) -> None:
 
 def test_the_settings_of_the_page_are_right(site: Site) -> None:
     site.append("mysite/settings.py", SETTINGS)
-    site.append("mysite/settings.py", 'DJANGO_MCP["AUTHENTICATION"] = ["django_mcp.APIKeys"]')
+    site.append("mysite/settings.py", 'DJANGO_MCP["AUTHENTICATION"] = ["django_mcp.APIKeyAuthentication"]')
     site.migrate(check=True)
 
 

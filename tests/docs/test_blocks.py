@@ -226,7 +226,7 @@ def migrate_new_site(database: Path) -> None:
     with TemporaryDirectory() as folder:
         site = Site(Path(folder))
         site.append("mysite/settings.py", 'INSTALLED_APPS.remove("library")\nINSTALLED_APPS += ["django_mcp"]')
-        site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+        site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
         site.run("manage.py", "migrate", "-v0")
         shutil.move(site.path / "db.sqlite3", database)
 
@@ -350,7 +350,7 @@ def prepare(site: Site, page: str, *, skip: int = 0, rows: str = "", check: bool
     """
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     # Who approves what is destructive is for another page.
-    own = '{"AUTHENTICATION": ["django_mcp.Public"], "ASK_BY_DEFAULT": "nothing"}'
+    own = '{"AUTHENTICATION": ["django_mcp.AllowAny"], "REQUIRE_APPROVAL_FOR": None}'
     site.append("mysite/settings.py", f"DJANGO_MCP = {own}")
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
@@ -808,7 +808,7 @@ def test_the_page_on_models_does_what_it_says(site: Site) -> None:
 
 BY_NAME = """
 from django.contrib.auth.models import User
-from django_mcp import Authenticator, Principal
+from django_mcp import BaseAuthentication, Principal
 
 class ByName(Authenticator):
     def authenticate(self, head, server):
@@ -842,7 +842,7 @@ def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
         r"`((?:search_fields|search_config|findable) = [^`]+)`", (ROOT / "docs" / "large-tables.md").read_text()
     )
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/models.py", plain)

@@ -236,7 +236,7 @@ WORKERS = [code for code in code_of("tasks.md") if code.startswith("# settings.p
 def add_tasks(site: Site) -> None:
     """Has the page's tools on the site."""
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     site.append("library/mcp.py", "\n\n".join(code for code in code_of("tasks.md") if code not in WORKERS))

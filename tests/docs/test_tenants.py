@@ -85,7 +85,7 @@ def site(tmp_path: Path) -> Site:
     models, *rest = code_of("tenants.md")
     site.append("library/models.py", models)
     site.append("library/mcp.py", "\n\n".join(rest) + HERE)
-    own = '{"AUTHENTICATION": ["django_mcp.Public"], "ASK_BY_DEFAULT": "nothing"}'
+    own = '{"AUTHENTICATION": ["django_mcp.AllowAny"], "REQUIRE_APPROVAL_FOR": None}'
     site.append(
         "mysite/settings.py",
         f'INSTALLED_APPS += ["django_mcp"]\nDJANGO_MCP = {own}\nALLOWED_HOSTS += [".example.com"]\n',

@@ -21,7 +21,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("testing"))
     site.append(
         "mysite/settings.py",
-        'INSTALLED_APPS += ["django_mcp"]\nDJANGO_MCP = {"AUTHENTICATION": ["django_mcp.SiteSession"]}\n',
+        'INSTALLED_APPS += ["django_mcp"]\nDJANGO_MCP = {"AUTHENTICATION": ["django_mcp.SessionAuthentication"]}\n',
     )
     site.append(
         "mysite/urls.py", 'from django.urls import include\nurlpatterns += [path("", include("django_mcp.urls"))]'

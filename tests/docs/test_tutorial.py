@@ -25,7 +25,7 @@ ELSEWHERE = ("mkdir ", "cd ", "python -m venv", ". .venv", "pip install", "pytho
 
 HURRIED = """
 from mylibrary.settings import *
-DJANGO_MCP = {**DJANGO_MCP, "APPROVAL_WAIT_SECONDS": 0.1}
+DJANGO_MCP = {**DJANGO_MCP, "APPROVAL_WAIT_TIMEOUT": 0.1}
 """
 
 

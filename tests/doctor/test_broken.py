@@ -19,7 +19,7 @@ from tests.doctor.conftest import USER, Deployment, Report, command, deployed, m
 from tests.doctor.proxy import Fault, Handler, listening, page, without
 from tests.ports import free_port
 
-EVERYBODY = '{"AUTHENTICATION": ["django_mcp.Public"]}'
+EVERYBODY = '{"AUTHENTICATION": ["django_mcp.AllowAny"]}'
 Look = Callable[..., Report]
 
 
@@ -430,7 +430,7 @@ def test_no_layer_is_a_hint_and_one_out_of_reach_a_warning(look: Look) -> None:
 @pytest.mark.needs("REDIS_URL")
 def test_a_layer_that_does_not_cross_to_the_server(tmp_path: Path) -> None:
     redis = os.environ["REDIS_URL"]
-    slow = '{"KEEP_ALIVE_SECONDS": 5.0}'
+    slow = '{"KEEP_ALIVE_INTERVAL": 5.0}'
     with deployed("uvicorn", tmp_path, DOCTOR_REDIS=redis, DOCTOR_MCP=slow) as deployment:
         report = deployment.look(DOCTOR_PREFIX="another")
     assert report.bad == {"bell.slow"}

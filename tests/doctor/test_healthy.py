@@ -29,7 +29,7 @@ def test_a_healthy_deployment_with_redis_gives_no_warning(tmp_path: Path) -> Non
 
 
 def test_an_endpoint_for_everybody_needs_no_credential(tmp_path: Path) -> None:
-    everybody = {"DOCTOR_MCP": '{"AUTHENTICATION": ["django_mcp.Public"]}', "DOCTOR_SILENCED": "django_mcp.W004"}
+    everybody = {"DOCTOR_MCP": '{"AUTHENTICATION": ["django_mcp.AllowAny"]}', "DOCTOR_SILENCED": "django_mcp.W004"}
     with deployed("uvicorn", tmp_path, **everybody) as deployment:
         report = deployment.look(who=())
     assert set(report.found) <= HINTS, report.text

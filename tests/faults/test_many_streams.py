@@ -14,7 +14,7 @@ HALF = 150
 SILENCE = 2.0
 """Seconds in which nothing happens."""
 POLLS = 2 * SILENCE
-"""How often the log is read in that time, POLL_SECONDS being what it is."""
+"""How often the log is read in that time, POLL_INTERVAL being what it is."""
 MOST_BYTES = 100 * 1024
 """Memory that one stream may take."""
 

@@ -143,7 +143,7 @@ def test_it_is_found_by_nobody_and_called_by_nobody_while_it_cannot_be_described
     for number in range(3):
         tool(server=server, name=f"nothing_{number}")(nothing)
     server.add(late)
-    with override_settings(DJANGO_MCP={"SEARCH_TOOLS": 2, "AUTHENTICATION": ["django_mcp.Public"]}):
+    with override_settings(DJANGO_MCP={"TOOL_SEARCH_THRESHOLD": 2, "AUTHENTICATION": ["django_mcp.AllowAny"]}):
         found = client.call("search_tools", query="nothing late").result["structuredContent"]
         assert {each["name"] for each in found["tools"]} == {f"nothing_{number}" for number in range(3)}
         answer = client.call("late")
@@ -235,7 +235,7 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     server = make_server("late")
     tool(server=server, name="good")(lambda: "Good.")
     server.add(Late(*[ValueError("nobody thought of this")] * 999))
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "HOLD_CHANGED_TOOLS": True}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
         book.expire()
         assert Client(server, MODERN, "view").call("good").text == "Good."
         assert not KnownTool.objects.filter(server="late", tool="late").exists(), "nobody accepts what is not known"

@@ -11,18 +11,18 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.test import override_settings
 from django.urls import clear_url_caches, re_path
 
-from django_mcp import Authenticator, Head, MCPServer, Principal
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead
 from django_mcp.transports.view import mcp_view
 from tests.clients import Client
 from tests.integrations import views_site
 
 
-class ByHeader(Authenticator):
+class ByHeader(BaseAuthentication):
     """Users that no database has, by the name in ``X-User``; ``root`` may do everything."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         name = head.headers.get("x-user", "")
         user: Any = AnonymousUser()
         if name:

@@ -10,7 +10,7 @@ from django.core.management import CommandError
 from django.test import override_settings
 
 from django_mcp import Context, ImageContent, MCPServer, TextContent, ToolError, tool
-from django_mcp.management.commands.mcp_call import Aside, Person
+from django_mcp.management.commands.mcp_call import Aside, Responder
 from django_mcp.models import ToolCall
 from django_mcp.protocol import versions
 from tests.behaviour import users
@@ -68,7 +68,7 @@ def echo(shop: MCPServer) -> None:
 @pytest.mark.parametrize("version", EVERY_VERSION)
 def test_arguments_are_of_the_type_that_the_tool_takes(run: Run, version: str) -> None:
     given = ["text=3", "number=3", "price=2.5", "loud=yes", "tags=a,b", "tags=c", "size=large", "place.city=Bath"]
-    done = call(run, "echo", *given, "--era", version)
+    done = call(run, "echo", *given, "--protocol-version", version)
     said = json.loads(done.out)
     assert said["text"] == "3"
     assert (said["number"], said["price"], said["loud"]) == (3, 2.5, True)
@@ -164,17 +164,17 @@ def lend(shop: MCPServer) -> None:
 @pytest.mark.parametrize("version", ASKING)
 def test_answers_can_be_given_beforehand(run: Run, version: str) -> None:
     given = [part for each in ("confirm=yes", "cover=cloth", "days=3") for part in ("--answer", each)]
-    done = call(run, "lend", *given, "--era", version)
+    done = call(run, "lend", *given, "--protocol-version", version)
     assert done.out == "{'days': 3, 'cover': 'cloth'}\n"
     assert "Lend it?" in done.err
-    assert call(run, "lend", "--answer", "confirm=no", "--era", version).out == "It stays.\n"
+    assert call(run, "lend", "--answer", "confirm=no", "--protocol-version", version).out == "It stays.\n"
 
 
 @pytest.mark.usefixtures("lend")
 @pytest.mark.parametrize("version", ASKING)
 def test_without_a_terminal_missing_answers_are_named(run: Run, version: str) -> None:
-    assert "--answer confirm=yes  Yes, go ahead" in refused(run, "lend", "--era", version)
-    said = refused(run, "lend", "--yes", "--era", version)
+    assert "--answer confirm=yes  Yes, go ahead" in refused(run, "lend", "--protocol-version", version)
+    said = refused(run, "lend", "--yes", "--protocol-version", version)
     assert "--answer cover=<paper|cloth>" in said
     assert "--answer days" not in said
 
@@ -215,7 +215,7 @@ FORM = {
 def test_a_person_is_asked_until_what_they_type_fits() -> None:
     said: list[str] = []
     typist = Typist("none", "0", "", "leather", "Cloth", "")
-    answer = Person({}, said.append, typist, yes=False, is_there=True).answer(FORM)
+    answer = Responder({}, said.append, typist, yes=False, is_there=True).answer(FORM)
     assert answer == {"action": "accept", "content": {"days": 14, "cover": "c"}}
     assert "This must be a whole number." in said
     assert "This must be a number of at least 1." in said
@@ -226,7 +226,7 @@ def test_a_person_is_asked_until_what_they_type_fits() -> None:
 
 def test_a_person_declines_by_ending_their_input() -> None:
     said: list[str] = []
-    person = Person({}, said.append, Typist(), yes=False, is_there=True)
+    person = Responder({}, said.append, Typist(), yes=False, is_there=True)
     assert person.answer(FORM) == {"action": "decline"}
     assert person.answer({"mode": "url", "message": "Pay", "url": "https://pay.example"}) == {"action": "decline"}
     assert "Open this page in a browser: https://pay.example" in said
@@ -282,7 +282,7 @@ def test_the_whole_result_is_printed_as_json(shop: MCPServer, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("policies")
-@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WAIT_SECONDS": 0.05})
+@override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "APPROVAL_WAIT_TIMEOUT": 0.05})
 @pytest.mark.parametrize("version", [versions.MODERN[0], versions.LEGACY[0]])
 def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, make_user: Any, version: str) -> None:
     ran: list[str] = []
@@ -293,7 +293,7 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
         ran.append("closed")
         return "closed"
 
-    done = call(run, "close", "--as", make_user().username, "--era", version)
+    done = call(run, "close", "--as", make_user().username, "--protocol-version", version)
     assert (done.code, ran) == (1, [])
     assert "/admin/django_mcp/approval/" in done.err
     assert "Then run the same command again." in done.err
@@ -305,6 +305,6 @@ def test_a_tool_that_is_always_a_task_is_waited_for(shop: MCPServer, run: Run) -
 
 
 def test_an_endpoint_that_is_not_open_wants_a_name(make_server: Callable[..., MCPServer], run: Run) -> None:
-    make_server("closed", authentication=["django_mcp.APIKeys"])
+    make_server("closed", authentication=["django_mcp.APIKeyAuthentication"])
     with pytest.raises(CommandError, match="is not open to everybody: say who calls with --as NAME"):
         run("mcp_call", "work", "--server", "closed")

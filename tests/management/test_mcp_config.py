@@ -26,7 +26,7 @@ SITE = {"AUTHENTICATION": [], "BASE_URL": "https://shop.example"}
 @pytest.fixture(autouse=True)
 def shop(make_server: Callable[..., MCPServer]) -> Any:
     get_resolver().url_patterns  # noqa: B018 - read before nobody says any more who may call the site's own endpoint
-    server = make_server("shop", authentication=["django_mcp.OAuth", "django_mcp.APIKeys"])
+    server = make_server("shop", authentication=["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"])
     make_server("porch")
     with override_settings(DJANGO_MCP=SITE):
         yield server
@@ -149,7 +149,7 @@ def test_the_address_can_be_given(run: Run, given: str) -> None:
         (("cursor", "--url", "shop.example"), "--url 'shop.example': it looks like https://site.example."),
         (("cursor", "--stdio"), "is not open to everybody: say who calls with --user NAME"),
         (("cursor", "--user", "ann"), "--user is for --stdio"),
-        (("cursor", "--server", "porch", "--key"), "takes no API keys: add 'django_mcp.APIKeys'"),
+        (("cursor", "--server", "porch", "--key"), "takes no API keys: add 'django_mcp.APIKeyAuthentication'"),
         (("cursor", "--server", "porch", "--oauth"), "The endpoint 'porch' has no OAuth"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError
 from django.test import override_settings
 
-from django_mcp import MCPServer, ModelResource, Public, prompt, register, resource, tool
+from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
 from django_mcp.core.permissions import Right, right
 from django_mcp.management.base import find_principal, looking
 from django_mcp.management.commands.mcp_inspect import reasons, with_client
@@ -19,14 +19,14 @@ Run = Callable[..., Any]
 SCOPES = {
     "SCOPES": {"shop:read": "Read", "shop:write": {"text": "Write", "implies": ["shop:read"]}},
     "DEFAULT_SCOPES": ["shop:read"],
-    "AUTHENTICATION": ["django_mcp.Public"],
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
 }
 
 
 @pytest.fixture
 def shop(make_server: Callable[..., MCPServer]) -> MCPServer:
     """An endpoint with something of every kind, for different people."""
-    shop = make_server("shop", title="The shop", authentication=[Public()])
+    shop = make_server("shop", title="The shop", authentication=[AllowAny()])
 
     @tool(server=shop, title="Find goods", read_only=True)
     def find(words: str) -> str:
@@ -78,7 +78,15 @@ def entry(document: Any, name: str, kind: str = "tools") -> Any:
 
 def test_an_operator_sees_everything_there_is(shop: MCPServer, run: Run) -> None:
     text = run("mcp_inspect", "--server", "shop").out
-    for words in ("/shop/mcp", "django_mcp.Public", "find  [read-only]", "refund", "secret", "shop://rules", "praise"):
+    for words in (
+        "/shop/mcp",
+        "django_mcp.AllowAny",
+        "find  [read-only]",
+        "refund",
+        "secret",
+        "shop://rules",
+        "praise",
+    ):
         assert words in text
     assert f"permission: {users.PERMISSION}" in text
     assert "hidden:" not in text
@@ -216,14 +224,14 @@ def test_a_model_whose_own_method_decides_is_said_to_ask_it(
         """Words for shelves."""
 
         fields = ("word",)
-        verbs = ("create", "delete")
-        write_fields = ("word",)
+        actions = ("create", "delete")
+        writable_fields = ("word",)
         view_permission = None
 
         def has_add_permission(self, user: Any) -> bool:
             return False
 
-    register(Tag, Tags, server=make_server("tags", authentication=[Public()]))
+    register(Tag, Tags, server=make_server("tags", authentication=[AllowAny()]))
     document = run("mcp_inspect", "--server", "tags", "--as", make_user().username, "--json").json
     assert entry(document, "create_tag")["hidden_because"] == ["Tags asks its has_add_permission"]
     assert entry(document, "delete_tag")["hidden_because"] == ["Tags wants the permission library.delete_tag"]

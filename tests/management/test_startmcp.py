@@ -48,7 +48,7 @@ Book.objects.create(title="Emma", author="Jane Austen", pages=474)
 def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
-    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.APIKeys"]}')
+    site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.APIKeyAuthentication"]}')
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
     return site

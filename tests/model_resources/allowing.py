@@ -13,8 +13,8 @@ class Books(ModelResource):
 
     fields = ("title", "price", "pages", "binding", "published", "summary", "extra", "weight")
     lookup_field = "slug"
-    verbs = ("create", "update", "delete")
-    write_fields = ("title", "slug", "price", "binding", "published", "summary", "extra", "weight")
+    actions = ("create", "update", "delete")
+    writable_fields = ("title", "slug", "price", "binding", "published", "summary", "extra", "weight")
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:
         if not change:

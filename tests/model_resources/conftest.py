@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser, Permission, User
 
-from django_mcp import Authenticator, Head, MCPServer, Principal
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead
 from tests import conftest as everywhere
 from tests.clients import Answer, Client
 from tests.model_resources.library.models import Author, Book, Publisher, Review, Tag
@@ -17,10 +17,10 @@ version = everywhere.version
 """For the folders that take this one's fixtures."""
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """Recognises users by the name in ``X-User``; whoever names none is anonymous."""
 
-    def authenticate(self, head: Head, server: object) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: object) -> Principal | None:
         name = head.headers.get("x-user")
         user = User.objects.get(username=name) if name else AnonymousUser()
         scopes = head.headers.get("x-scopes")

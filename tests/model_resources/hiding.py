@@ -106,11 +106,18 @@ def declare(server: MCPServer) -> None:
         list_fields = fields
         title_field = "name"
         search_fields = ("name", "publisher__name", "books__title")
-        filters = ("publisher__name", "books", "books__title", "books__published__isnull", "books__isnull", "books__in")
-        findable = ("books__pages",)
-        sortable_by = ("publisher__name",)
+        filterset_fields = (
+            "publisher__name",
+            "books",
+            "books__title",
+            "books__published__isnull",
+            "books__isnull",
+            "books__in",
+        )
+        filter_only_fields = ("books__pages",)
+        ordering_fields = ("publisher__name",)
         aggregates = {"born": ["min", "max"], "publisher__name": ["min"]}
-        dimensions = ("publisher__name", "publisher")
+        group_by_fields = ("publisher__name", "publisher")
 
         def get_queryset(self, ctx: Any) -> Any:
             return super().get_queryset(ctx).exclude(is_anonymous_writer=True)
@@ -121,7 +128,7 @@ def declare(server: MCPServer) -> None:
         list_fields = fields
         title_field = "word"
         search_fields = ("word", "books__title", "books__author__name")
-        filters = ("word", "books__title", "books__author__name", "books__author__name__isnull")
+        filterset_fields = ("word", "books__title", "books__author__name", "books__author__name__isnull")
 
         def get_queryset(self, ctx: Any) -> Any:
             return super().get_queryset(ctx).exclude(word__startswith="x-")
@@ -130,11 +137,11 @@ def declare(server: MCPServer) -> None:
     class Reviews(ModelResource):
         fields = ("text", "stars", "book", "book__title", "book__author", "book__author__name")
         search_fields = ("text", "book__author__name")
-        filters = ("stars__gte", "book", "book__title", "book__isnull", "book__author__name__isnull")
-        sortable_by = ("book__title", "book__author__name", "book")
+        filterset_fields = ("stars__gte", "book", "book__title", "book__isnull", "book__author__name__isnull")
+        ordering_fields = ("book__title", "book__author__name", "book")
         aggregates = {"stars": ["avg", "sum", "min", "max"], "book__price": ["max"]}
-        dimensions = ("book__author__name", "book__title")
-        findable = ("book__price",)
+        group_by_fields = ("book__author__name", "book__title")
+        filter_only_fields = ("book__price",)
 
         def get_queryset(self, ctx: Any) -> Any:
             return super().get_queryset(ctx).filter(is_public=True)
@@ -143,10 +150,10 @@ def declare(server: MCPServer) -> None:
     class Drafts(ModelResource):
         fields = ("title", "book", "book__title", "book__author__name")
         search_fields = ("title", "book__title")
-        filters = ("book__isnull", "book__title", "book__title__isnull", "book__title__gte")
-        sortable_by = ("book__title", "book")
+        filterset_fields = ("book__isnull", "book__title", "book__title__isnull", "book__title__gte")
+        ordering_fields = ("book__title", "book")
         aggregates: Mapping[str, Any] = {}
-        dimensions = ("book__title", "book")
+        group_by_fields = ("book__title", "book")
 
     register(Book, Books, server=server)
 
@@ -163,7 +170,7 @@ class Books(ModelResource):
     lookup_field = "slug"
     title_field = "title"
     search_fields = ("title", "author__name", "author__publisher__name", "tags__word", "reviews__text", "drafts__title")
-    filters = {
+    filterset_fields = {
         "author": ["exact", "in", "isnull"],
         "author__name": ["exact", "in", "isnull", "gte", "icontains"],
         "author__born": ["isnull", "year", "lte"],
@@ -178,14 +185,21 @@ class Books(ModelResource):
         "drafts__title": ["exact", "startswith"],
         "price": ["gte"],
     }
-    sortable_by = ("price", "author", "author__name", "author__born", "author__publisher", "author__publisher__name")
+    ordering_fields = (
+        "price",
+        "author",
+        "author__name",
+        "author__born",
+        "author__publisher",
+        "author__publisher__name",
+    )
     aggregates = {
         "price": ["sum", "max"],
         "author__name": ["min", "max"],
         "author__born": ["max"],
         "author__publisher__name": ["min"],
     }
-    dimensions = ("author", "author__name", "author__born__year", "author__publisher__name", "author__publisher")
+    group_by_fields = ("author", "author__name", "author__born__year", "author__publisher__name", "author__publisher")
 
     def get_queryset(self, ctx: Any) -> Any:
         return super().get_queryset(ctx).exclude(shelf="vault")
@@ -233,7 +247,7 @@ VALUES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "drafts": {"query": TEXTS, "book__title": TITLES, "book__title__gte": TITLES},
 }
 IS_NULL = {
-    "books": [f"{path}__isnull" for path, lookups in Books.filters.items() if "isnull" in lookups],
+    "books": [f"{path}__isnull" for path, lookups in Books.filterset_fields.items() if "isnull" in lookups],
     "authors": ["books__published__isnull", "books__isnull"],
     "reviews": ["book__isnull", "book__author__name__isnull"],
     "tags": ["books__author__name__isnull"],
@@ -259,7 +273,7 @@ ORDERS = {
     "drafts": ("book__title", "book"),
 }
 SUMS: Mapping[str, tuple[list[str], list[str]]] = {
-    "books": (["count", *(f"{f}_{s}" for s, fs in Books.aggregates.items() for f in fs)], list(Books.dimensions)),
+    "books": (["count", *(f"{f}_{s}" for s, fs in Books.aggregates.items() for f in fs)], list(Books.group_by_fields)),
     "authors": (["count", "min_born", "max_born", "min_publisher__name"], ["publisher__name", "publisher"]),
     "reviews": (
         ["count", "avg_stars", "sum_stars", "min_stars", "max_stars", "max_book__price"],

@@ -28,10 +28,19 @@ class Books(ModelResource):
     fields = ("title", "slug", "author", "author__name", "price", "pages", "published", "added", "summary", "text")
     title_field = "title"
     search_fields = ("title",)
-    filters = ("title", "title__icontains", "author", "price__gte", "pages", "published__year", "published", "added")
-    sortable_by = ("price", "title")
+    filterset_fields = (
+        "title",
+        "title__icontains",
+        "author",
+        "price__gte",
+        "pages",
+        "published__year",
+        "published",
+        "added",
+    )
+    ordering_fields = ("price", "title")
     aggregates: Mapping[str, Any] = {"price": ["max"]}
-    dimensions = ("author__name",)
+    group_by_fields = ("author__name",)
 
 
 @pytest.fixture
@@ -117,7 +126,7 @@ def is_refused(answer: Answer) -> bool:
 
 def test_lookups_that_were_not_declared_are_unknown_arguments(ann: Reader) -> None:
     names = [f"{field}{each}" for field, each in product(["price", "author", "title", "pages"], LOOKUPS[1:])]
-    said = {name: ann.problem("search_books", **{name: "1"}) for name in names if name not in Books.filters}
+    said = {name: ann.problem("search_books", **{name: "1"}) for name in names if name not in Books.filterset_fields}
     assert len(said) == 31
     assert {name for name in said if not said[name].startswith(f"Unknown argument '{name}'.")} == set()
 
@@ -153,7 +162,7 @@ VALUES: list[Any] = [
 UNREADABLE = ['"\\ud800"', "1" * 5000, "1e400", "NaN", '"\\u0000\\udfff"', "-" + "9" * 400]
 """As they stand in the JSON."""
 ARGUMENTS = {
-    "search_books": (*Books.filters, "query", "order_by", "limit", "cursor", "nosuch"),
+    "search_books": (*Books.filterset_fields, "query", "order_by", "limit", "cursor", "nosuch"),
     "aggregate_books": ("measures", "by", "query", "price__gte"),
     "get_book": ("pk",),
 }

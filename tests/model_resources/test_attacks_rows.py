@@ -29,9 +29,9 @@ class Books(ModelResource):
     fields = ("title", "price", "pages", "text", "tags__word")
     title_field = "title"
     search_fields = ("title",)
-    filters = ("title", "price__gte", "tags__word")
+    filterset_fields = ("title", "price__gte", "tags__word")
     ordering = ("-price",)
-    sortable_by = ("pages",)
+    ordering_fields = ("pages",)
 
     def get_queryset(self, ctx: Context) -> Any:
         return super().get_queryset(ctx).exclude(shelf="C")
@@ -59,7 +59,7 @@ def declared(request: pytest.FixtureRequest, server: MCPServer, books: list[Book
     """Two of the five books are hidden, in each of the ways there are."""
     resource: type[ModelResource] = request.param
     if not resource.object_permissions:
-        sums = {"aggregates": {"price": ["max"]}, "dimensions": ["title"]}
+        sums = {"aggregates": {"price": ["max"]}, "group_by_fields": ["title"]}
         resource = type(resource.__name__, (resource,), {"__doc__": resource.__doc__, **sums})
     register(Book, resource, server=server)
     assert found_problems() == []
@@ -249,7 +249,7 @@ def test_rows_that_the_default_manager_leaves_out_do_not_exist(
     class Drafts(ModelResource):
         fields = ("title",)
         search_fields = ("title",)
-        filters = ("title",)
+        filterset_fields = ("title",)
         aggregates: Any = {}
 
     Draft.objects.create(title="Kept")
@@ -269,7 +269,7 @@ def test_nor_do_they_where_a_path_leads_to_a_model_that_is_not_registered(
         fields = ("title", "drafts__title")
         list_fields = fields
         search_fields = ("drafts__title",)
-        filters = ("drafts__title", "drafts__title__isnull")
+        filterset_fields = ("drafts__title", "drafts__title__isnull")
 
     Draft.objects.create(title="Kept", book=books[0])
     Draft.objects.create(title="Binned", book=books[0], deleted=True)

@@ -51,14 +51,14 @@ def test_a_page_that_is_just_full_is_the_last_where_no_row_follows(server, reade
 
 
 def test_no_more_rows_can_be_wanted_than_the_site_allows(server, reader, books):
-    offer(server, max_rows=3)
+    offer(server, max_page_size=3)
     assert len(reader().data("search_books")["rows"]) == 3
     assert "3" in reader().problem("search_books", limit=4)
     assert "1" in reader().problem("search_books", limit=0)
 
 
 def test_the_list_resource_has_no_more_rows_than_the_site_allows(server, reader, books):
-    offer(server, max_rows=3)
+    offer(server, max_page_size=3)
     page = reader().read("library://book")
     assert titles(page) == EVERYTHING[:3]
     following = reader().read(page["next"])
@@ -69,7 +69,7 @@ def test_the_list_resource_has_no_more_rows_than_the_site_allows(server, reader,
 
 
 def test_a_page_that_is_too_long_is_cut_and_goes_on_with_the_very_next_row(server, reader, books):
-    offer(server, max_characters=1000)
+    offer(server, max_output_chars=1000)
     Book.objects.update(summary="x" * 300)
     first, *others = pages_of(reader(), limit=5)
     assert len(first["rows"]) == 2
@@ -82,7 +82,7 @@ def test_a_page_that_is_too_long_is_cut_and_goes_on_with_the_very_next_row(serve
 
 
 def test_the_list_resource_is_cut_likewise(server, reader, books):
-    offer(server, max_characters=1000)
+    offer(server, max_output_chars=1000)
     Book.objects.update(summary="x" * 300)
     page, found = reader().read("library://book"), []
     while page:
@@ -94,7 +94,7 @@ def test_the_list_resource_is_cut_likewise(server, reader, books):
 
 @pytest.mark.parametrize("at", [0, 2, 4])
 def test_a_row_that_is_too_long_by_itself_comes_alone_with_its_texts_cut(server, reader, books, at):
-    offer(server, max_characters=600, fields=["title", "summary", "text", "internal"])
+    offer(server, max_output_chars=600, fields=["title", "summary", "text", "internal"])
     Book.objects.filter(pk=books[at].pk).update(summary="x" * 1000, text="y" * 1000)
     found = pages_of(reader(), limit=5)
     assert [title for page in found for title in titles(page)] == EVERYTHING
@@ -109,7 +109,7 @@ def test_a_list_or_object_that_is_too_long_is_cut(server, reader, books):
         fields = ("title", "extra", "lines")
         ordering = ("pk",)
         view_permission = None
-        max_characters = 2000
+        max_output_chars = 2000
 
         def lines(self, obj) -> list[str]:
             return ["line"] * 10_000
@@ -126,7 +126,7 @@ def test_a_list_or_object_that_is_too_long_is_cut(server, reader, books):
 
 
 def test_a_row_in_full_is_cut_where_it_is_too_long_for_an_answer(server, reader, books):
-    offer(server, fields=["title", "summary", "text"], max_characters=5000)
+    offer(server, fields=["title", "summary", "text"], max_output_chars=5000)
     Book.objects.update(summary="x" * 10_000, text="y" * 10_000)
     row = reader().data("get_book", pk=books[0].pk)
     assert row["text"] == f"{'y' * 1000}… (9000 more characters: library://book/{books[0].pk}/text)"
@@ -207,7 +207,7 @@ def test_no_more_related_rows_are_shown_where_each_is_asked_about(server, reader
 
 
 def test_the_note_counts_in_the_singular_and_in_the_plural(server, reader, books):
-    offer(server, filters=["shelf"])
+    offer(server, filterset_fields=["shelf"])
     said = [page["note"] for page in pages_of(reader(), limit=4)]
     following = "For the next ones call again with the same arguments and cursor=next_cursor."
     assert said == [f"4 rows of 5. {following}", "1 row; there are no more."]

@@ -19,12 +19,12 @@ def root(server: MCPServer, reader: Callable[..., Reader], people: Any) -> Reade
     @register(Stall, server=server)
     class Stalls(ModelResource):
         fields = ("name", "opens", "rest", "rent", "area", "sign")
-        filters = ("area", "area__gte", "sign__icontains", "opens__gte")
-        sortable_by = ("area", "sign")
+        filterset_fields = ("area", "area__gte", "sign__icontains", "opens__gte")
+        ordering_fields = ("area", "sign")
         aggregates = {"area": ["sum", "avg", "max"], "rent": ["max"]}
-        dimensions = ("sign",)
-        verbs = ("create", "update")
-        write_fields = ("name", "opens", "rest", "width", "length")
+        group_by_fields = ("sign",)
+        actions = ("create", "update")
+        writable_fields = ("name", "opens", "rest", "width", "length")
 
     assert Stalls
     for name, width in [("Harbour", 4), ("Mill", 5)]:

@@ -23,9 +23,9 @@ class Books(ModelResource):
     fields = ("title", "price", "shelf")
     ordering = ("title",)
     search_fields = ("title",)
-    sortable_by = ("price",)
-    filters = ("shelf", "price__lte")
-    max_rows = 2
+    ordering_fields = ("price",)
+    filterset_fields = ("shelf", "price__lte")
+    max_page_size = 2
 
 
 class Tags(ModelResource):
@@ -165,7 +165,7 @@ def test_a_cursor_from_before_the_site_declared_another_order_is_refused(server,
 
 def test_a_cursor_for_rows_that_are_not_listed_any_more_is_refused(server, ann):
     cursor = list_cursor(ann)
-    server.exposed[Book].resource.max_listed = 0
+    server.exposed[Book].resource.max_list_size = 0
     assert refused(ann, cursor) == WORDS
 
 

@@ -184,7 +184,7 @@ def test_joins_are_taken_over_where_they_are_named(made: Made) -> None:
 def test_what_is_written_takes_the_place_of_what_the_admin_says(
     made: Made, books: list[Book], reader: Callable[..., Reader]
 ) -> None:
-    made(search_fields=[], filters=["title"], ordering=["title"])
+    made(search_fields=[], filterset_fields=["title"], ordering=["title"])
     offered = schema(reader("ann"), "search_books")
     assert set(offered) == {"title", "order_by", "limit", "cursor"}
 
@@ -197,8 +197,8 @@ def test_a_subclass_says_the_rest(
         """Everything on our shelves."""
 
         fields = ["title", "price_in_words"]
-        filters = ["pages__lte", "binding"]
-        findable = ["pages"]
+        filterset_fields = ["pages__lte", "binding"]
+        filter_only_fields = ["pages"]
 
         def price_in_words(self, obj: Book) -> str:
             return f"{obj.price} crowns"
@@ -212,7 +212,7 @@ def test_a_subclass_says_the_rest(
 
 
 def test_further_paths_must_be_findable_by_somebodys_word(made: Made, books: list[Book]) -> None:
-    made(filters=["internal"])
+    made(filterset_fields=["internal"])
     assert problems() == ["django_mcp.E024"]
 
 
@@ -366,7 +366,7 @@ class OwnBooks(admin.ModelAdmin):
 def test_rows_that_the_admin_does_not_have_do_not_exist(
     made: Made, books: list[Book], reader: Callable[..., Reader]
 ) -> None:
-    made(OwnBooks, lookup_field="slug", aggregates={}, filters=["pages__gte"], findable=["pages"])
+    made(OwnBooks, lookup_field="slug", aggregates={}, filterset_fields=["pages__gte"], filter_only_fields=["pages"])
     ann = reader("ann")
     found = ann.data("search_books", pages__gte=1)
     assert (titles(found), found["total"]) == (["Salt"], 1)

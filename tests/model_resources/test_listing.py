@@ -121,7 +121,7 @@ def test_no_more_rows_are_listed_than_the_site_wants(server, reader, books):
     wrong = []
     for most, size in product((0, 1, 3, 4, 5, 6, None), (1, 2, 3, 50)):
         with registering(server):
-            offer(server, Book, fields=["title"], max_listed=most)
+            offer(server, Book, fields=["title"], max_list_size=most)
             offer(server, Tag, fields=["word"])
             server.page_size = size
             shown = [f"library://book/{book.pk}" for book in books][: 5 if most is None else most]
@@ -140,7 +140,7 @@ def test_hidden_rows_do_not_count_among_those_that_are_listed(server, reader, bo
     visible = [f"library://book/{book.pk}" for book in books if book.shelf != "B"]
     for most in (1, 2, 3):
         with registering(server):
-            offer(server, Book, fields=["title"], max_listed=most, **options)
+            offer(server, Book, fields=["title"], max_list_size=most, **options)
             assert [entry["uri"] for entry in listed(reader())] == visible[:most]
 
 
@@ -165,7 +165,7 @@ def test_the_list_stays_right_while_the_site_lowers_how_much_is_listed(server, r
     server.page_size = 4
     result = reader().request("resources/list").result
     assert len([entry for entry in result["resources"] if entry["uri"].startswith("library://book/")]) == 2
-    server.exposed[Book].resource.max_listed = 1
+    server.exposed[Book].resource.max_list_size = 1
     assert reader().request("resources/list", {"cursor": result["nextCursor"]}).result["resources"] == []
 
 

@@ -13,7 +13,7 @@ from django.db import connection, connections, transaction
 from django.db.models.signals import post_delete
 from django.test.utils import CaptureQueriesContext
 
-from django_mcp import MCPServer, ModelResource, publish, register
+from django_mcp import MCPServer, ModelResource, notify_changed, register
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.model_resources import notifications
 from django_mcp.models import Event
@@ -243,7 +243,7 @@ def test_of_too_many_rows_only_the_lists_are_told(
             make_book(f"more-{number}")
         salt.save()
     assert ann.heard() == [BASE, LIST]
-    publish(Book.objects.all())
+    notify_changed(Book.objects.all())
     assert ann.heard() == [BASE, LIST]
     assert Event.objects.filter(topic="server:test", data__contains=BASE).count() == 4
 
@@ -284,14 +284,14 @@ def test_a_save_succeeds_although_it_cannot_be_told(
 def test_a_model_that_is_not_live_is_silent(server: MCPServer, ear: Callable[..., Ear]) -> None:
     class Quiet(ModelResource):
         fields = ["word"]
-        live = False
+        notify_changes = False
 
     register(Tag, Quiet, server=server)
     ann = ear("ann", "library://tag")
     tag = Tag.objects.create(word="sea")
     tag.save()
-    publish(tag)
-    publish(Tag)
+    notify_changed(tag)
+    notify_changed(Tag)
     tag.delete()
     assert ann.heard() == []
 
@@ -299,7 +299,7 @@ def test_a_model_that_is_not_live_is_silent(server: MCPServer, ear: Callable[...
 def test_rows_of_a_model_that_is_not_live_are_deleted_as_fast_as_before(server: MCPServer, salt: Book) -> None:
     class Quiet(ModelResource):
         fields = ["text"]
-        live = False
+        notify_changes = False
 
     post_delete.disconnect(sender=Review, dispatch_uid=notifications.UID)  # of another test
     register(Review, Quiet, server=server)
@@ -320,7 +320,7 @@ def test_fixtures_are_not_told(server: MCPServer, ear: Callable[..., Ear], salt:
 def test_rows_that_are_not_listed_do_not_change_the_list(server: MCPServer, ear: Callable[..., Ear]) -> None:
     class Tags(ModelResource):
         fields = ["word"]
-        max_listed = 0
+        max_list_size = 0
 
     register(Tag, Tags, server=server)
     ann = ear("ann", "library://tag")
@@ -371,7 +371,7 @@ def test_news_that_come_together_are_told_once(server: MCPServer, ear: Callable[
     assert ann.heard() == [LIST, BASE]
 
 
-# publish()
+# notify_changed()
 
 
 def test_rows_that_were_written_without_a_signal_are_published(
@@ -381,11 +381,11 @@ def test_rows_that_were_written_without_a_signal_are_published(
     tides = make_book("tides")
     ann = ear("ann", SALT, TIDES, BASE)
     for what in (salt, [salt], Book.objects.filter(slug="salt"), iter([salt])):
-        publish(what)
+        notify_changed(what)
         assert ann.heard() == [SALT, BASE, LIST]
-    publish([salt, tides])
+    notify_changed([salt, tides])
     assert ann.heard() == [SALT, TIDES, BASE, LIST]
-    publish(Book)
+    notify_changed(Book)
     assert ann.heard() == [BASE, LIST]
 
 
@@ -396,7 +396,7 @@ def test_rows_that_were_deleted_without_a_signal_are_published(
     ann = ear("ann", SALT)
     rows = list(Book.objects.all())
     Book.objects.all()._raw_delete("default")
-    publish(rows, deleted=True)
+    notify_changed(rows, deleted=True)
     assert ann.heard() == [SALT, LIST]
 
 
@@ -407,10 +407,10 @@ def test_rows_may_be_published_at_one_endpoint_only(
     for each in (server, other):
         everything(each)
     ann = ear("ann", SALT)
-    publish(salt, server=other)
-    publish(Book, server=other)
+    notify_changed(salt, server=other)
+    notify_changed(Book, server=other)
     assert ann.heard() == []
-    publish(salt, server=server)
+    notify_changed(salt, server=server)
     assert ann.heard() == [SALT, LIST]
 
 
@@ -420,22 +420,22 @@ def test_what_is_published_in_a_transaction_is_heard_when_it_is_committed(
     everything(server)
     ann = ear("ann", SALT)
     with transaction.atomic():
-        publish(salt)
+        notify_changed(salt)
         transaction.set_rollback(True)
     assert ann.heard() == []
 
 
 def test_publishing_nothing_tells_nothing(server: MCPServer) -> None:
     everything(server)
-    publish([])
-    publish(Book.objects.none())
+    notify_changed([])
+    notify_changed(Book.objects.none())
     assert not Event.objects.exists()
 
 
 @pytest.mark.parametrize("what", [7, [7], int, Book.objects.values("slug")], ids=["int", "ints", "class", "values"])
 def test_what_is_no_row_cannot_be_published(server: MCPServer, salt: Book, what: Any) -> None:
     with pytest.raises(TypeError):
-        publish(what)
+        notify_changed(what)
 
 
 def test_a_coroutine_may_publish(server: MCPServer, ear: Callable[..., Ear], salt: Book) -> None:
@@ -444,7 +444,7 @@ def test_a_coroutine_may_publish(server: MCPServer, ear: Callable[..., Ear], sal
 
     async def change() -> None:
         await salt.asave()
-        publish(salt)
+        notify_changed(salt)
         await sync_to_async(connections.close_all)()
 
     ann.talk.room.run(change())

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from django_mcp import MCPServer, ModelResource, publish, register
+from django_mcp import MCPServer, ModelResource, notify_changed, register
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.models import Event, Session
 from tests.clients import LEGACY
@@ -47,7 +47,7 @@ def test_other_peoples_rows_are_never_heard_of(
     assert ann.heard() == [BASE, LIST]
     tides.save()
     assert ann.heard() == [BASE]
-    publish(tides)
+    notify_changed(tides)
     assert ann.heard() == [BASE, LIST]
     before = Event.objects.filter(data__contains="about").count()
     tides.delete()
@@ -145,7 +145,7 @@ def test_who_may_not_view_a_model_hears_nothing_of_it(
     bob = ear("bob", BASE)
     assert bob.honoured == [MARK]
     make_book("salt").delete()
-    publish(Book)
+    notify_changed(Book)
     assert bob.heard() == []
 
 

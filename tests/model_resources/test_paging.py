@@ -19,7 +19,7 @@ pytestmark = pytest.mark.postgresql
 
 
 def offer(server, **attributes: Any) -> None:
-    declared = {"fields": ["title", "slug"], "view_permission": None, "findable": FINDABLE, **attributes}
+    declared = {"fields": ["title", "slug"], "view_permission": None, "filter_only_fields": FINDABLE, **attributes}
     register(Book, type("Books", (ModelResource,), declared), server=server)
 
 
@@ -123,7 +123,7 @@ def test_where_a_row_stands_tells_nothing_of_an_author_who_is_hidden(server, rea
             return Author.objects.exclude(name="Anna Berg")
 
     register(Author, Authors, server=server)
-    offer(server, sortable_by=["author__name", "author"])
+    offer(server, ordering_fields=["author__name", "author"])
     for way in ("author__name", "author"):
         before = titles(reader(), order_by=way)
         assert before[-2:] == ["Salt", "Tides"]
@@ -168,7 +168,7 @@ def test_a_deep_page_reads_no_more_rows_than_the_first(server, reader, books):
 
 @pytest.mark.parametrize("order", ["slug", "-slug"])
 def test_a_place_is_found_with_an_index(server, reader, books, order):
-    offer(server, sortable_by=["slug"])
+    offer(server, ordering_fields=["slug"])
     author = books[0].author
     Book.objects.bulk_create(Book(title=f"{at}", slug=f"more-{at:03}", author=author) for at in range(300))
     page = reader().data("search_books", limit=20, order_by=order)

@@ -121,7 +121,7 @@ def offer(server: MCPServer, **attributes: Any) -> None:
     beyond = ["author", "author__name", "author__born", "author__publisher__name"]
     declared = {
         "fields": [*fields, *beyond],
-        "findable": ["author__publisher"],
+        "filter_only_fields": ["author__publisher"],
         "list_fields": ["title"],
         "secret_fields": ["key"],
         "view_permission": None,
@@ -273,7 +273,7 @@ def test_search_gives_every_row_once_where_each_is_asked_about(
 
 def test_search_gives_every_row_once_sorted_as_the_caller_likes(server, nobody, authors, tried):
     ways = ["author__name", "-weight", "-added", "price"]
-    with offering(server, "one of these", sortable_by=[way.removeprefix("-") for way in ways]):
+    with offering(server, "one of these", ordering_fields=[way.removeprefix("-") for way in ways]):
         run = tried(SCENES, st.sampled_from(ways), thorough=48)
         run(lambda scene, way: check(scene, authors, searching(nobody, order_by=way)))
 
@@ -364,7 +364,7 @@ def test_the_list_of_rows_gives_every_row_once(server, nobody, authors, tried):
 
     def run(scene):
         def read(size: int) -> Iterator[list[int]]:
-            server.exposed[Book].resource.max_rows = size
+            server.exposed[Book].resource.max_page_size = size
             page = nobody.read("library://book")
             yield [row["pk"] for row in page["rows"]]
             while page["next"]:
@@ -387,7 +387,7 @@ def test_resources_list_gives_every_row_once_between_those_of_other_models(serve
 
     register(Author, Authors, server=server)
     register(Publisher, Publishers, server=server)
-    offer(server, max_listed=most)
+    offer(server, max_list_size=most)
     register(Tag, type("Tags", (ModelResource,), {"fields": ["word"], "view_permission": None}), server=server)
     words = {Tag.objects.create(word=word).pk for word in ("sea", "night", "fog")}
 

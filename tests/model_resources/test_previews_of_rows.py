@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 
-from django_mcp import Context, MCPServer, ModelResource, Rows, ToolError, register, tool
+from django_mcp import Context, MCPServer, ModelArgument, ModelResource, ToolError, register, tool
 from django_mcp.core import server as registry
 from django_mcp.model_resources import registry as registration
 from tests.model_resources.library.models import Book, Tag
@@ -30,11 +30,13 @@ def ann(server: MCPServer, books: list[Book], people: Mapping[str, User]) -> Use
 
 
 def test_rows_are_found_through_the_door_of_their_declaration(server: MCPServer, ann: User) -> None:
-    def preview(books: list[Book], tag: Annotated[Tag, Rows(lambda _: Tag.objects.all())] | None = None) -> Any:
+    def preview(
+        books: list[Book], tag: Annotated[Tag, ModelArgument(lambda _: Tag.objects.all())] | None = None
+    ) -> Any:
         return {"books": [book.title for book in books], "tag": tag and tag.word}
 
     @tool(server=server, preview=preview)
-    def lend(books: list[Book], tag: Annotated[Tag, Rows(lambda _: Tag.objects.all())] | None = None) -> str:
+    def lend(books: list[Book], tag: Annotated[Tag, ModelArgument(lambda _: Tag.objects.all())] | None = None) -> str:
         raise AssertionError
 
     sea = Tag.objects.get(word="sea").pk
@@ -52,7 +54,9 @@ def test_the_tool_says_which_rows_there_are(server: MCPServer, ann: User) -> Non
         return f"{ctx.user.username} takes {tag.word}"
 
     @tool(server=server, preview=preview)
-    def take(tag: Annotated[Tag, Rows(lambda _: Tag.objects.exclude(word="night"), lookup="word")]) -> str:
+    def take(
+        tag: Annotated[Tag, ModelArgument(lambda _: Tag.objects.exclude(word="night"), lookup_field="word")],
+    ) -> str:
         raise AssertionError
 
     assert look(server, ann, "take", tag="sea") == {"text": "ann takes sea"}
@@ -65,7 +69,7 @@ def test_without_a_preview_it_is_said_which_rows_are_meant(server: MCPServer, an
     def lend(
         books: list[Book],
         also: Book | None = None,
-        tag: Annotated[Tag, Rows(lambda _: Tag.objects.all(), lookup="word")] | None = None,
+        tag: Annotated[Tag, ModelArgument(lambda _: Tag.objects.all(), lookup_field="word")] | None = None,
         days: int = 7,
     ) -> str:
         raise AssertionError
@@ -80,7 +84,7 @@ def test_without_a_preview_it_is_said_which_rows_are_meant(server: MCPServer, an
 
 def test_without_a_preview_nobody_is_asked_about_rows_that_are_not_there(server: MCPServer, ann: User) -> None:
     @tool(server=server)
-    async def lend(book: Book, tag: Annotated[Tag, Rows(lambda _: Tag.objects.exclude(word="night"))]) -> str:
+    async def lend(book: Book, tag: Annotated[Tag, ModelArgument(lambda _: Tag.objects.exclude(word="night"))]) -> str:
         raise AssertionError
 
     sea, night = (Tag.objects.get(word=word).pk for word in ("sea", "night"))

@@ -67,9 +67,9 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         "E022",
         "content_fields",
     ),
-    "findable letter by letter": (
+    "filter_only_fields letter by letter": (
         Book,
-        {"fields": ["title"], "filters": ["shelf"], "findable": "shelf_internal"},
+        {"fields": ["title"], "filterset_fields": ["shelf"], "filter_only_fields": "shelf_internal"},
         "E022",
         "letter by letter",
     ),
@@ -79,12 +79,12 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
         "E022",
         "letter by letter",
     ),
-    "dimensions of nothing": (Book, {"fields": ["shelf"], "dimensions": ["shelf"]}, "E022", "without aggregates"),
+    "dimensions of nothing": (Book, {"fields": ["shelf"], "group_by_fields": ["shelf"]}, "E022", "without aggregates"),
     "one field without a comma": (Book, {"fields": "title"}, "E022", "fields is 'title', a string"),
-    "a regular expression": (Book, {"fields": ["title"], "filters": {"title": ["regex"]}}, "E022", "'regex'"),
+    "a regular expression": (Book, {"fields": ["title"], "filterset_fields": {"title": ["regex"]}}, "E022", "'regex'"),
     "where a file is stored": (
         Book,
-        {"fields": ["cover"], "filters": ["cover__startswith"]},
+        {"fields": ["cover"], "filterset_fields": ["cover__startswith"]},
         "E022",
         "cannot be filtered",
     ),
@@ -92,8 +92,13 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "the last file there is": (Book, {"fields": ["cover"], "aggregates": {"cover": ["max"]}}, "E022", "is no max"),
     "an unknown tool": (Book, {"fields": ["title"], "tools": ["find"]}, "E022", "tools"),
     "tools as a string": (Book, {"fields": ["title"], "tools": "shared"}, "E022", "tools is 'shared'"),
-    "an unknown verb": (Book, {"fields": ["title"], "verbs": ["destroy"]}, "E022", "verbs"),
-    "a filter that is not shown": (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "'shelf' in filters"),
+    "an unknown verb": (Book, {"fields": ["title"], "actions": ["destroy"]}, "E022", "actions"),
+    "a filter that is not shown": (
+        Book,
+        {"fields": ["title"], "filterset_fields": ["shelf"]},
+        "E024",
+        "'shelf' in filterset_fields",
+    ),
     "a search that is not shown": (
         Book,
         {"fields": ["title"], "search_fields": ["author__name"]},
@@ -103,7 +108,7 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     "an order that is not shown": (Book, {"fields": ["title"], "ordering": ["-pages"]}, "E024", "'pages' in ordering"),
     "a way of sorting that is not shown": (
         Book,
-        {"fields": ["title"], "sortable_by": ["pages"]},
+        {"fields": ["title"], "ordering_fields": ["pages"]},
         "E024",
         "'pages' in ordering",
     ),
@@ -115,15 +120,15 @@ PROBLEMS: dict[str, tuple[type[models.Model], dict[str, Any], str, str]] = {
     ),
     "a group that is not shown": (
         Book,
-        {"fields": ["title"], "aggregates": {}, "dimensions": ["published__year"]},
+        {"fields": ["title"], "aggregates": {}, "group_by_fields": ["published__year"]},
         "E024",
-        "'published' in dimensions",
+        "'published' in group_by_fields",
     ),
     "a filter behind a mask": (
         Book,
-        {"fields": ["internal"], "internal": masked, "filters": ["internal__startswith"]},
+        {"fields": ["internal"], "internal": masked, "filterset_fields": ["internal__startswith"]},
         "E024",
-        "'internal' in filters",
+        "'internal' in filterset_fields",
     ),
     "sums of what is asked about row by row": (
         Book,
@@ -174,7 +179,7 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
         ("get_quryset", lambda self, ctx: Book.objects.none(), "get_queryset"),
         ("view_permision", None, "view_permission"),
         ("search_field", ["title"], "search_fields"),
-        ("filter", ["title"], "filters"),
+        ("filterset_field", ["title"], "filterset_fields"),
         ("has_view_permisson", lambda self, user, obj=None: False, "has_view_permission"),
     ]
     hint = "Correct it, or call it something else; other names of your own are fine."
@@ -207,10 +212,12 @@ def test_names_of_ones_own_are_fine(server: MCPServer) -> None:
 
 
 def test_all_mistakes_that_keep_a_declaration_from_being_read_are_told_at_once(server: MCPServer) -> None:
-    declared(server, Book, {"fields": ["title"], "filters": "shelf", "search_fields": "title", "search_field": []})
+    declared(
+        server, Book, {"fields": ["title"], "filterset_fields": "shelf", "search_fields": "title", "search_field": []}
+    )
     assert [problem.text.partition(": ")[2] for problem in found_problems()] == [
         "search_fields is 'title', a string, which is read letter by letter.",
-        "filters is 'shelf', a string, which is read letter by letter.",
+        "filterset_fields is 'shelf', a string, which is read letter by letter.",
         "there is no attribute 'search_field'. Did you mean 'search_fields'?",
     ]
 
@@ -248,20 +255,24 @@ def test_secrets_are_refused_wherever_they_are_declared(server: MCPServer, reade
     places: list[dict[str, Any]] = [
         {"fields": ["title", "author__password"]},
         {"fields": ["title", "author__publisher__secret_terms"]},
-        {"filters": ["author__password__startswith"]},
-        {"filters": {"author__password": ["gte"]}},
+        {"filterset_fields": ["author__password__startswith"]},
+        {"filterset_fields": {"author__password": ["gte"]}},
         {"search_fields": ["^author__password"]},
         {"ordering": ["-author__password"]},
-        {"sortable_by": ["author__password"]},
+        {"ordering_fields": ["author__password"]},
         {"aggregates": {"author__password": ["min"]}},
-        {"dimensions": ["author__password"]},
+        {"group_by_fields": ["author__password"]},
         {"lookup_field": "key"},
-        {"write_fields": ["key"]},
+        {"writable_fields": ["key"]},
     ]
     wrong = []
     for place in places:
         with registering(server):
-            declared(server, Book, {"fields": ["title"], "aggregates": {}, "findable": ["author__password"], **place})
+            declared(
+                server,
+                Book,
+                {"fields": ["title"], "aggregates": {}, "filter_only_fields": ["author__password"], **place},
+            )
             found = {problem.id for problem in found_problems()}
             if found - {"django_mcp.E027"} != {"django_mcp.E023"} or offered(server, reader("root"), Book):
                 wrong.append((place, found))
@@ -270,31 +281,31 @@ def test_secrets_are_refused_wherever_they_are_declared(server: MCPServer, reade
 
 def test_a_secret_named_in_secret_fields_is_meant(server: MCPServer) -> None:
     path = "author__password"
-    options = {"fields": ["title", path], "filters": [path], "search_fields": [path], "secret_fields": [path]}
+    options = {"fields": ["title", path], "filterset_fields": [path], "search_fields": [path], "secret_fields": [path]}
     declared(server, Book, options)
     assert found_problems() == []
 
 
 def test_findable_says_that_what_is_not_shown_may_be_compared(server: MCPServer) -> None:
     ways: list[dict[str, Any]] = [
-        {"filters": ["shelf"]},
+        {"filterset_fields": ["shelf"]},
         {"search_fields": ["shelf"]},
-        {"sortable_by": ["shelf"]},
+        {"ordering_fields": ["shelf"]},
         {"aggregates": {"shelf": ["min"]}},
-        {"aggregates": {}, "dimensions": ["shelf"]},
+        {"aggregates": {}, "group_by_fields": ["shelf"]},
     ]
-    found = problems_of(server, [{"fields": ["title"], "findable": ["shelf"], **way} for way in ways])
+    found = problems_of(server, [{"fields": ["title"], "filter_only_fields": ["shelf"], **way} for way in ways])
     assert found == [[]] * len(ways)
 
 
 def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server: MCPServer) -> None:
     ways: list[dict[str, Any]] = [
-        {"filters": ["author__name"]},
+        {"filterset_fields": ["author__name"]},
         {"search_fields": ["author__name"]},
-        {"sortable_by": ["author__name"]},
-        {"filters": ["author"]},
-        {"aggregates": {}, "dimensions": ["author__publisher"]},
-        {"filters": ["author__isnull"]},
+        {"ordering_fields": ["author__name"]},
+        {"filterset_fields": ["author"]},
+        {"aggregates": {}, "group_by_fields": ["author__publisher"]},
+        {"filterset_fields": ["author__isnull"]},
     ]
     declared(server, Author, {"fields": ["name"], "object_permissions": True})
     wrong = []
@@ -311,7 +322,11 @@ def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server:
 
 def test_nor_behind_rows_of_the_model_itself(server: MCPServer) -> None:
     """Rows that lead back to their own model, such as to a parent, are not all rows the caller has come through."""
-    attributes = {"fields": ["books__author__name"], "filters": ["books__author__name"], "object_permissions": True}
+    attributes = {
+        "fields": ["books__author__name"],
+        "filterset_fields": ["books__author__name"],
+        "object_permissions": True,
+    }
     declared(server, Author, attributes)
     assert [problem.id for problem in found_problems()] == ["django_mcp.E026"]
 
@@ -321,11 +336,11 @@ def test_links_to_rows_of_a_model_with_a_problem_lead_nowhere(
 ) -> None:
     fields = ["title", "author", "author__name", "author__publisher"]
     filters = ["author__name", "author__name__isnull"]
-    declared(server, Book, {"fields": fields, "filters": filters, "sortable_by": ["author__name"]})
+    declared(server, Book, {"fields": fields, "filterset_fields": filters, "ordering_fields": ["author__name"]})
     declared(server, Publisher, {"fields": ["name", "authors", "authors__name"]})
     problems: list[dict[str, Any]] = [
         {"fields": ["name"], "lookup_field": "nothing"},
-        {"fields": ["name", "email"], "title_field": "email", "filters": ["born"]},
+        {"fields": ["name", "email"], "title_field": "email", "filterset_fields": ["born"]},
         {"fields": ["password"], "title_field": "password"},
         {"fields": ["nothing"]},
     ]
@@ -372,7 +387,7 @@ class Measured(models.Model):
 def test_an_abstract_model_is_refused_by_a_check_that_names_it(
     server: MCPServer, reader: MakeReader, books: Any
 ) -> None:
-    declared(server, Measured, {"fields": ["width"], "filters": ["width"]})
+    declared(server, Measured, {"fields": ["width"], "filterset_fields": ["width"]})
     declared(server, Book, {"fields": ["title"]})
     (found,) = found_problems()
     assert found.id == "django_mcp.E052"

@@ -101,10 +101,10 @@ def declare(server: MCPServer) -> None:
         title_field = "title"
         content_fields = {"text": "text/markdown"}
         search_fields = ["title", "author__publisher__name", "tags__word"]
-        filters = ["author__publisher__name", "reviews__stars", "binding"]
-        sortable_by = ["author__publisher__name", "price"]
+        filterset_fields = ["author__publisher__name", "reviews__stars", "binding"]
+        ordering_fields = ["author__publisher__name", "price"]
         aggregates = {"price": ["avg"]}
-        dimensions = ["author__publisher__name", "binding"]
+        group_by_fields = ["author__publisher__name", "binding"]
 
 
 def write(numbers: range, owner: User) -> None:
@@ -252,7 +252,7 @@ def test_a_page_far_down_begins_at_a_place_in_the_index(
     @register(Book, server=server)
     class Books(ModelResource):
         fields = ["title", "slug", "owner"]
-        sortable_by = ["slug", "owner"]
+        ordering_fields = ["slug", "owner"]
 
     ann = reader("ann")
     write(range(30), people["ann"])
@@ -344,7 +344,7 @@ def test_a_page_in_which_nothing_is_visible_asks_about_no_more_rows_than_a_page_
             asked.append(obj.pk)
         return obj is None or obj.word == "tag-449"
 
-    attributes = {"fields": ["word"], "has_view_permission": none_of_them, "max_listed": 0}
+    attributes = {"fields": ["word"], "has_view_permission": none_of_them, "max_list_size": 0}
     register(Tag, type("Tags", (ModelResource,), attributes), server=server)
     found: list[dict[str, Any]] = []
     cursor = None

@@ -39,7 +39,7 @@ def library(server: MCPServer, books: list[Book]) -> list[Book]:
     @register(Review, server=server)
     class Reviews(ModelResource):
         fields = ["text", "stars"]
-        max_listed = 0
+        max_list_size = 0
 
     @register(Book, server=server)
     class Books(ModelResource):
@@ -48,7 +48,7 @@ def library(server: MCPServer, books: list[Book]) -> list[Book]:
         fields = [name if name != "first_review" else first_review for name in EVERYTHING]
         content_fields = {"text": "text/markdown", "raw": "image/png"}
         lookup_field, title_field, modified_field = "slug", "title", "added"
-        filters, search_fields = ["pages__gte"], ["title"]
+        filterset_fields, search_fields = ["pages__gte"], ["title"]
         icons = [Icon("https://library.example.com/book.png", "image/png")]
         secret_fields = ["key"]
         max_related = 3

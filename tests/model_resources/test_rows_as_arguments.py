@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from pydantic import Field
 
-from django_mcp import Context, MCPServer, ModelResource, Rows, prompt, register, resource, tool
+from django_mcp import Context, MCPServer, ModelArgument, ModelResource, prompt, register, resource, tool
 from django_mcp.core import server as registry
 from django_mcp.model_resources import registry as registration
 from tests.model_resources.conftest import Reader
@@ -108,7 +108,9 @@ def test_who_finds_no_rows_reads_what_is_wanted_all_the_same(
 def test_an_argument_that_filters_by_a_row_says_by_what(
     server: MCPServer, exposed: list[Book], reader: MakeReader
 ) -> None:
-    register(Review, type("Reviews", (AuthorResource,), {"fields": ["book"], "filters": ["book"]}), server=server)
+    register(
+        Review, type("Reviews", (AuthorResource,), {"fields": ["book"], "filterset_fields": ["book"]}), server=server
+    )
     told = argument(reader("ann"), "search_reviews", "book")
     assert told["description"] == "Only rows whose book is this, by slug."
     words = reader("ann").problem("search_reviews", book=1)
@@ -215,12 +217,12 @@ def test_an_annotation_may_say_which_rows_there_are(
     server: MCPServer, books: list[Book], reader: MakeReader, people: Mapping[str, User]
 ) -> None:
     @tool(server=server)
-    def price(ctx: Context, book: Annotated[Book, Rows(own_books, lookup="slug")]) -> str:
+    def price(ctx: Context, book: Annotated[Book, ModelArgument(own_books, lookup_field="slug")]) -> str:
         """Say what a book of yours costs."""
         return f"{ctx.user}: {book.price}"
 
     @tool(server=server)
-    def borrow(tags: list[Annotated[Tag, Rows(lambda ctx: Tag.objects)]]) -> int:
+    def borrow(tags: list[Annotated[Tag, ModelArgument(lambda ctx: Tag.objects)]]) -> int:
         return len(tags)
 
     assert reader("ann").call("price", book="salt").text == "ann: 12.50"
@@ -234,7 +236,7 @@ def test_an_address_of_several_rows_is_the_fault_of_the_site(
     server: MCPServer, books: list[Book], reader: MakeReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool(server=server)
-    def price(book: Annotated[Book, Rows(lambda ctx: Book.objects, lookup="shelf")]) -> str:
+    def price(book: Annotated[Book, ModelArgument(lambda ctx: Book.objects, lookup_field="shelf")]) -> str:
         return str(book.price)
 
     assert "Something went wrong" in reader("ann").problem("price", book="B")
@@ -246,7 +248,7 @@ def test_keys_of_every_kind_address_rows(server: MCPServer, people: Any, reader:
     ticket = Ticket.objects.create(holder="Ann")
 
     @tool(server=server)
-    def holder(ticket: Annotated[Ticket, Rows(lambda ctx: Ticket.objects)]) -> str:
+    def holder(ticket: Annotated[Ticket, ModelArgument(lambda ctx: Ticket.objects)]) -> str:
         return ticket.holder
 
     assert reader("ann").call("holder", ticket=str(ticket.pk)).text == "Ann"
@@ -263,7 +265,7 @@ def test_a_model_of_which_nothing_is_said_stops_the_start(server: MCPServer) -> 
     assert str(caught.value) == (
         "tool 'describe' (tests.model_resources.test_rows_as_arguments.describe): parameter 'book': library.Book is "
         "not registered at <MCPServer 'test' at 'test/mcp'>, so nothing says which rows a caller may see. Register it "
-        "with a ModelResource; for an argument, Annotated[…, Rows(…)] says it too."
+        "with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
     )
     assert server.tools == {}
 
@@ -283,10 +285,10 @@ def test_an_annotation_that_says_no_single_model_stops_the_start(
 
 
 def test_a_lookup_that_is_no_field_stops_the_start(server: MCPServer) -> None:
-    def describe(book: Annotated[Book, Rows(lambda ctx: Book.objects, lookup="number")]) -> str:
+    def describe(book: Annotated[Book, ModelArgument(lambda ctx: Book.objects, lookup_field="number")]) -> str:
         return book.title
 
-    with pytest.raises(ImproperlyConfigured, match="Rows\\(lookup='number'\\): Book has no field named 'number'"):
+    with pytest.raises(ImproperlyConfigured, match=r"ModelArgument\(lookup_field='number'\): Book has no field"):
         tool(server=server)(describe)
 
 

@@ -25,7 +25,7 @@ class BookResource(ModelResource):
     list_fields = ("title", "author")
     lookup_field = "slug"
     title_field = "title"
-    max_rows = 3
+    max_page_size = 3
 
     def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
         rows = Book.objects.all()

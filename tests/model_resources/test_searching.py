@@ -95,7 +95,7 @@ def test_a_filter_is_described_without_the_help_text_of_the_column(
     @register(User, server=server)
     class Users(ModelResource):
         fields = ("username",)
-        filters = ("username", "username__icontains")
+        filterset_fields = ("username", "username__icontains")
 
     assert Users
     (tool,) = [each for each in reader("root").list("tools/list") if each["name"] == "search_users"]

@@ -38,7 +38,7 @@ def test_rows_that_the_source_hides_stay_hidden_where_their_model_is_left_out(
     @register(Book, server=server)
     class BookResource(ModelResource):
         fields = ["title", "author__name", "tags__word"]
-        filters = ["author__name"]
+        filterset_fields = ["author__name"]
         view_permission = None
         tags = ["shop"]
 

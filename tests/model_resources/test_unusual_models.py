@@ -49,8 +49,8 @@ def test_a_set_of_rows_with_a_composite_primary_key_can_be_shown_by_its_values(
         server,
         Plant,
         fields=["name", "waterings__litres"],
-        filters=["waterings__litres__gte", "waterings__isnull"],
-        findable=["waterings"],
+        filterset_fields=["waterings__litres__gte", "waterings__isnull"],
+        filter_only_fields=["waterings"],
     )
 
     assert reader().data("get_plant", pk=fern.pk)["waterings__litres"] == [3, 2]
@@ -62,7 +62,7 @@ def test_a_set_of_rows_with_a_composite_primary_key_can_be_shown_by_its_values(
 def test_the_key_of_a_row_with_a_composite_primary_key_is_no_field(server: MCPServer, subtests: Any) -> None:
     for attributes in (
         {"fields": ["name", "waterings__pk"]},
-        {"fields": ["name"], "filters": ["waterings"], "findable": ["waterings"]},
+        {"fields": ["name"], "filterset_fields": ["waterings"], "filter_only_fields": ["waterings"]},
     ):
         with subtests.test(attributes), registering(server):
             expose(server, Plant, **attributes)
@@ -91,7 +91,7 @@ def test_a_generic_relation_and_a_relation_through_a_manager_of_its_own_are_show
         server,
         Plant,
         fields=["name", "notes__text", "notes__writer__name", "labels", "labels__word"],
-        filters=["labels__word"],
+        filterset_fields=["labels__word"],
     )
 
     row = reader().data("get_plant", pk=plants[0].pk)
@@ -121,7 +121,7 @@ def test_such_sets_show_no_more_rows_than_exist_for_the_caller_and_than_max_rela
     expose(server, Tag, fields=["word"], get_queryset=words)
     expose(server, Author, fields=["name"], get_queryset=others)
     shown = ["notes__text", "notes__writer__name", "labels__word"]
-    expose(server, Plant, fields=["name", *shown], list_fields=shown, max_related=1, filters=["labels__word"])
+    expose(server, Plant, fields=["name", *shown], list_fields=shown, max_related=1, filterset_fields=["labels__word"])
 
     found = reader().data("search_plants")["rows"]
 
@@ -200,10 +200,10 @@ def test_rows_that_get_queryset_takes_from_another_database_can_be_aggregated(
         server,
         Book,
         fields=["title", "author__name", "tags__word", "pages"],
-        filters=["tags__word", "author__name"],
+        filterset_fields=["tags__word", "author__name"],
         search_fields=["title", "tags__word"],
         aggregates={"pages": ["sum"]},
-        dimensions=["author__name"],
+        group_by_fields=["author__name"],
         get_queryset=rows,
     )
 
@@ -230,15 +230,15 @@ def test_an_array_or_a_range_is_shown_but_refused_as_a_filter_and_a_range_is_not
         def __str__(self) -> str:
             return "shelf"
 
-    shown: dict[str, Any] = {"fields": ["words", "open"], "verbs": ["update"], "write_fields": ["words"]}
+    shown: dict[str, Any] = {"fields": ["words", "open"], "actions": ["update"], "writable_fields": ["words"]}
     for name in ("words", "open"):
         for lookup in ("exact", "in", "icontains", "gte", "isnull"):
             with subtests.test(name=name, lookup=lookup), registering(server):
-                expose(server, Shelf, **shown, filters={name: [lookup]})
+                expose(server, Shelf, **shown, filterset_fields={name: [lookup]})
                 told = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
                 assert len(told) == (lookup != "isnull")
                 assert all(f"Field, which cannot be filtered with {lookup!r}" in each for each in told)
-    expose(server, Shelf, **{**shown, "write_fields": ["words", "open"]})
+    expose(server, Shelf, **{**shown, "writable_fields": ["words", "open"]})
     (one,) = [str(each.msg) for each in run_checks(tags=["django_mcp"]) if "Shelf" in str(each.msg)]
     assert "'open' is a range, so it cannot be written" in one
 
@@ -257,9 +257,9 @@ def test_groups_by_a_relation_are_links_that_other_tools_take(
         server,
         Book,
         fields=["title", "author", "owner"],
-        filters=["author"],
+        filterset_fields=["author"],
         aggregates={},
-        dimensions=["author", "owner"],
+        group_by_fields=["author", "owner"],
     )
 
     groups = reader().data("aggregate_books", by=["author"])["groups"]

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client as Browser
 
 from demo_project.travel.models import Document
-from django_mcp import APIKeys, Context, MCPServer, ModelResource, ToolError, register
+from django_mcp import APIKeyAuthentication, Context, MCPServer, ModelResource, ToolError, register
 from django_mcp.auth.api_keys import create_key
 from tests.clients import MODERN, Answer
 from tests.model_resources.allowing import Books, allow
@@ -26,16 +26,16 @@ class Documents(ModelResource):
 
     fields = ("title", "category")
     lookup_field = "slug"
-    verbs = ("create", "update", "delete")
-    write_fields = ("title", "slug", "category", "text", "updated")
+    actions = ("create", "update", "delete")
+    writable_fields = ("title", "slug", "category", "text", "updated")
 
 
 class Reviews(ModelResource):
     """Rows that everybody may write."""
 
     fields = ("text",)
-    verbs = ("create", "update", "delete")
-    write_fields = ("text",)
+    actions = ("create", "update", "delete")
+    writable_fields = ("text",)
     view_permission = add_permission = change_permission = delete_permission = None
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:
@@ -53,7 +53,7 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def server(make_server: Callable[..., MCPServer], db: None) -> MCPServer:
     """An endpoint for keys, names and nobody."""
-    return make_server(authentication=[APIKeys(), ByName()], scopes=[])
+    return make_server(authentication=[APIKeyAuthentication(), ByName()], scopes=[])
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ Look = Callable[..., Any]
 class Books(allowing.Books):
     """Its own code is not to run while somebody only looks."""
 
-    write_fields = (*allowing.Books.write_fields, "shelf")
+    writable_fields = (*allowing.Books.writable_fields, "shelf")
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:
         raise AssertionError("a preview saves nothing")
@@ -129,8 +129,8 @@ class TestChanging:
         @register(Author, server=server)
         class Authors(ModelResource):
             fields = ("name", "password")
-            verbs = ("create", "update", "delete")
-            write_fields = ("name", "email", "password")
+            actions = ("create", "update", "delete")
+            writable_fields = ("name", "email", "password")
             secret_fields = ("password",)
 
         assert Authors
@@ -207,7 +207,7 @@ class TestDeleting:
         @register(Author, server=server)
         class Authors(ModelResource):
             fields = ("name",)
-            verbs = ("delete",)
+            actions = ("delete",)
 
         assert Authors
         also = {each["what"]: each["count"] for each in root("delete_author", pk=person("Anna Berg").pk)["also"]}
@@ -238,7 +238,7 @@ class TestDeleting:
         @register(RareCopy, server=server)
         class Rare(ModelResource):
             fields = ("number",)
-            verbs = ("delete",)
+            actions = ("delete",)
 
         assert Rare
         rare = RareCopy.objects.create(book=Book.objects.first(), number=1, note="x", worth=5)
@@ -300,8 +300,8 @@ class TestDoors:
         @register(Copy, server=server)
         class Copies(ModelResource):
             fields = ("number", "note", "lent", "due")
-            verbs = ("update",)
-            write_fields = fields
+            actions = ("update",)
+            writable_fields = fields
 
         assert Copies
         copy = Copy.objects.create(book=books[0], number=1, note="x", lent="2026-01-02")
@@ -332,8 +332,8 @@ class Authors(ModelResource):
 class Related(ModelResource):
     fields: Any = ("title", "author", "tags")
     lookup_field = "slug"
-    verbs = ("create", "update", "delete")
-    write_fields = ("title", "slug", "author", "tags")
+    actions = ("create", "update", "delete")
+    writable_fields = ("title", "slug", "author", "tags")
 
 
 def link(name: str) -> dict[str, Any]:
@@ -402,8 +402,8 @@ class TestRelations:
         @register(Ticket, server=server)
         class Tickets(ModelResource):
             fields = ("holder", "about")
-            verbs = ("update",)
-            write_fields = fields
+            actions = ("update",)
+            writable_fields = fields
 
         assert Tickets
         ticket = Ticket.objects.create(holder="Ann", about=Tag.objects.get(word="sea"))
@@ -433,7 +433,7 @@ class BookForm(forms.ModelForm):
 class ByForm(ModelResource):
     fields = ("title", "price", "author__name", "tags__word", "pages")
     lookup_field = "slug"
-    verbs = ("create", "update")
+    actions = ("create", "update")
     form: Any = BookForm
 
 
@@ -499,7 +499,7 @@ class TestSoftly:
         @register(Author, server=server)
         class Homes(ModelResource):
             fields = ("name", "publisher")
-            verbs = ("update",)
+            actions = ("update",)
             form = Housing
 
         assert Homes

@@ -31,7 +31,7 @@ class TestOptingIn:
         self, server: MCPServer, reader: Callable[..., Reader], books: list[Book]
     ) -> None:
         class Quiet(Books):
-            verbs = ()
+            actions = ()
 
         register(Book, Quiet, server=server)
         assert not reader("root").tool_names() & WRITING
@@ -40,7 +40,7 @@ class TestOptingIn:
     def test_each_verb_is_a_tool_of_its_own(
         self, server: MCPServer, reader: Callable[..., Reader], books: list[Book], verb: str
     ) -> None:
-        register(Book, type("OneVerb", (Books,), {"verbs": (verb,)}), server=server)
+        register(Book, type("OneVerb", (Books,), {"actions": (verb,)}), server=server)
         assert reader("root").tool_names() & WRITING == {f"{verb}_book"}
 
     def test_hints_tell_which_verbs_destroy_and_which_may_be_repeated(self, ann: Reader) -> None:
@@ -54,9 +54,9 @@ class TestOptingIn:
 
     def test_arguments_are_those_of_write_fields_and_no_others(self, ann: Reader) -> None:
         create, update = tool(ann, "create_book")["inputSchema"], tool(ann, "update_book")["inputSchema"]
-        assert set(create["properties"]) == set(Books.write_fields)
+        assert set(create["properties"]) == set(Books.writable_fields)
         assert create["required"] == ["title", "slug"]
-        assert set(update["properties"]) == {*Books.write_fields, "new_slug"}
+        assert set(update["properties"]) == {*Books.writable_fields, "new_slug"}
         assert update["required"] == ["slug"]
         assert tool(ann, "delete_book")["inputSchema"]["required"] == ["slug"]
 
@@ -271,7 +271,7 @@ class TestDeleting:
     ) -> None:
         class Publishers(ModelResource):
             fields = ("name",)
-            verbs = ("delete",)
+            actions = ("delete",)
 
         register(Publisher, Publishers, server=server)
         house = Publisher.objects.create(name="Small House")

@@ -42,7 +42,7 @@ class BookForm(forms.ModelForm):
 class Books(ModelResource):
     fields = ("title", "price", "author__name", "summary", "added", "extra", "tags__word")
     lookup_field = "slug"
-    verbs = ("create", "update")
+    actions = ("create", "update")
     form = BookForm
 
 
@@ -176,7 +176,7 @@ def test_a_row_is_validated_as_a_whole_although_the_form_has_only_a_part(
     @register(Copy, server=server)
     class Copies(ModelResource):
         fields = ("number",)
-        verbs = ("update",)
+        actions = ("update",)
         form = Numbering
 
     assert Copies
@@ -200,7 +200,7 @@ def test_a_form_with_a_prefix_and_a_widget_of_many_inputs_works(
     class Fancies(ModelResource):
         fields = ("title", "added", "pages")
         lookup_field = "slug"
-        verbs = ("update",)
+        actions = ("update",)
         form = Fancy
 
     assert Fancies
@@ -221,7 +221,7 @@ def test_a_disabled_field_is_no_argument(server: MCPServer, reader: Callable[...
     class Fixeds(ModelResource):
         fields = ("title", "shelf")
         lookup_field = "slug"
-        verbs = ("update",)
+        actions = ("update",)
         form = Fixed
 
     assert Fixeds

@@ -14,7 +14,7 @@ from tests.model_resources.library.models import Author, Book, Copy, Draft, Leaf
 
 def messages(server: MCPServer, model: Any, verbs: Sequence[str] = ("create",), **declared: Any) -> list[str]:
     fields = declared.pop("fields", ("pk",))
-    register(model, type("Declared", (ModelResource,), {"fields": fields, "verbs": verbs, **declared}), server=server)
+    register(model, type("Declared", (ModelResource,), {"fields": fields, "actions": verbs, **declared}), server=server)
     found = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E027"]
     if found:
         assert not server.tools
@@ -24,7 +24,7 @@ def messages(server: MCPServer, model: Any, verbs: Sequence[str] = ("create",), 
 
 def test_fields_that_cannot_be_written(server: MCPServer) -> None:
     fields: list[tuple[Any, list[str], str]] = [
-        (Book, [], "verbs has 'create', and there is nothing to write"),
+        (Book, [], "actions has 'create', and there is nothing to write"),
         (Book, ["nosuch"], "has no field 'nosuch' of its own. Name some of 'title', 'slug',"),
         (Book, ["author_id"], "has no field 'author_id' of its own"),
         (Book, ["author__name"], "has no field 'author__name' of its own"),
@@ -38,38 +38,38 @@ def test_fields_that_cannot_be_written(server: MCPServer) -> None:
         (Book, ["owner"], "'owner' leads to auth.User, which is not registered here"),
     ]
     wrong = []
-    for model, write_fields, words in fields:
+    for model, writable_fields, words in fields:
         with registering(server):
-            found = messages(server, model, write_fields=write_fields)
+            found = messages(server, model, writable_fields=writable_fields)
             if [words in message for message in found] != [True]:
-                wrong.append((model, write_fields, found))
+                wrong.append((model, writable_fields, found))
     assert wrong == []
 
 
 def test_a_field_that_is_not_editable(server: MCPServer) -> None:
-    (message,) = messages(server, Book, write_fields=["title", "key"], secret_fields=["key"])
+    (message,) = messages(server, Book, writable_fields=["title", "key"], secret_fields=["key"])
     assert "'key' is not editable, so it cannot be written" in message
 
 
 def test_each_wrong_field_is_told(server: MCPServer) -> None:
-    assert len(messages(server, Book, write_fields=["id", "cover", "nosuch", "title"])) == 3
+    assert len(messages(server, Book, writable_fields=["id", "cover", "nosuch", "title"])) == 3
 
 
 def test_an_argument_called_as_another_one(server: MCPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django_mcp.model_resources import compile as write_fields
+    from django_mcp.model_resources import compile as writable_fields
 
-    monkeypatch.setattr(write_fields, "CONTEXT", "title")
-    (message,) = messages(server, Book, write_fields=["title"])
+    monkeypatch.setattr(writable_fields, "CONTEXT", "title")
+    (message,) = messages(server, Book, writable_fields=["title"])
     assert "two arguments would be called 'title'" in message
 
 
 def test_no_verb_that_needs_fields_needs_none(server: MCPServer) -> None:
-    assert not messages(server, Book, verbs=["delete"], write_fields=["author", "nosuch"])
+    assert not messages(server, Book, verbs=["delete"], writable_fields=["author", "nosuch"])
     assert set(server.tools) >= {"delete_book"}
 
 
 def test_fields_that_the_model_needs_may_be_left_to_save_model(server: MCPServer) -> None:
-    assert not messages(server, Copy, write_fields=["number"])
+    assert not messages(server, Copy, writable_fields=["number"])
 
 
 def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
@@ -80,9 +80,9 @@ def unset(server: MCPServer, model: Any, **declared: Any) -> list[str]:
 
 
 def test_columns_that_a_new_row_needs_and_nothing_sets_are_told_at_start(server: MCPServer) -> None:
-    (message,) = unset(server, Leaf, write_fields=["title", "body"])
+    (message,) = unset(server, Leaf, writable_fields=["title", "body"])
     assert "create_leaf sets no value of path, depth, which every row of library.Leaf must have" in message
-    (message,) = unset(server, Copy, write_fields=["number"])
+    (message,) = unset(server, Copy, writable_fields=["number"])
     assert "sets no value of book, note," in message
 
 
@@ -99,20 +99,20 @@ def test_columns_that_somebody_may_set_are_not_told(server: MCPServer) -> None:
     def save_model(self: Any, ctx: Any, obj: Any, change: bool) -> None:
         obj.save()
 
-    assert unset(server, Leaf, write_fields=["title"], save_model=save_model) == []
-    assert unset(server, Leaf, write_fields=["title"], verbs=["update", "delete"]) == []
+    assert unset(server, Leaf, writable_fields=["title"], save_model=save_model) == []
+    assert unset(server, Leaf, writable_fields=["title"], verbs=["update", "delete"]) == []
     assert unset(server, Leaf, form=Rooted) == []
-    assert unset(server, Tag, write_fields=["word"]) == []
+    assert unset(server, Tag, writable_fields=["word"]) == []
 
 
 def test_a_secret_is_told_as_everywhere(server: MCPServer) -> None:
-    assert not messages(server, Author, write_fields=["password"])
+    assert not messages(server, Author, writable_fields=["password"])
     assert [each.id for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E023"] == ["django_mcp.E023"]
     assert not server.tools
 
 
 def test_registering_the_other_model_mends_a_relation(server: MCPServer) -> None:
-    assert messages(server, Book, write_fields=["tags"])
+    assert messages(server, Book, writable_fields=["tags"])
     assert not messages(server, Tag, verbs=())
     assert "create_book" in server.tools
 
@@ -178,8 +178,8 @@ def test_forms_that_cannot_be_used(server: MCPServer) -> None:
 
 
 def test_a_form_and_write_fields_at_once(server: MCPServer) -> None:
-    (message,) = messages(server, Draft, form=OfDraft, write_fields=["title"])
-    assert "both write_fields and form are declared" in message
+    (message,) = messages(server, Draft, form=OfDraft, writable_fields=["title"])
+    assert "both writable_fields and form are declared" in message
 
 
 def test_a_form_may_ask_for_a_relation_that_is_not_registered(server: MCPServer) -> None:

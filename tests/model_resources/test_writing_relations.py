@@ -32,8 +32,8 @@ class Tags(ModelResource):
 class Books(ModelResource):
     fields = ("title", "author", "tags", "price")
     lookup_field = "slug"
-    verbs = ("create", "update")
-    write_fields = ("title", "slug", "author", "tags", "price")
+    actions = ("create", "update")
+    writable_fields = ("title", "slug", "author", "tags", "price")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ class TestOneRow:
 
         class Plain(Books):
             fields = ("title", "author")
-            write_fields = ("title", "author")
+            writable_fields = ("title", "author")
 
         register(Author, Asked, server=server)
         register(Book, Plain, server=server)
@@ -105,8 +105,8 @@ class TestOneRow:
     ) -> None:
         class Tickets(ModelResource):
             fields = ("holder", "about")
-            verbs = ("create", "update")
-            write_fields = ("holder", "about")
+            actions = ("create", "update")
+            writable_fields = ("holder", "about")
 
         register(Tag, Tags, server=server)
         register(Ticket, Tickets, server=server)
@@ -124,7 +124,7 @@ class TestOneRow:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         register(Author, Authors, server=server)
-        register(Book, type("Few", (Books,), {"fields": ("author",), "write_fields": ("author",)}), server=server)
+        register(Book, type("Few", (Books,), {"fields": ("author",), "writable_fields": ("author",)}), server=server)
         monkeypatch.setattr(Book._meta.get_field("author").remote_field, "limit_choices_to", {"name": "Nobody"})
         words = reader("root").problem("update_book", slug="salt", author=author("Anna Berg"))
         assert words.startswith("Argument 'author': there is no author")

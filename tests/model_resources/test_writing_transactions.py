@@ -41,8 +41,8 @@ def change_from_elsewhere(model: Any, **values: Any) -> str:
 class Books(ModelResource):
     fields = ("title", "price")
     lookup_field = "slug"
-    verbs = ("update", "delete")
-    write_fields = ("title", "price")
+    actions = ("update", "delete")
+    writable_fields = ("title", "price")
     outcomes: list[str]
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:
@@ -81,8 +81,8 @@ def test_a_row_in_two_tables_is_locked_in_both(
     class Rarities(ModelResource):
         fields = ("number", "note", "worth")
         lookup_field = "id"
-        verbs = ("update",)
-        write_fields = ("number", "note", "worth")
+        actions = ("update",)
+        writable_fields = ("number", "note", "worth")
 
         def save_model(self, ctx: Context, obj: Any, change: bool) -> None:
             values = {"worth": 1} if model is RareCopy else {"note": "gone"}
@@ -120,8 +120,8 @@ def test_nothing_is_left_of_a_row_that_could_not_be_created(
 ) -> None:
     class Hiding(ModelResource):
         fields = ("name",)
-        verbs = ("create",)
-        write_fields = ("name",)
+        actions = ("create",)
+        writable_fields = ("name",)
 
         def get_queryset(self, ctx: Context) -> Any:
             return Author.objects.exclude(name="Nobody")

@@ -39,8 +39,8 @@ def root(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) ->
     @register(Copy, server=server)
     class Copies(ModelResource):
         fields = ("number", "note", "lent", "due", "opened")
-        verbs = ("create", "update")
-        write_fields = ("book", "number", "note", "lent", "due", "opened")
+        actions = ("create", "update")
+        writable_fields = ("book", "number", "note", "lent", "due", "opened")
 
     assert Books
     assert Copies
@@ -55,8 +55,8 @@ def author(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) 
     class Books(ModelResource):
         fields = ("title", "slug", "price", "pages", "text", "extra", "binding", "reading_time", "added")
         lookup_field = "slug"
-        verbs = ("create", "update")
-        write_fields = fields
+        actions = ("create", "update")
+        writable_fields = fields
 
     assert Books
 
@@ -88,8 +88,8 @@ class TestWords:
         @register(Copy, server=server)
         class Copies(ModelResource):
             fields = ("note",)
-            verbs = ("update",)
-            write_fields = ("number",)
+            actions = ("update",)
+            writable_fields = ("number",)
 
         assert Copies
         Copy.objects.create(book=books[0], number=1, note="x")
@@ -248,8 +248,8 @@ class TestColumnsOfOtherPackages:
         @register(Leaf, server=server)
         class Leaves(ModelResource):
             fields = ("title", "body", "place")
-            verbs = ("create", "update")
-            write_fields = ("title", "body", "place")
+            actions = ("create", "update")
+            writable_fields = ("title", "body", "place")
             plural = "leaves"
 
             def save_model(self, ctx: Any, obj: Any, change: bool) -> None:
@@ -322,7 +322,7 @@ class TestColumnsOfOtherPackages:
         @register(Leaf, server=server)
         class Leaves(ModelResource):
             fields = ("title", "body", "place")
-            verbs = ("create", "update")
+            actions = ("create", "update")
             form = LeafForm
 
         assert Leaves
@@ -336,11 +336,11 @@ class TestColumnsOfOtherPackages:
 
     def test_are_neither_compared_nor_sorted_by_where_they_hold_json(self, server: MCPServer) -> None:
         declared: list[dict[str, Any]] = [
-            {"filters": ["body"]},
-            {"filters": ["body__gte"]},
-            {"filters": ["body__icontains"]},
-            {"sortable_by": ["body"]},
-            {"aggregates": {}, "dimensions": ["body"]},
+            {"filterset_fields": ["body"]},
+            {"filterset_fields": ["body__gte"]},
+            {"filterset_fields": ["body__icontains"]},
+            {"ordering_fields": ["body"]},
+            {"aggregates": {}, "group_by_fields": ["body"]},
             {"aggregates": {"body": ["max"]}},
         ]
         for attributes in declared:
@@ -363,8 +363,8 @@ class TestFieldsThatAreNoArguments:
         @register(Leaf, server=server)
         class Leaves(ModelResource):
             fields = shown
-            verbs = ("create",)
-            write_fields = ("title", "body")
+            actions = ("create",)
+            writable_fields = ("title", "body")
 
         assert Leaves
         words = reader("root").problem("create_leaf", title="Reef", body=[{"type": "p", "value": "x"}])

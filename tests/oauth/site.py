@@ -32,7 +32,7 @@ CALLBACK = "http://127.0.0.1/callback"
 VERIFIER = "a-code-verifier-of-forty-three-characters-or-more"
 DJANGO_MCP: dict[str, Any] = {
     "BASE_URL": BASE_URL,
-    "AUTHENTICATION": ["django_mcp.OAuth"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication"],
     "SCOPES": {
         "travel:read": "Look up your trips",
         "travel:write": {"text": "Change your trips", "implies": ["travel:read"]},

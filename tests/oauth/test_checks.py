@@ -11,7 +11,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import include, path, re_path
 from django.views import View
 
-from django_mcp import MCPServer, SiteSession
+from django_mcp import MCPServer, SessionAuthentication
 from django_mcp.auth.toolkit import OAuth2Validator, get_application_model, oauth2_settings
 from django_mcp.oauth import oauth_defaults
 from django_mcp.oauth.checks import RULES, compared
@@ -129,7 +129,7 @@ def test_every_value_of_the_defaults_is_compared_with_the_function_itself(site: 
 
 
 def test_a_site_without_oauth_may_have_any_toolkit_settings(site: CheckedSite) -> None:
-    site.configure(AUTHENTICATION=["django_mcp.APIKeys"])
+    site.configure(AUTHENTICATION=["django_mcp.APIKeyAuthentication"])
     site.settings.OAUTH2_PROVIDER = {"PKCE_REQUIRED": False}
     site.settings.LOGIN_URL = "/nowhere/"
     assert findings(deploy=True) == []
@@ -156,7 +156,7 @@ def test_an_app_that_is_missing_is_found(site: CheckedSite, subtests: pytest.Sub
 
 
 def test_session_callers_need_sessions(site: CheckedSite, make_server: Any) -> None:
-    site.configure(AUTHENTICATION=[SiteSession()])
+    site.configure(AUTHENTICATION=[SessionAuthentication()])
     assert findings() == []
     site.settings.INSTALLED_APPS = [each for each in site.settings.INSTALLED_APPS if each != "django.contrib.sessions"]
     only("E013")
@@ -249,9 +249,9 @@ def test_a_port_that_is_none_is_found(site: CheckedSite, subtests: pytest.Subtes
 
 
 def test_a_grace_of_more_than_an_hour_is_warned_of(site: CheckedSite) -> None:
-    site.configure(REFRESH_GRACE_SECONDS=3600)
+    site.configure(REFRESH_TOKEN_GRACE_TTL=3600)
     assert findings() == []
-    site.configure(REFRESH_GRACE_SECONDS=3601)
+    site.configure(REFRESH_TOKEN_GRACE_TTL=3601)
     only("W012")
 
 

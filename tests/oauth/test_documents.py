@@ -670,12 +670,12 @@ def test_an_address_may_name_so_many_documents_an_hour(site: Site) -> None:
 
 
 def test_all_addresses_together_may_name_as_many_as_there_may_be_clients(site: Site) -> None:
-    site.configure(REGISTERED_CLIENTS=3)
+    site.configure(MAX_UNUSED_CLIENTS=3)
     assert [permitted(f"203.0.113.{number}") for number in range(5)] == [True, True, True, False, False]
 
 
 def test_a_flood_of_urls_leaves_no_more_than_so_many_clients(site: Site, published: Any) -> None:
-    site.configure(REGISTERED_CLIENTS=3, REGISTRATION_RATE=None)
+    site.configure(MAX_UNUSED_CLIENTS=3, REGISTRATION_RATE=None)
     site.settings.OAUTH2_PROVIDER = {**site.settings.OAUTH2_PROVIDER, "CIMD_METADATA_FETCHER": StubFetcher}
     for number in range(6):
         url = f"https://{HOST}/{number}.json"

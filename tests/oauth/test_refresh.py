@@ -116,7 +116,7 @@ def test_just_before_its_end_the_grace_period_still_holds(site: Site) -> None:
 
 
 def test_the_grace_period_can_be_switched_off(site: Site) -> None:
-    site.configure(REFRESH_GRACE_SECONDS=0)
+    site.configure(REFRESH_TOKEN_GRACE_TTL=0)
     first = site.tokens_for()
     second = good(site.refresh(first["refresh_token"]))
     refused(site.refresh(first["refresh_token"]))
@@ -292,7 +292,7 @@ def test_one_that_comes_between_our_look_and_the_toolkits_costs_nobody_anything(
 def test_without_a_grace_period_neither_of_two_at_once_keeps_any(
     live_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live_site.configure(REFRESH_GRACE_SECONDS=0)
+    live_site.configure(REFRESH_TOKEN_GRACE_TTL=0)
     first = live_site.tokens_for()
     Meeting(monkeypatch)
     answers = at_once(*[lambda: live_site.refresh(first["refresh_token"])] * 2)

@@ -414,7 +414,7 @@ def test_a_header_that_was_not_configured_says_nothing(site: Site) -> None:
 
 
 def test_too_many_clients_that_nobody_uses_are_refused_until_some_are_an_hour_old(site: Site) -> None:
-    site.configure(REGISTERED_CLIENTS=3, REGISTRATION_RATE=None)
+    site.configure(MAX_UNUSED_CLIENTS=3, REGISTRATION_RATE=None)
     first, *_ = [registered(GOOD)["client_id"] for _ in range(3)]
     response = post(GOOD)
     assert (response.status_code, response["Retry-After"]) == (429, "3600")
@@ -426,7 +426,7 @@ def test_too_many_clients_that_nobody_uses_are_refused_until_some_are_an_hour_ol
 
 
 def test_clients_that_are_in_use_do_not_count(site: Site) -> None:
-    site.configure(REGISTERED_CLIENTS=1, REGISTRATION_RATE=None)
+    site.configure(MAX_UNUSED_CLIENTS=1, REGISTRATION_RATE=None)
     registered({**PUBLIC, "redirect_uris": ["http://127.0.0.1/callback"]})
     site.tokens_for(application=clients().get())
     registered(PUBLIC)

@@ -21,7 +21,7 @@ OF_THIS_RUN = ("PYTHON", "PYTEST", "DJANGO", "COV", "DATABASE_URL", "REDIS_URL",
 """Beginnings of variables by which the checkout, or what runs these tests, would be found in place of the wheel."""
 READY = """
 INSTALLED_APPS += ["django_mcp"]
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
 ALLOWED_HOSTS = ["testserver"]
 """
 URLS = """

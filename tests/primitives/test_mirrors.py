@@ -13,7 +13,7 @@ from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_m
 from pydantic import BaseModel, Field, SecretStr
 
 from django_mcp import MCPServer, tool
-from django_mcp.primitives.markers import Header, Mirror, mirrored
+from django_mcp.primitives.markers import HeaderParam, Mirror, mirrored
 from django_mcp.protocol.headers import check_parameters
 from tests.primitives.makers import make_tool, taking
 
@@ -33,7 +33,7 @@ class Level(enum.IntEnum):
 
 
 class Place(BaseModel):
-    region: Annotated[str, Header("Region")]
+    region: Annotated[str, HeaderParam("Region")]
 
 
 def of(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_a_marked_parameter_is_published_with_its_type_and_the_mark(subtests: py
         (Annotated[int | None, Field(ge=1)], "integer", {"type": "integer", "minimum": 1}),
     ]:
         with subtests.test(annotation=annotation, kind=kind, published=published):
-            made = taking(Annotated[annotation, Header("Region")])
+            made = taking(Annotated[annotation, HeaderParam("Region")])
             schema = made.definition["inputSchema"]
             assert schema["properties"]["value"] == {**published, KEY: "Region"}
             assert schema["required"] == ["value"]
@@ -67,10 +67,10 @@ def test_a_marked_parameter_is_published_with_its_type_and_the_mark(subtests: py
 
 def test_what_else_is_said_of_a_marked_parameter_stays(subtests: pytest.Subtests) -> None:
     for case, annotation in {
-        "before": Annotated[str | None, Header("Region"), Field(max_length=5, description="Where.", title="R")],
-        "after": Annotated[str | None, Field(max_length=5, description="Where.", title="R"), Header("Region")],
+        "before": Annotated[str | None, HeaderParam("Region"), Field(max_length=5, description="Where.", title="R")],
+        "after": Annotated[str | None, Field(max_length=5, description="Where.", title="R"), HeaderParam("Region")],
         "within": Annotated[
-            Annotated[str, Field(max_length=5)] | None, Header("Region"), Field(description="Where.", title="R")
+            Annotated[str, Field(max_length=5)] | None, HeaderParam("Region"), Field(description="Where.", title="R")
         ],
     }.items():
         with subtests.test(case):
@@ -86,14 +86,14 @@ def test_what_else_is_said_of_a_marked_parameter_stays(subtests: pytest.Subtests
 
 
 def test_a_marked_parameter_may_be_none_though_its_published_type_has_no_null() -> None:
-    made = taking(Annotated[str | None, Header("Region")], None)
+    made = taking(Annotated[str | None, HeaderParam("Region")], None)
     for given in ({}, {"value": None}):
         assert made.arguments.validate(given) == {"value": None}
         check_parameters({}, [(mirror.header, mirror.path) for mirror in made.mirrors], given)
 
 
 def test_other_defaults_of_marked_parameters_and_null_of_others_stay() -> None:
-    def run(region: Annotated[str, Header("Region")] = "eu", words: str | None = None) -> None: ...
+    def run(region: Annotated[str, HeaderParam("Region")] = "eu", words: str | None = None) -> None: ...
 
     properties = make_tool(run).definition["inputSchema"]["properties"]
     assert properties["region"] == {"type": "string", "default": "eu", KEY: "Region"}
@@ -101,7 +101,7 @@ def test_other_defaults_of_marked_parameters_and_null_of_others_stay() -> None:
 
 
 def test_an_enum_that_is_used_twice_is_written_out_where_it_is_marked() -> None:
-    def run(zone: Annotated[Zone, Header("Zone")], other: Zone) -> None: ...
+    def run(zone: Annotated[Zone, HeaderParam("Zone")], other: Zone) -> None: ...
 
     schema = make_tool(run).definition["inputSchema"]
     assert schema["properties"]["zone"][KEY] == "Zone"
@@ -131,7 +131,7 @@ def test_a_parameter_no_header_can_hold_is_refused(subtests: pytest.Subtests) ->
                 ImproperlyConfigured, match=rf"tool 'take' \(tests.*\): (parameter 'value'.*{words}|.*function itself)"
             ),
         ):
-            taking(Annotated[annotation, Header("Region")])
+            taking(Annotated[annotation, HeaderParam("Region")])
 
 
 def test_the_field_of_a_model_can_be_marked_where_properties_alone_lead_to_it(subtests: pytest.Subtests) -> None:
@@ -146,14 +146,14 @@ def test_the_field_of_a_model_can_be_marked_where_properties_alone_lead_to_it(su
 
 def test_an_item_of_a_list_cannot_be_marked() -> None:
     with pytest.raises(ImproperlyConfigured, match="properties/value/items of the input schema"):
-        taking(list[Annotated[str, Header("Region")]])
+        taking(list[Annotated[str, HeaderParam("Region")]])
 
 
 def test_a_name_that_is_no_header_name_everywhere_is_refused(subtests: pytest.Subtests) -> None:
     for name in ["", " ", "My Region", "Région", "a:b", "a\r\nX: y", "a\x00", "a(b)", "Region\n", "tenant_id", 5]:
         with subtests.test(name=name):
             with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
-                taking(Annotated[str, Header(name)])
+                taking(Annotated[str, HeaderParam(name)])
             with pytest.raises(ImproperlyConfigured, match="letters, digits and hyphens"):
                 mirrored(of({"type": "string", KEY: name}), "tool 'x'")
 
@@ -167,7 +167,7 @@ def test_any_other_token_is_a_name(subtests: pytest.Subtests) -> None:
 
 
 def test_two_parameters_with_one_header_are_refused_whatever_the_case() -> None:
-    def run(region: Annotated[str, Header("Region")], place: Annotated[str, Header("REGION")]) -> None: ...
+    def run(region: Annotated[str, HeaderParam("Region")], place: Annotated[str, HeaderParam("REGION")]) -> None: ...
 
     with pytest.raises(ImproperlyConfigured, match=r"'region' and 'place' have the same x-mcp-header, 'REGION'"):
         make_tool(run)

@@ -9,8 +9,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp import (
     MCPServer,
+    ModelArgument,
     ModelResource,
-    Rows,
     Upload,
     form_tool,
     prompt,
@@ -55,6 +55,7 @@ class Books(ModelResource):
 
 ADD = f"tool 'add' ({HERE}.add)"
 IS_NO_SERVER = "server must be an MCPServer, not 'desk': give the object that MCPServer(…) made."
+TAKES_A_FUNCTION = "ModelArgument takes a function of the context, like ModelArgument(lambda ctx: Order.objects.all())"
 Declare = Callable[[MCPServer], Any]
 WRONG: dict[str, tuple[Declare, str]] = {
     "an option of a tool": (
@@ -129,12 +130,12 @@ WRONG: dict[str, tuple[Declare, str]] = {
         "form_tool(a Contact): it takes a form class, or a class that formset_factory made.",
     ),
     "rows in place of a function": (
-        lambda _: Rows(Book.objects.all()),  # type: ignore[arg-type] # which asks no database
-        "Rows takes a function of the context, like Rows(lambda ctx: Order.objects.all()), not a QuerySet.",
+        lambda _: ModelArgument(Book.objects.all()),  # type: ignore[arg-type] # which asks no database
+        f"{TAKES_A_FUNCTION}, not a QuerySet.",
     ),
     "a model in place of a function": (
-        lambda _: Rows(Book),  # type: ignore[arg-type]
-        "Rows takes a function of the context, like Rows(lambda ctx: Order.objects.all()), not a class.",
+        lambda _: ModelArgument(Book),  # type: ignore[arg-type]
+        f"{TAKES_A_FUNCTION}, not a class.",
     ),
     "the context without its annotation": (
         lambda server: tool(server=server)(late),

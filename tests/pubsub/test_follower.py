@@ -54,7 +54,7 @@ def kept_alive(every: list[Subscription]) -> int:
 
 
 @pytest.mark.usefixtures("nothing_is_logged")
-@override_settings(DJANGO_MCP={"KEEP_ALIVE_SECONDS": PERIOD})
+@override_settings(DJANGO_MCP={"KEEP_ALIVE_INTERVAL": PERIOD})
 def test_streams_that_were_opened_together_are_kept_alive_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(reader: Follower) -> None:
         every = await joined(reader, MANY)
@@ -105,7 +105,7 @@ def test_a_stream_ends_with_its_credential_though_others_do_not() -> None:
 
 
 @pytest.mark.usefixtures("nothing_is_logged")
-@override_settings(DJANGO_MCP={"KEEP_ALIVE_SECONDS": PERIOD})
+@override_settings(DJANGO_MCP={"KEEP_ALIVE_INTERVAL": PERIOD})
 def test_an_error_of_one_stream_is_logged_and_no_other_stream_misses_anything(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,7 +141,7 @@ def test_the_log_is_read_on_after_an_error(open_database: None, monkeypatch: pyt
 
     async def main() -> list[int]:
         reader = Follower(asyncio.get_running_loop())
-        with override_settings(DJANGO_MCP={"POLL_SECONDS": 0.01}):
+        with override_settings(DJANGO_MCP={"POLL_INTERVAL": 0.01}):
             subscription = await reader.join(["a topic"], None)
             await asyncio.to_thread(event_store.append, [("a topic", "{}")])
             async with asyncio.timeout(10):

@@ -118,7 +118,7 @@ def test_the_bell_does_not_ring_for_what_is_rolled_back(rings: list[int]) -> Non
 
 
 def test_an_entry_may_go_when_no_client_can_want_it_any_more() -> None:
-    with override_settings(DJANGO_MCP={"INPUT_SECONDS": 100}):
+    with override_settings(DJANGO_MCP={"ELICITATION_TTL": 100}):
         event_store.append([("a", "1")])
     left = Event.objects.get().expires - timezone.now()
     assert 90 < left.total_seconds() <= 100

@@ -50,7 +50,7 @@ def site(tmp_path: Path) -> Site:
     site.append("library/mcp.py", TOOL.format(name="first"))
     site.append(
         "mysite/settings.py",
-        'INSTALLED_APPS += ["django_mcp"]\nDJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}\n'
+        'INSTALLED_APPS += ["django_mcp"]\nDJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}\n'
         'ALLOWED_HOSTS = ["127.0.0.1"]\n',
     )
     site.append(

@@ -54,7 +54,7 @@ def test_a_result_is_not_forgotten() -> None:
     assert second.begin() == FIELDS
 
 
-@override_settings(DJANGO_MCP={"POLL_SECONDS": 0.01})
+@override_settings(DJANGO_MCP={"POLL_INTERVAL": 0.01})
 def test_a_note_that_could_not_be_forgotten_is_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten = threading.Event()
     away = iter([True, True, False])

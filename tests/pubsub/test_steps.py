@@ -93,7 +93,7 @@ def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
 
 @pytest.mark.django_db
 def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
-    settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 50}
+    settings.DJANGO_MCP = {"ELICITATION_TTL": 100, "TASK_TTL": 50}
     once.take("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 190 < left.total_seconds() <= 200
@@ -101,7 +101,7 @@ def test_a_step_outlives_the_state_that_could_repeat_it(settings: Any) -> None:
 
 @pytest.mark.django_db
 def test_a_step_outlives_the_task_that_could_repeat_it(settings: Any) -> None:
-    settings.DJANGO_MCP = {"INPUT_SECONDS": 100, "TASK_SECONDS": 5000}
+    settings.DJANGO_MCP = {"ELICITATION_TTL": 100, "TASK_TTL": 5000}
     once.take("call", "key")
     left = Step.objects.get().expires - timezone.now()
     assert 4990 < left.total_seconds() <= 5000

@@ -96,7 +96,7 @@ def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int
 @on_one_database
 def test_a_call_that_nobody_decides_about_is_refused(site: Site, at_list: Open, amount: int) -> None:
     page = at_list("cleo")
-    client = WithTasks(site.start({"APPROVAL_SECONDS": "5"}).port)
+    client = WithTasks(site.start({"APPROVAL_REQUEST_TTL": "5"}).port)
     client.begin(amount=amount, to=TO)
     expect(card(page, amount)).to_be_visible(timeout=SOON)
     expect(card(page, amount)).to_have_count(0, timeout=5000 + SOON)
@@ -117,7 +117,7 @@ def test_a_button_that_is_pressed_after_the_time_says_so(site: Site, at_list: Op
 
 
 def test_a_client_that_cannot_wait_makes_the_same_call_again(site: Site, at_list: Open, amount: int) -> None:
-    client = Declared(site.start({"APPROVAL_WAIT_SECONDS": "0.2"}).port)
+    client = Declared(site.start({"APPROVAL_WAIT_TIMEOUT": "0.2"}).port)
     assert "make exactly the same call again" in text(client.call("pay", amount=amount, to=TO))
     page = at_list("cleo")
     press(page, amount, "Approve")

@@ -3,4 +3,4 @@
 from demo_project.settings import *  # noqa: F403
 from demo_project.settings import DJANGO_MCP as DEMO
 
-DJANGO_MCP = {**DEMO, "AUTHENTICATION": ["django_mcp.Public"]}
+DJANGO_MCP = {**DEMO, "AUTHENTICATION": ["django_mcp.AllowAny"]}

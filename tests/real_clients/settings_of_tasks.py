@@ -5,4 +5,4 @@ from demo_project.settings import DJANGO_MCP as DEMO
 from demo_project.settings import INSTALLED_APPS as APPS
 
 INSTALLED_APPS = [*APPS, "tests.real_clients.slow"]
-DJANGO_MCP = {**DEMO, "TASK_WAIT_SECONDS": 0.5, "TASK_POLL_SECONDS": 0.1}
+DJANGO_MCP = {**DEMO, "TASK_WAIT_TIMEOUT": 0.5, "TASK_POLL_INTERVAL": 0.1}

@@ -60,9 +60,9 @@ LOGIN_URL = "login"
 SILENCED_SYSTEM_CHECKS = ["security.W009"]
 
 DJANGO_MCP = {
-    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": BASE_URL,
-    "APPROVAL_WAIT_SECONDS": 0.05,
+    "APPROVAL_WAIT_TIMEOUT": 0.05,
     "SCOPES": {"shop": "Look and buy"},
     "DEFAULT_SCOPES": ["shop"],
 }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, resource, skill, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, resource, skill, tool
 from tests.clients import LEGACY, META, MODERN, Client
 from tests.conversation import Conversation
 from tests.exchange import Room
@@ -314,12 +314,12 @@ def test_a_skill_that_depends_on_the_caller_is_kept_in_no_shared_cache(
     assert modern.request("skills/get", {"uri": "skill://refunds/SKILL.md"}).result["cacheScope"] == "public"
 
 
-class Narrow(Authenticator):
+class Narrow(BaseAuthentication):
     """Lets everybody in with a credential that allows ``mcp``, and that can be made to allow more."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", "narrow", AnonymousUser(), scopes=frozenset({"mcp"}), steps_up=True)
 
 

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Permission
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp import Authenticator, Context, Head, InvalidToken, MCPServer, Principal, tool
+from django_mcp import BaseAuthentication, Context, InvalidToken, MCPServer, Principal, RequestHead, tool
 from django_mcp.models import Event, Step, Task, TaskInput
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import start
@@ -33,7 +33,7 @@ EXPIRES = timezone.now() + datetime.timedelta(days=1)
 class Detailed(ByName):
     """Says all that can be said of a caller."""
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         found = super().authenticate(head, server)
         scopes = head.headers.get("x-scopes")
         return Principal(
@@ -316,8 +316,8 @@ def test_a_user_that_is_no_row_has_tasks_all_the_same(make_server: Make, edge: s
         pk = 7
         is_active = True
 
-    class OfRobots(Authenticator):
-        def authenticate(self, head: Head, server: object) -> Principal:
+    class OfRobots(BaseAuthentication):
+        def authenticate(self, head: RequestHead, server: object) -> Principal:
             if "x-robot" not in head.headers:
                 raise InvalidToken
             return Principal("robot", "7", Robot())

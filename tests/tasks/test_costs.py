@@ -139,7 +139,7 @@ def test_ten_thousand_words_are_cut_short(
 
 def test_a_task_is_deleted_when_it_was_kept_long_enough(server: MCPServer, client: TaskClient) -> None:
     tool(server=server, name="work", task="optional")(lambda: "done")
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_SECONDS": 3600}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_TTL": 3600}):
         task_id = client.call("work")
     client.ended(task_id)
     clear()

@@ -119,7 +119,7 @@ def test_a_coroutine_runs_as_a_task_too(server: MCPServer, client: TaskClient, g
 def test_times_are_those_of_the_site(server: MCPServer, client: TaskClient) -> None:
     add(server, lambda: "done")
     before = timezone.now()
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_SECONDS": 90, "TASK_POLL_SECONDS": 0.25}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_TTL": 90, "TASK_POLL_INTERVAL": 0.25}):
         made = client.request("tools/call", {"name": "work"}).result
     assert (made["ttlMs"], made["pollIntervalMs"]) == (90_000, 250)
     created = datetime.datetime.fromisoformat(made["createdAt"])

@@ -34,7 +34,7 @@ def add(server: MCPServer, body: Any, **options: Any) -> None:
 
 def soon(**more: Any) -> override_settings:
     """Nobody waits for long."""
-    return override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_WAIT_SECONDS": 0.05, **more})
+    return override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_WAIT_TIMEOUT": 0.05, **more})
 
 
 def later(waiting: Conversation, task_id: str, answers: Any = ()) -> Outcome:
@@ -327,7 +327,7 @@ def test_too_many_unfinished_tasks_are_refused(server: MCPServer, client: TaskCl
         return "done"
 
     add(server, work)
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASKS_PER_CALLER": 2}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_TASKS_PER_CALLER": 2}):
         one, two = client.call("work"), client.call("work")
         refused = client.request("tools/call", {"name": "work"})
         assert refused.failed

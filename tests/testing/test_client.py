@@ -11,7 +11,7 @@ from django.core import mail
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied
 from pydantic import Field
 
-from django_mcp import APIKeys, Context, Elicitation, Header, MCPServer, URLElicitation, tool
+from django_mcp import APIKeyAuthentication, Context, Elicitation, HeaderParam, MCPServer, URLElicitation, tool
 from django_mcp.auth.api_keys import create_key
 from django_mcp.models import ToolCall, ToolPolicy
 from django_mcp.test import CANCEL, DECLINE, MCPClient
@@ -32,11 +32,13 @@ def failing(call: Callable[[], Any]) -> str:
 def test_a_tool_is_called_in_the_transaction_of_the_test(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     tag = Tag.objects.create(word="red")
     for era in ERAS:
-        with subtests.test(era=era):
+        with subtests.test(protocol_version=era):
             Tag.objects.update(word="red")
-            called = MCPClient(ann, server=site, era=era).call("rename_tag", old="red", new="blue", answers=[True])
+            called = MCPClient(ann, server=site, protocol_version=era).call(
+                "rename_tag", old="red", new="blue", answers=[True]
+            )
             called.assert_ok().assert_text("blue").assert_asked("Rename red to blue?")
-            if called.era >= "2025-06-18":
+            if called.protocol_version >= "2025-06-18":
                 called.assert_structured({"word": "blue"}).assert_structured(word="blue")
             tag.refresh_from_db()
             assert tag.word == "blue"
@@ -76,9 +78,9 @@ def test_answers_are_those_of_a_person(site: MCPServer, ann: Any, subtests: pyte
     Tag.objects.create(word="red")
     answers = [(True, "blue"), (False, "red"), (DECLINE, "red"), (CANCEL, "red")]
     for era, (answer, word) in product(("modern", "legacy"), answers):
-        with subtests.test(era=era, answer=answer):
+        with subtests.test(protocol_version=era, answer=answer):
             Tag.objects.update(word="red")
-            client = MCPClient(ann, server=site, era=era, answers={"Rename": answer})
+            client = MCPClient(ann, server=site, protocol_version=era, answers={"Rename": answer})
             assert client.call("rename_tag", {"old": "red", "new": "blue"}).assert_ok().text.count(word) == 1
             assert Tag.objects.get().word == word
 
@@ -100,8 +102,8 @@ def test_whatever_a_tool_asks_can_be_answered(site: MCPServer, ann: Any, subtest
 
     answers = [{"name": "Ann", "age": 7}, "=^.^=", ["file:///home"], True]
     for era in ["modern", "legacy"]:
-        with subtests.test(era=era):
-            called = MCPClient(ann, server=site, era=era).call("survey", answers=answers)
+        with subtests.test(protocol_version=era):
+            called = MCPClient(ann, server=site, protocol_version=era).call("survey", answers=answers)
             called.assert_structured(result=["Ann", "=^.^=", "file:///home", "True"])
             called.assert_asked("Who are you?", "Draw a cat.", "roots/list", "Open the page.")
 
@@ -121,7 +123,7 @@ def test_an_answer_that_nobody_asked_for_is_found(site: MCPServer, ann: Any) -> 
 def test_progress_and_what_is_logged_come_with_the_outcome(site: MCPServer, ann: Any) -> None:
     Tag.objects.create(word="red")
     for era in ("modern", "legacy"):
-        client = MCPClient(ann, server=site, era=era)
+        client = MCPClient(ann, server=site, protocol_version=era)
         called = client.call("rename_tag", old=Tag.objects.get().word, new=f"{era}-blue", answers=[True])
         assert called.progress == [{"progress": 1, "total": 2, "message": "asked"}]
         assert [(each["level"], each["data"][-5:]) for each in called.logs] == [("info", "-blue")]
@@ -235,8 +237,8 @@ def test_a_call_is_refused_with_a_reason(site: MCPServer, people: dict[str, Any]
 def test_a_task_is_run_at_once(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
     for era in ERAS[:3]:
-        with subtests.test(era=era):
-            MCPClient(ann, server=site, era=era).call("count_tags").assert_structured(result=1)
+        with subtests.test(protocol_version=era):
+            MCPClient(ann, server=site, protocol_version=era).call("count_tags").assert_structured(result=1)
 
 
 def test_resources_prompts_and_completions(site: MCPServer, ann: Any) -> None:
@@ -292,7 +294,7 @@ def test_a_token_without_the_scope_is_refused(make_server: Callable[..., MCPServ
 
 
 def test_without_a_user_the_endpoint_finds_the_caller_itself(make_server: Callable[..., MCPServer], ann: Any) -> None:
-    server = make_server("keys", authentication=[APIKeys()])
+    server = make_server("keys", authentication=[APIKeyAuthentication()])
 
     @tool(server=server)
     def whoami(ctx: Context) -> str:
@@ -308,13 +310,13 @@ def test_without_a_user_the_endpoint_finds_the_caller_itself(make_server: Callab
 def test_an_endpoint_that_is_not_for_this_user_lets_nobody_in(make_server: Callable[..., MCPServer], ann: Any) -> None:
     server = make_server("closed", user_passes_test=lambda user: user.is_staff)
     tool(server=server, name="look")(lambda: "seen")
-    client = MCPClient(ann, server=server, era="modern")
+    client = MCPClient(ann, server=server, protocol_version="modern")
     assert "HTTP 401" in failing(client.tools)
 
 
 def test_parameters_that_headers_repeat_are_repeated(site: MCPServer, ann: Any) -> None:
     @tool(server=site)
-    def where(region: Annotated[str, Header("Region")]) -> str:
+    def where(region: Annotated[str, HeaderParam("Region")]) -> str:
         """Say where."""
         return region
 
@@ -322,7 +324,7 @@ def test_parameters_that_headers_repeat_are_repeated(site: MCPServer, ann: Any) 
 
 
 def test_calls_are_logged_as_others_are(site: MCPServer, ann: Any, call_log: Any) -> None:
-    MCPClient(ann, server=site, era="modern").call("add", a=1, b=2)
+    MCPClient(ann, server=site, protocol_version="modern").call("add", a=1, b=2)
     row = ToolCall.objects.get()
     assert (row.name, row.user_id) == ("add", ann.pk)
 
@@ -342,7 +344,7 @@ def test_an_async_test_awaits_the_same(site: MCPServer, ann: Any) -> None:
 def test_what_there_is_not_is_said_so(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     for options, error, words in [
         ({"server": "nowhere"}, ImproperlyConfigured, "There is no endpoint 'nowhere'"),
-        ({"era": "stone"}, ValueError, "takes one of legacy, modern, 2026-07-28"),
+        ({"protocol_version": "stone"}, ValueError, "takes one of legacy, modern, 2026-07-28"),
         ({"answers": True}, TypeError, r"give \[True\]"),
     ]:
         with subtests.test(options=options, error=error, words=words), pytest.raises(error, match=words):

@@ -13,8 +13,18 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import include, path
 from django.utils.translation import override
 
-from django_mcp import ExternalTokens, MCPServer, ModelResource, OAuth, Public, conf, register, tool, view_tool
-from django_mcp.contrib.drf import api_tools
+from django_mcp import (
+    AllowAny,
+    JWTAuthentication,
+    MCPServer,
+    ModelResource,
+    OAuth2Authentication,
+    conf,
+    register,
+    tool,
+    view_tool,
+)
+from django_mcp.contrib.drf import drf_tools
 from tests.auth.checked_site import DJANGO_MCP, CheckedSite, findings, make_checked_site
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import registering
@@ -55,14 +65,14 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "SCOPES": ({"a": {"text": "", "implies": 5, "b": 5}}, "E008", "DJANGO_MCP['SCOPES']['a'] 有一个无人读取的键 'b'。"),
     "DEFAULT_SCOPES": (["lost"], "E007", "DJANGO_MCP['DEFAULT_SCOPES'] 中有授权范围 'lost'"),
     "NAME": (5, "E003", "DJANGO_MCP['NAME'] 必须是字符串，而不是 5。"),
-    "THREADS": (0, "E003", "DJANGO_MCP['THREADS'] 必须是正整数，而不是 0。"),
+    "WORKER_THREADS": (0, "E003", "DJANGO_MCP['WORKER_THREADS'] 必须是正整数，而不是 0。"),
     "THREAD": (8, "E001", "DJANGO_MCP 没有键 'THREAD'。"),
     "RATE_LIMIT": ("often", "E005", "DJANGO_MCP['RATE_LIMIT']：'often' 不是有效的速率"),
     "ALLOWED_ORIGINS": (["*"], "E004", "'*' 不是有效的源"),
     "CLIENT_ADDRESS_HEADER": ("X Real", "E009", "它不是标头的名称。"),
     "CLIENT_DOCUMENT_PORTS": ([0], "E020", "它不是端口。"),
     "EXTRA_REDIRECT_URIS": (["callback"], "E018", "中有 'callback'，它不是绝对 URI。"),
-    "REFRESH_GRACE_SECONDS": (9000, "W012", "被盗的刷新令牌"),
+    "REFRESH_TOKEN_GRACE_TTL": (9000, "W012", "被盗的刷新令牌"),
     "OAUTH_PATH": ("/o", "E019", "地址将会是 '//oauthorize/' 这样的形式。"),
     "API_KEYS_IN_URL": (True, "W003", "已开启：代理、浏览器和日志"),
     "APPROVAL_WEBHOOK": ("ftp://a", "E032", "缺少 DJANGO_MCP['APPROVAL_WEBHOOK_SECRET']。"),
@@ -101,16 +111,16 @@ def test_what_is_wrong_in_other_settings_is_told_in_chinese(site: CheckedSite) -
 def test_what_is_wrong_with_endpoints_is_told_in_chinese(
     site: CheckedSite, make_server: Callable[..., MCPServer]
 ) -> None:
-    elsewhere = ExternalTokens("https://login.example.com", user=lambda claims: None)
-    make_server("ordered", authentication=[OAuth(), elsewhere])
+    elsewhere = JWTAuthentication("https://login.example.com", user=lambda claims: None)
+    make_server("ordered", authentication=[OAuth2Authentication(), elsewhere])
     make_server("broken", authentication=["django_mcp.Publik"])
     strange = make_server("strange", authentication=[5])
     tool(server=strange, name="mute", scopes=["lost"])(lambda: "")
-    make_server("open", authentication=[Public()])
+    make_server("open", authentication=[AllowAny()])
     view_tool("nowhere", server=site.server, name="view")
-    api_tools(shop.Nameless, server=site.server)
+    drf_tools(shop.Nameless, server=site.server)
     found = in_both(site)
-    assert "OAuth 排在它之前，并且会先作出答复。" in told(found, "E021")
+    assert "OAuth2Authentication 排在它之前，并且会先作出答复。" in told(found, "E021")
     assert "无法创建 <MCPServer 'broken'" in told(found, "E006")
     assert "的认证器中的 5 不是认证器。" in told(found, "E006")
     assert "需要授权范围 'lost'，但它不在 DJANGO_MCP['SCOPES'] 中。" in told(found, "E007")
@@ -123,17 +133,22 @@ def test_what_is_wrong_with_endpoints_is_told_in_chinese(
 DECLARED: list[tuple[Any, dict[str, Any], str, str]] = [
     (Book, {}, "E022", "没有说明要显示什么。"),
     (Book, {"fields": ["titel"]}, "E022", "'titel'：library.Book 没有字段 'titel'；它有 "),
-    (Book, {"fields": ["title"], "filters": {"title": ["regex"]}}, "E022", "'title' 不能用 'regex' 过滤"),
+    (Book, {"fields": ["title"], "filterset_fields": {"title": ["regex"]}}, "E022", "'title' 不能用 'regex' 过滤"),
     (Book, {"fields": ["title"], "title_field": "internal"}, "E022", "并且是普通的值。"),
     (Author, {"fields": ["password"]}, "E023", "fields 中的 'password' 看起来像机密信息。"),
-    (Book, {"fields": ["title"], "filters": ["shelf"]}, "E024", "filters 中的 'shelf' 不在 fields 中"),
-    (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "不是该模型的列，因此不唯一。"),
-    (Book, {"fields": ["title"], "verbs": ["create", "update"]}, "E027", "verbs 中有 'create' 和 'update'，但"),
     (
         Book,
-        {"fields": ["title"], "verbs": ["create"], "write_fields": ["cover"]},
+        {"fields": ["title"], "filterset_fields": ["shelf"]},
+        "E024",
+        "filterset_fields 中的 'shelf' 不在 fields 中",
+    ),
+    (Book, {"fields": ["title"], "lookup_field": "isbn"}, "E025", "不是该模型的列，因此不唯一。"),
+    (Book, {"fields": ["title"], "actions": ["create", "update"]}, "E027", "actions 中有 'create' 和 'update'，但"),
+    (
+        Book,
+        {"fields": ["title"], "actions": ["create"], "writable_fields": ["cover"]},
         "E027",
-        "write_fields：'cover' 保存的是文件或字节，因此不能写入。",
+        "writable_fields：'cover' 保存的是文件或字节，因此不能写入。",
     ),
 ]
 
@@ -151,21 +166,21 @@ def test_what_is_wrong_with_a_declaration_is_told_in_the_language_of_the_start(
 
 
 def test_what_is_raised_about_a_setting_is_in_english(settings: Any) -> None:
-    settings.DJANGO_MCP = {"THREADS": 0, "RATE_LIMIT": "often"}
+    settings.DJANGO_MCP = {"WORKER_THREADS": 0, "RATE_LIMIT": "often"}
     with override(CHINESE), pytest.raises(ImproperlyConfigured) as caught:
-        conf.settings.THREADS  # noqa: B018 - reading it is the test
-    assert str(caught.value) == "DJANGO_MCP['THREADS'] must be a positive integer, not 0."
+        conf.settings.WORKER_THREADS  # noqa: B018 - reading it is the test
+    assert str(caught.value) == "DJANGO_MCP['WORKER_THREADS'] must be a positive integer, not 0."
 
 
 def test_a_wrong_setting_is_told_before_there_are_translations() -> None:
     """Settings may be read while apps are loaded, when ``gettext`` raises an error of its own."""
     code = (
-        "from django.conf import settings; settings.configure(DJANGO_MCP={'THREADS': 0})\n"
-        "from django_mcp import conf; conf.settings.THREADS"
+        "from django.conf import settings; settings.configure(DJANGO_MCP={'WORKER_THREADS': 0})\n"
+        "from django_mcp import conf; conf.settings.WORKER_THREADS"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True)  # noqa: PLW1510 - it fails
     told = done.stderr.rstrip().splitlines()[-1]
-    assert told.endswith("ImproperlyConfigured: DJANGO_MCP['THREADS'] must be a positive integer, not 0.")
+    assert told.endswith("ImproperlyConfigured: DJANGO_MCP['WORKER_THREADS'] must be a positive integer, not 0.")
 
 
 # Sources

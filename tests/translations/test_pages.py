@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.translation import override
 
-from django_mcp import MCPServer, Public, tool
+from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import notices
 from django_mcp.models import Approval, Notice, ToolCall
 from tests.oauth.site import Browser, Site, forget_urlconfs, make_site
@@ -89,7 +89,7 @@ def browser() -> Client:
 
 @pytest.fixture
 def desk(make_server: Callable[..., MCPServer]) -> MCPServer:
-    desk = make_server("desk", authentication=[Public()], scopes=[])
+    desk = make_server("desk", authentication=[AllowAny()], scopes=[])
     tool(server=desk, name="pay", destructive=True, groups=["Office"])(lambda amount: f"paid {amount}")
     tool(server=desk, name="look", read_only=True)(lambda place: f"seen {place}")
     return desk

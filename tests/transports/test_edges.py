@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import IntegrityError, connection, transaction
 from django.test import override_settings
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, Public, ToolError, tool
+from django_mcp import AllowAny, BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.transports.asgi import MCPApplication
 from django_mcp.transports.view import mcp_view
@@ -23,7 +23,7 @@ def test_an_endpoint_nobody_opened_does_not_start(make_server: Callable[..., MCP
     server = make_server("closed", authentication=[])
     with pytest.raises(ImproperlyConfigured, match="no authentication"):
         mcp_view(server)
-    with pytest.raises(ImproperlyConfigured, match="Public"):
+    with pytest.raises(ImproperlyConfigured, match="AllowAny"):
         MCPApplication(no_django)
 
 
@@ -220,10 +220,10 @@ def test_an_authenticator_that_blocks_is_asked_in_a_thread(
 ) -> None:
     threads: list[int] = []
 
-    class Slow(Public):
+    class Slow(AllowAny):
         blocking = True
 
-        def authenticate(self, head: Head, server: MCPServer) -> Any:
+        def authenticate(self, head: RequestHead, server: MCPServer) -> Any:
             threads.append(threading.get_ident())
             return super().authenticate(head, server)
 
@@ -234,13 +234,13 @@ def test_an_authenticator_that_blocks_is_asked_in_a_thread(
 
 
 def test_authenticators_are_asked_in_order(make_server: Callable[..., MCPServer], edge: str) -> None:
-    class Key(Authenticator):
+    class Key(BaseAuthentication):
         blocking = False
 
-        def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+        def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
             return Principal("key", head.headers["x-api-key"], None) if "x-api-key" in head.headers else None
 
-    server = make_server("keyed", authentication=[Key(), Public()])
+    server = make_server("keyed", authentication=[Key(), AllowAny()])
 
     @tool(server=server)
     async def who(ctx: Context) -> str:
@@ -254,7 +254,7 @@ def test_authenticators_are_asked_in_order(make_server: Callable[..., MCPServer]
 
 def test_settings_may_name_an_authenticator_by_its_path(make_server: Callable[..., MCPServer]) -> None:
     server = make_server("from_settings", authentication=None)
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"]}):
         mcp_view(server)
     with override_settings(DJANGO_MCP={}), pytest.raises(ImproperlyConfigured):
         mcp_view(server)

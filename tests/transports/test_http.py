@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.core.handlers.wsgi import WSGIRequest
 from django.test import RequestFactory, override_settings
 
-from django_mcp import Authenticator, Head, MCPServer, tool
+from django_mcp import BaseAuthentication, MCPServer, RequestHead, tool
 from django_mcp.transports.asgi import MCPApplication
 from django_mcp.transports.view import mcp_view
 from tests.clients import Client, no_django, urls
@@ -112,7 +112,7 @@ def test_where_a_site_does_not_know_its_address_pages_of_this_very_host_may_call
     """Its address settles it otherwise: tests/auth/test_cors.py."""
     for origin, host in [("http://testserver", "testserver"), ("http://localhost:8000", "localhost:8000")]:
         with subtests.test(origin=origin, host=host):
-            with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"]}):
+            with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"]}):
                 answer = legacy.post(PING, {"origin": origin, "host": host})
             assert answer.status == 200
             assert answer.headers["access-control-allow-origin"] == origin
@@ -126,7 +126,7 @@ def test_where_any_host_is_allowed_the_host_vouches_for_no_origin(legacy: Client
 
 
 def test_configured_origins_may_call_and_read_even_the_errors(legacy: Client) -> None:
-    allowed = {"AUTHENTICATION": ["django_mcp.Public"], "ALLOWED_ORIGINS": ["https://inspector.example.com"]}
+    allowed = {"AUTHENTICATION": ["django_mcp.AllowAny"], "ALLOWED_ORIGINS": ["https://inspector.example.com"]}
     with override_settings(DJANGO_MCP=allowed):
         headers = {"origin": "https://inspector.example.com"}
         for body, status in ((PING, 200), (b"{", 400), (b" " * 5_000_000, 413)):
@@ -140,10 +140,10 @@ def test_configured_origins_may_call_and_read_even_the_errors(legacy: Client) ->
 def test_a_preflight_is_answered_before_anybody_is_asked_who_they_are(
     make_server: Any, edge: str, open_database: None
 ) -> None:
-    class Nobody(Authenticator):
+    class Nobody(BaseAuthentication):
         blocking = False
 
-        def authenticate(self, head: Head, server: object) -> None:
+        def authenticate(self, head: RequestHead, server: object) -> None:
             return None
 
     server = make_server("closed", authentication=[Nobody()])
@@ -213,7 +213,7 @@ def test_a_client_that_takes_neither_is_told_so(legacy: Client, subtests: pytest
 
 
 def test_a_body_over_the_limit_is_refused(legacy: Client) -> None:
-    small = {"AUTHENTICATION": ["django_mcp.Public"], "MAX_BODY_BYTES": len(PING)}
+    small = {"AUTHENTICATION": ["django_mcp.AllowAny"], "MAX_BODY_BYTES": len(PING)}
     with override_settings(DJANGO_MCP=small):
         assert legacy.post(PING).status == 200
         answer = legacy.post(PING + b" ")
@@ -312,7 +312,7 @@ def test_a_chunked_body_under_wsgi_is_read_where_the_server_ends_it(server: MCPS
     """gunicorn and mod_wsgi say so; Django reads nothing without Content-Length."""
     body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping"}).encode()
     assert chunked(server, body, **{"wsgi.input_terminated": True}) == (200, {"jsonrpc": "2.0", "id": 5, "result": {}})
-    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.Public"], "MAX_BODY_BYTES": 20}):
+    with override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "MAX_BODY_BYTES": 20}):
         assert chunked(server, body, **{"wsgi.input_terminated": True})[0] == 413
 
 

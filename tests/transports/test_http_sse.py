@@ -20,7 +20,7 @@ from django.test import override_settings
 from django.urls import Resolver404, clear_url_caches, resolve
 
 import django_mcp.urls
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, conf, resource, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, conf, resource, tool
 from django_mcp.models import Call, Event, Session
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.legacy import http_sse
@@ -33,7 +33,7 @@ from tests.transports.local import urls as urlconf
 pytestmark = pytest.mark.postgresql
 
 OLDEST = "2024-11-05"
-ON = {"AUTHENTICATION": ["django_mcp.Public"], "HTTP_SSE": True, "POLL_SECONDS": 0.02}
+ON = {"AUTHENTICATION": ["django_mcp.AllowAny"], "HTTP_SSE": True, "POLL_INTERVAL": 0.02}
 FORM = {"elicitation": {"form": {}}}
 YES = {"action": "accept", "content": {"confirm": True}}
 
@@ -389,14 +389,14 @@ def test_the_stream_ends_when_the_server_goes_down(alone: Worker) -> None:
 
 
 def test_the_stream_ends_when_its_session_is_gone(server: MCPServer, open_database: None) -> None:
-    with site(**ON, KEEP_ALIVE_SECONDS=0.05), Worker(server, "asgi") as worker:
+    with site(**ON, KEEP_ALIVE_INTERVAL=0.05), Worker(server, "asgi") as worker:
         listener = Listener([worker])
         Session.objects.all().delete()
         listener.stream.done()
 
 
 def test_a_caller_with_too_many_open_streams_is_refused_another(server: MCPServer, open_database: None) -> None:
-    with site(**ON, STREAMS_PER_CALLER=1), Worker(server, "asgi") as worker:
+    with site(**ON, MAX_STREAMS_PER_CALLER=1), Worker(server, "asgi") as worker:
         listener = Listener([worker])
         listener.initialize()  # which opens the stream of changes in this one: no further one
         refused = worker.to("GET", "/test/mcp/sse", {"accept": "text/event-stream"}).done()
@@ -405,7 +405,7 @@ def test_a_caller_with_too_many_open_streams_is_refused_another(server: MCPServe
 
 
 def test_an_idle_stream_keeps_itself_and_its_session_alive(server: MCPServer, open_database: None) -> None:
-    with site(**ON, KEEP_ALIVE_SECONDS=0.05, SESSION_SECONDS=2), Worker(server, "asgi") as worker:
+    with site(**ON, KEEP_ALIVE_INTERVAL=0.05, SESSION_TTL=2), Worker(server, "asgi") as worker:
         listener = Listener([worker])
         seen = set()
         eventually(lambda: seen.update(Session.objects.values_list("expires")) or len(seen) > 2, "it expires")
@@ -424,12 +424,12 @@ def test_a_post_without_a_known_session_is_404(workers: list[Worker], subtests: 
             assert answer.json["id"] == 7
 
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     """Takes everybody's word for who they are."""
 
     blocking = True
 
-    def authenticate(self, head: Head, server: object) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: object) -> Principal | None:
         name = head.headers.get("x-name")
         return Principal("named", name, SimpleNamespace()) if name else None
 
@@ -504,7 +504,7 @@ def test_below_a_root_path_the_address_is_too(alone: Worker) -> None:
 def test_without_the_setting_there_are_no_such_urls(server: MCPServer, subtests: pytest.Subtests) -> None:
     for path in ["/test/mcp/sse", "/test/mcp/messages"]:
         for settings in [{}, {"HTTP_SSE": False}]:
-            with subtests.test(settings=settings, path=path), site(AUTHENTICATION=["django_mcp.Public"], **settings):
+            with subtests.test(settings=settings, path=path), site(AUTHENTICATION=["django_mcp.AllowAny"], **settings):
                 assert resolve("/test/mcp")
                 with pytest.raises(Resolver404):
                     resolve(path)
@@ -514,7 +514,7 @@ def test_without_the_setting_there_are_no_such_urls(server: MCPServer, subtests:
 
 def test_the_setting_is_true_or_false(subtests: pytest.Subtests) -> None:
     for value in [1, "yes", None]:
-        own = {"AUTHENTICATION": ["django_mcp.Public"], "HTTP_SSE": value}
+        own = {"AUTHENTICATION": ["django_mcp.AllowAny"], "HTTP_SSE": value}
         with subtests.test(value=value), override_settings(DJANGO_MCP=own):
             (finding,) = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"]
             assert finding.msg == f"DJANGO_MCP['HTTP_SSE'] must be True or False, not {value!r}."

@@ -13,8 +13,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError
 
-from django_mcp.auth.api_keys import APIKeys
-from django_mcp.auth.base import Authenticator, Head, InvalidToken
+from django_mcp.auth.api_keys import APIKeyAuthentication
+from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
@@ -34,7 +34,7 @@ class Lookup:
         self.starts = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
 
-    def __call__(self, heads: Sequence[Head]) -> list[Any]:
+    def __call__(self, heads: Sequence[RequestHead]) -> list[Any]:
         self.begun += 1
         self.asked.append([head.host for head in heads])
         seen = self.found  # as a query sees what is there when it begins
@@ -46,8 +46,8 @@ class Lookup:
         assert await asyncio.to_thread(self.starts.acquire, timeout=WITHIN)
 
 
-def head_of(host: str) -> Head:
-    return Head("POST", {}, host, lambda: True, lambda: None)
+def head_of(host: str) -> RequestHead:
+    return RequestHead("POST", {}, host, lambda: True, lambda: None)
 
 
 async def asks(lookups: Lookups, find: Any, asked: str = "key", group: str = "group", most: int = 1) -> Any:
@@ -268,7 +268,7 @@ def test_what_is_bad_about_one_is_told_to_nobody_else() -> None:
 
 
 def test_all_are_told_where_nobody_could_be_looked_up() -> None:
-    def away(heads: Sequence[Head]) -> Any:
+    def away(heads: Sequence[RequestHead]) -> Any:
         raise OperationalError(len(heads))
 
     async def test() -> None:
@@ -292,25 +292,25 @@ def test_a_loop_shares_with_no_other_one() -> None:
         assert [found.id, waiting.result().id] == ["meanwhile", "first"]
 
 
-class Recognises(Authenticator):
+class Recognises(BaseAuthentication):
     """Who calls is what a header says."""
 
     def __init__(self, header: str, *, tells: bool) -> None:
         self.header, self.tells, self.asked = header, tells, 0
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         self.asked += 1
         name = head.headers.get(self.header)
         return caller(name) if name else None
 
-    def shown(self, head: Head) -> str | None:
+    def shown(self, head: RequestHead) -> str | None:
         return head.headers.get(self.header, "") if self.tells else None
 
 
 def test_one_that_says_that_a_request_holds_nothing_for_it_is_not_asked() -> None:
     empty, untold, right = Recognises("x-a", tells=True), Recognises("x-b", tells=False), Recognises("x-c", tells=True)
     server = MCPServer(f"looked-up-{id(right)}", authentication=[empty, untold, right])
-    head = Head("POST", {"x-c": "ann"}, "testserver", lambda: True, lambda: None)
+    head = RequestHead("POST", {"x-c": "ann"}, "testserver", lambda: True, lambda: None)
     assert asyncio.run(find_caller(head, server, shared_pool())).id == "ann"
     assert [empty.asked, untold.asked, right.asked] == [0, 1, 1]
 
@@ -318,7 +318,7 @@ def test_one_that_says_that_a_request_holds_nothing_for_it_is_not_asked() -> Non
 def test_requests_of_one_that_tells_nothing_are_looked_up_each_for_itself() -> None:
     untold = Recognises("x-a", tells=False)
     server = MCPServer(f"looked-up-{id(untold)}", authentication=[untold])
-    head = Head("POST", {"x-a": "ann"}, "testserver", lambda: True, lambda: None)
+    head = RequestHead("POST", {"x-a": "ann"}, "testserver", lambda: True, lambda: None)
 
     async def test() -> None:
         await asyncio.gather(*(find_caller(head, server, shared_pool()) for _ in range(4)))
@@ -327,10 +327,10 @@ def test_requests_of_one_that_tells_nothing_are_looked_up_each_for_itself() -> N
     assert untold.asked == 4
 
 
-class OnlyFromInside(APIKeys):
+class OnlyFromInside(APIKeyAuthentication):
     """A site's own, which looks at more than the key."""
 
-    def authenticate(self, head: Head, server: MCPServer) -> Principal | None:
+    def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:
         return super().authenticate(head, server) if head.headers.get("x-inside") else None
 
 
@@ -340,7 +340,7 @@ class Looks:
     authenticate = OnlyFromInside.authenticate
 
 
-class MixedIn(Looks, APIKeys):
+class MixedIn(Looks, APIKeyAuthentication):
     pass
 
 
@@ -349,21 +349,21 @@ class Further(OnlyFromInside):
 
 
 class Tells(OnlyFromInside):
-    def shown(self, head: Head) -> tuple[str, ...]:
-        return (*APIKeys().shown(head), head.headers.get("x-inside", ""))
+    def shown(self, head: RequestHead) -> tuple[str, ...]:
+        return (*APIKeyAuthentication().shown(head), head.headers.get("x-inside", ""))
 
 
 def test_of_one_that_looks_at_more_each_request_is_looked_up_for_itself(subtests: pytest.Subtests) -> None:
     for kind in [OnlyFromInside, MixedIn, Further]:
         with subtests.test(kind=kind):
-            head = Head("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
+            head = RequestHead("POST", {"x-api-key": "mcp_key_x"}, "testserver", lambda: True, lambda: None)
             assert kind().shown(head) is None
             assert kind.most_together == 1
 
 
 def test_one_that_says_what_it_looks_at_shares_lookups_of_just_that() -> None:
-    head = Head("POST", {"x-api-key": "k", "x-inside": "1"}, "testserver", lambda: True, lambda: None)
+    head = RequestHead("POST", {"x-api-key": "k", "x-inside": "1"}, "testserver", lambda: True, lambda: None)
     assert Tells().shown(head) == ("k", "1")
     assert Tells.most_together == 1
-    assert APIKeys.most_together > 1
-    assert APIKeys().shown(head) == ("k",)
+    assert APIKeyAuthentication.most_together > 1
+    assert APIKeyAuthentication().shown(head) == ("k",)

@@ -15,7 +15,7 @@ from tests.clients import MODERN, Client, no_django
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 INNER = {"host": "10.0.0.7:8000", "x-forwarded-host": "testserver"}
 
-NO_ADDRESS = {"AUTHENTICATION": ["django_mcp.Public"]}
+NO_ADDRESS = {"AUTHENTICATION": ["django_mcp.AllowAny"]}
 
 
 @pytest.fixture(autouse=True)

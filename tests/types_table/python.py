@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, Field, HttpUrl, SecretStr
 from typing_extensions import TypedDict
 
-from django_mcp import MCPServer, Rows, Upload, tool
+from django_mcp import MCPServer, ModelArgument, Upload, tool
 from tests.model_resources.library.models import Book, Tag
 from tests.types_table.cases import Case
 
@@ -110,13 +110,13 @@ CASES = [
         "A" * 16,
     ),
     case(
-        "Tag, a model: Annotated[Tag, Rows(lambda ctx: Tag.objects)]",
-        Annotated[Tag, Rows(lambda ctx: Tag.objects)],
+        "Tag, a model: Annotated[Tag, ModelArgument(lambda ctx: Tag.objects)]",
+        Annotated[Tag, ModelArgument(lambda ctx: Tag.objects)],
         7,
     ),
     case(
-        'list[Tag]: Annotated[list[Tag], Rows(lambda ctx: Tag.objects, lookup="word")]',
-        Annotated[list[Tag], Rows(lambda ctx: Tag.objects, lookup="word")],
+        'list[Tag]: Annotated[list[Tag], ModelArgument(lambda ctx: Tag.objects, lookup_field="word")]',
+        Annotated[list[Tag], ModelArgument(lambda ctx: Tag.objects, lookup_field="word")],
         ["sea"],
     ),
 ]

@@ -6,7 +6,7 @@ from rest_framework import serializers
 from rest_framework.generics import CreateAPIView
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.model_resources.library.models import Tag
 from tests.types_table.cases import Case
 
@@ -23,7 +23,7 @@ def case(label: str, field: serializers.Field, bad: Any) -> Case:
     view = type("OneView", (CreateAPIView,), {"serializer_class": serializer, "permission_classes": []})
 
     def publish(server: MCPServer) -> None:
-        api_tools(view, name="row", mounted=False, server=server)
+        drf_tools(view, name="row", mounted=False, server=server)
 
     return Case(label, publish, "value", bad)
 

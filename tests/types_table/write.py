@@ -34,13 +34,13 @@ def page() -> str:
 
 
 def _row(case: Any) -> Iterator[str]:
-    from django_mcp import MCPServer, Public
+    from django_mcp import AllowAny, MCPServer
     from django_mcp.core.server import restore_all, snapshots
     from tests.clients import MODERN, Client
 
     before = snapshots()
     try:
-        server = MCPServer("types-table", authentication=[Public()])
+        server = MCPServer("types-table", authentication=[AllowAny()])
         case.publish(server)
         (tool,) = server.tools.values()
         schema = tool.definition["inputSchema"]

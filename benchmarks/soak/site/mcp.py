@@ -6,12 +6,12 @@ import time
 from pydantic import BaseModel
 
 from benchmarks.soak.site.models import Mark
-from django_mcp import APIKeys, Context, MCPServer, ToolError, prompt, resource, tool
+from django_mcp import APIKeyAuthentication, Context, MCPServer, ToolError, prompt, resource, tool
 
 STEP = 0.05
 """Seconds between two looks at whether a call was given up."""
 
-soak = MCPServer("soak", authentication=[APIKeys()], scopes=[], log_calls=True)
+soak = MCPServer("soak", authentication=[APIKeyAuthentication()], scopes=[], log_calls=True)
 
 
 class Reply(BaseModel):

@@ -30,7 +30,7 @@ DJANGO_MCP = {
     # So high that nobody is refused: it is there for its way to the cache, which Redis takes away.
     "RATE_LIMIT": "1000000/m",
     # Streams and questions are over in seconds here; what is kept for them is to reach its steady state soon.
-    "INPUT_SECONDS": 60,
+    "ELICITATION_TTL": 60,
 }
 
 LOGGING = {

@@ -1,5 +1,5 @@
 """Views of Django REST framework as tools."""
 
-from django_mcp.contrib.drf.tools import api_tools
+from django_mcp.contrib.drf.tools import drf_tools
 
-__all__ = ["api_tools"]
+__all__ = ["drf_tools"]

@@ -156,7 +156,7 @@ def operations(source: Any) -> Iterator[Operation]:
     elif hasattr(source, "cls"):
         yield from _of_view(source.cls, source.initkwargs, source)
     else:
-        msg = f"api_tools({source!r}): give it a router, a view set, or a view of Django REST framework."
+        msg = f"drf_tools({source!r}): give it a router, a view set, or a view of Django REST framework."
         raise ImproperlyConfigured(msg)
 
 

@@ -773,7 +773,7 @@ def query_parameters(
 def _chosen_parameter(parameters: Mapping[str, Parameter], names: Collection[str], view: Any) -> dict[str, Parameter]:
     if wrong := [name for name in names if name not in parameters]:
         msg = (
-            f"api_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(parameters))}."
+            f"drf_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(parameters))}."
         )
         raise ImproperlyConfigured(msg)
     return {name: each for name, each in parameters.items() if name in names}

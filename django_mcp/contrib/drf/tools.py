@@ -1,4 +1,4 @@
-"""``api_tools``: the views of a REST API as tools, with names and descriptions."""
+"""``drf_tools``: the views of a REST API as tools, with names and descriptions."""
 
 import inspect
 import re
@@ -163,7 +163,7 @@ ANY_KEY: Schema = {"type": ["integer", "string"]}
 
 @dataclass(frozen=True)
 class Told:
-    """What ``api_tools`` was told besides the source; see there."""
+    """What ``drf_tools`` was told besides the source; see there."""
 
     names: Mapping[str, str]
     request: Mapping[str, Any]
@@ -221,7 +221,7 @@ class Described:
     def __init__(self, operation: Operation, told: Told) -> None:
         self.operation = operation
         self._told = told
-        self._label = f"api_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
+        self._label = f"drf_tools: {operation.method} ({operation.handler}) of {operation.view.__qualname__}"
         self._read(self._begin)
 
     def _begin(self) -> None:
@@ -375,7 +375,7 @@ class Described:
         return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}
 
 
-def api_tools(
+def drf_tools(
     source: Any,
     *,
     actions: Collection[str] | None = None,
@@ -442,14 +442,14 @@ def _chosen(
     every = list(operations(source))
     if not every:
         msg = (
-            f"api_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor "
+            f"drf_tools({source!r}): there is nothing to offer; it has neither standard actions, like list, nor "
             '@action methods. Give it ThatViewSet.as_view({"get": "listing_view"}), or offer the URL with view_tool. '
             "A router has to be filled before."
         )
         raise ImproperlyConfigured(msg)
     known = dict.fromkeys(key for each in every for key in (each.action, each.handler))
     if wrong := [each for each in dict.fromkeys(wanted) if each not in known]:
-        msg = f"api_tools({source!r}): it has no {', '.join(wrong)}; it has {', '.join(known)}."
+        msg = f"drf_tools({source!r}): it has no {', '.join(wrong)}; it has {', '.join(known)}."
         raise ImproperlyConfigured(msg)
     for each in every:
         keys = {each.action, each.handler}

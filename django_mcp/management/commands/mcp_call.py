@@ -383,7 +383,7 @@ def read_answers(given: Sequence[str]) -> dict[str, str]:
     return answers
 
 
-class Person:
+class Responder:
     """Who answers.
 
     Args:
@@ -532,7 +532,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the whole result")
         parser.add_argument("--save", metavar="DIR", type=Path, help="save images, sound and files there")
         parser.add_argument(
-            "--era",
+            "--protocol-version",
             metavar="VERSION",
             default=versions.SUPPORTED[0],
             choices=versions.SUPPORTED,
@@ -553,7 +553,7 @@ class Command(BaseCommand):
         arguments = read_arguments(options["arguments"], options["input"], schema, options["tool"])
         is_there = options["input"] != "-" and sys.stdin.isatty()
         aside = Aside(self._say, is_terminal=self.stderr.isatty())
-        person = Person(read_answers(options["answer"]), aside.write, yes=options["yes"], is_there=is_there)
+        person = Responder(read_answers(options["answer"]), aside.write, yes=options["yes"], is_there=is_there)
         result = asyncio.run(self._call(server, principal, tool, arguments, person, aside, options))
         aside.clear()
         self._show(result, options)
@@ -576,7 +576,7 @@ class Command(BaseCommand):
         principal: Principal,
         tool: Tool | None,
         arguments: dict[str, Any],
-        person: Person,
+        person: Responder,
         aside: Aside,
         options: dict[str, Any],
     ) -> dict[str, Any]:
@@ -585,7 +585,9 @@ class Command(BaseCommand):
             capabilities = with_tasks(capabilities)
         level = "debug" if options["verbosity"] > 1 else "info"
         async with Link(server, principal) as link:
-            conversation = Conversation(link, options["era"], capabilities, level, aside.listen, person.answer)
+            conversation = Conversation(
+                link, options["protocol_version"], capabilities, level, aside.listen, person.answer
+            )
             try:
                 await conversation.open()
                 return await conversation.call(options["tool"], arguments)

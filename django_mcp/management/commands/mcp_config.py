@@ -16,8 +16,8 @@ from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from django_mcp.auth.api_keys import takes_keys
-from django_mcp.auth.base import Public, authenticators
-from django_mcp.auth.oauth import OAuth
+from django_mcp.auth.base import AllowAny, authenticators
+from django_mcp.auth.oauth import OAuth2Authentication
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.server import MCPServer
 from django_mcp.core.server import server as default_server
@@ -387,18 +387,20 @@ def name_for(server: MCPServer) -> str:
 
 def _auth(server: MCPServer, options: dict[str, Any]) -> str:
     found = authenticators(server)
-    has_oauth = any(isinstance(each, OAuth) for each in found)
-    is_public = any(isinstance(each, Public) for each in found)
+    has_oauth = any(isinstance(each, OAuth2Authentication) for each in found)
+    is_public = any(isinstance(each, AllowAny) for each in found)
     if options["key"] is not None:
         if not takes_keys(server):
             raise CommandError(
-                f"The endpoint {server.name!r} takes no API keys: add 'django_mcp.APIKeys' to its authentication."
+                f"The endpoint {server.name!r} takes no API keys: add 'django_mcp.APIKeyAuthentication' to its "
+                "authentication."
             )
         return "key"
     if options["oauth"]:
         if not has_oauth:
             raise CommandError(
-                f"The endpoint {server.name!r} has no OAuth: add 'django_mcp.OAuth' to its authentication."
+                f"The endpoint {server.name!r} has no OAuth: add 'django_mcp.OAuth2Authentication' to "
+                f"its authentication."
             )
         return "oauth"
     if has_oauth:

@@ -112,7 +112,7 @@ def credential(visit: Visit, key: str | None, username: str | None) -> Iterator[
     if not takes_keys(visit.server):
         raise CommandError(
             f"The endpoint {visit.server.name!r} takes no API keys: give an access token with --key, or add "
-            "'django_mcp.APIKeys' to its authentication."
+            "'django_mcp.APIKeyAuthentication' to its authentication."
         )
     try:
         user = find_user(username)

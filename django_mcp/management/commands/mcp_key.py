@@ -97,7 +97,7 @@ class Command(BaseCommand):
         self.stdout.write(f"The key {row.prefix} of {row.user.get_username()} (“{row.name}”) is revoked.")
 
 
-_TAKES_NONE = "  (takes no API keys now: add 'django_mcp.APIKeys' to its authentication)"
+_TAKES_NONE = "  (takes no API keys now: add 'django_mcp.APIKeyAuthentication' to its authentication)"
 
 
 def find_row(given: str) -> APIKey:

@@ -11,7 +11,7 @@ from django.apps import AppConfig, apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import models
 
-from django_mcp.auth.base import Public, authenticators
+from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.core.server import server
 
 MOST = 8
@@ -240,7 +240,7 @@ class Command(BaseCommand):
             f"  4. manage.py mcp_call {tool_name(app)} --as USERNAME\n"
             f"  5. manage.py mcp_config CLIENT             how Claude Code, VS Code and others find /{server.path}"
         )
-        if all(isinstance(each, Public) for each in authenticators(server)):
+        if all(isinstance(each, AllowAny) for each in authenticators(server)):
             self.stdout.write(
                 f"\n/{server.path} knows nobody by name yet, so what needs a permission exists for nobody there. Let "
                 "users sign in (docs/authorization.md),\nor open single models with view_permission = None."

@@ -45,7 +45,7 @@ def begin(session: Session, request: Request, *, leased: bool = False) -> Call:
         request_id=request.id,
         request={"method": request.method, "params": request.params},
         lease=_lease() if leased else None,
-        expires=timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS),
+        expires=timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL),
     )
 
 
@@ -103,7 +103,7 @@ def _lost(call: Call) -> "QuerySet[Call]":
 
 def _lease() -> datetime.datetime:
     """Until when there need be no sign of life: it is given four times as often."""
-    return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_SECONDS)
+    return timezone.now() + datetime.timedelta(seconds=2 * settings.KEEP_ALIVE_INTERVAL)
 
 
 def receive(session: Session, response: Response) -> PendingRequest | None:

@@ -48,7 +48,7 @@ class _Running:
     def expect(self) -> None:
         if not self.is_due:
             self.is_due = True
-            pause = settings.KEEP_ALIVE_SECONDS / 2
+            pause = settings.KEEP_ALIVE_INTERVAL / 2
             asyncio.get_running_loop().call_later(pause, self._come, context=_NO_CONTEXT)
 
     def _come(self) -> None:

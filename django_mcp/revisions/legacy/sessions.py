@@ -75,7 +75,7 @@ def open_session(server: MCPServer, principal: Principal, version: str, client: 
         # Icons, descriptions and the like are not read, and may be large.
         client={name: text for name, text in ClientInfo.read(client)._asdict().items() if text},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
-        expires=_in(min(UNUSED_SECONDS, settings.SESSION_SECONDS)),
+        expires=_in(min(UNUSED_SECONDS, settings.SESSION_TTL)),
     )
     if session.pk % CLEAR_EVERY == 0:
         clear(CLEAR_MOST)
@@ -90,7 +90,7 @@ def _end_oldest(server: MCPServer, principal: Principal) -> None:
     mine = Session.objects.filter(
         principal_kind=principal.kind, principal_id=principal.id, server=server.name, expires__gt=timezone.now()
     )
-    most = settings.SESSIONS_PER_CALLER - 1
+    most = settings.MAX_SESSIONS_PER_CALLER - 1
     for session in mine.order_by("-expires", "-pk")[most : most + CLEAR_MOST]:
         end_session(session)
 
@@ -111,8 +111,8 @@ def find_session(session_id: str, server: MCPServer, principal: Principal) -> Se
     if session is None:
         raise SessionNotFound
     # Not written with each request: only when a tenth of its life is over.
-    if session.expires < _in(settings.SESSION_SECONDS * 9 // 10):
-        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_SECONDS))
+    if session.expires < _in(settings.SESSION_TTL * 9 // 10):
+        Session.objects.filter(pk=session.pk).update(expires=_in(settings.SESSION_TTL))
     return session
 
 

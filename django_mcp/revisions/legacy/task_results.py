@@ -278,7 +278,7 @@ async def resumed(call: Call, seen: int, inbound: Inbound) -> Answer:
 def _begin(session: Session, request: Request, task: Task) -> Call:
     """Note that a client waits. Such a call is withdrawn like any that waits for its client."""
     call = calls.begin(session, request)
-    kept = timezone.now() + datetime.timedelta(seconds=settings.INPUT_SECONDS)
+    kept = timezone.now() + datetime.timedelta(seconds=settings.ELICITATION_TTL)
     call.status, call.expires = Call.Status.ASKING, max(task.expires, kept)
     call.save(update_fields=["status", "expires"])
     return call
@@ -290,7 +290,7 @@ async def _for_a_while(waiting: Waiting, inbound: Inbound, *, is_new: bool) -> A
     Raises:
         InternalError: it cannot.
     """
-    await wait(waiting.context, waiting.task_id, settings.TASK_WAIT_SECONDS)
+    await wait(waiting.context, waiting.task_id, settings.TASK_WAIT_TIMEOUT)
     speech = await inbound.runner.sync(waiting.look)
     if is_new and speech.is_last:
         return Answer(200, speech.events[0].data) if speech.events else ACCEPTED

@@ -92,7 +92,7 @@ def _metadata(given: Any) -> dict[str, Any]:
         return {}
     if type(ttl) not in {int, float} or not ttl > 0:
         raise InvalidParams('"params.task.ttl" must be a positive number of milliseconds.')
-    return {"ttl": min(ttl, settings.TASK_SECONDS * 1000)}
+    return {"ttl": min(ttl, settings.TASK_TTL * 1000)}
 
 
 def wants_task(params: Mapping[str, Any], support: str) -> bool:

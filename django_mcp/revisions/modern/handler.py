@@ -2,8 +2,8 @@
 
 The client can read it and cannot change it: it is signed with ``SECRET_KEY`` (and read with its fallbacks, so keys
 can be rotated while questions are open), and good only for the same caller, endpoint, host, method and arguments,
-for ``INPUT_SECONDS`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the client
-did not say itself.
+for ``ELICITATION_TTL`` (2026-07-28, Multi Round-Trip Requests, Server Requirements 4 and 5). It holds nothing the
+client did not say itself.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ def unseal(state: Any, context: Context) -> Dialogue:
     if not isinstance(state, str):
         raise InvalidParams('"params.requestState" must be a string, as it was sent.')
     try:
-        value = signing.loads(state, salt=SALT, max_age=settings.INPUT_SECONDS)
+        value = signing.loads(state, salt=SALT, max_age=settings.ELICITATION_TTL)
     except signing.SignatureExpired:
         raise InvalidParams("This requestState has expired. Make the call again without it.") from None
     except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way

@@ -7,7 +7,7 @@ from tests.conformance.settings import *  # noqa: F403
 
 ROOT_URLCONF = "tests.approvals.notices.urls"
 DJANGO_MCP = {
-    "AUTHENTICATION": ["django_mcp.Public"],
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
     "BASE_URL": "https://travel.example.com",
     "APPROVAL_WEBHOOK": os.environ["NOTICES_WEBHOOK"],
     "APPROVAL_WEBHOOK_SECRET": SECRET,

@@ -80,7 +80,7 @@ def test_approvers_whom_no_backend_knows_are_found(site: CheckedSite, settings: 
 
 def test_notices_without_an_address_of_the_site_are_found(site: CheckedSite) -> None:
     for wanted in ({"APPROVAL_EMAILS": ["approvers"]}, {"APPROVAL_WEBHOOK": URL}):
-        given = {"AUTHENTICATION": ["django_mcp.Public"], "APPROVAL_WEBHOOK_SECRET": SECRET, **wanted}
+        given = {"AUTHENTICATION": ["django_mcp.AllowAny"], "APPROVAL_WEBHOOK_SECRET": SECRET, **wanted}
         site.configure(BASE_URL=..., **given)
         only("W016")
         site.configure(**given)

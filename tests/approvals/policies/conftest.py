@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 
-from django_mcp import Authenticator, Head, MCPServer, Principal
+from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead
 from django_mcp.models import KnownTool
 from django_mcp.primitives.tool import Tool
 from tests.behaviour.conftest import make_user  # noqa: F401 - a fixture
@@ -15,10 +15,10 @@ from tests.behaviour.users import ByName
 Make = Callable[..., Any]
 
 
-class Callers(Authenticator):
+class Callers(BaseAuthentication):
     """``X-User`` says who calls, ``X-Client`` through which OAuth client, and ``X-Scopes`` what that may do."""
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         found = ByName().authenticate(head, server)
         client, scopes = head.headers.get("x-client"), head.headers.get("x-scopes")
         return Principal(

@@ -225,14 +225,14 @@ def test_a_tools_own_option_counts_until_somebody_decides(server: MCPServer, ada
 
 
 @pytest.mark.parametrize(
-    ("default", "asks"), [("destructive", {"destroy"}), ("writes", {"destroy", "write"}), ("nothing", set())]
+    ("default", "asks"), [("destructive", {"destroy"}), ("writes", {"destroy", "write"}), (None, set())]
 )
 def test_the_hints_say_what_asks_by_default(server: MCPServer, ada: As, default: str, asks: set[str]) -> None:
     tool(server=server, name="destroy", destructive=True)(lambda: "done")
     tool(server=server, name="write")(lambda: "done")
     tool(server=server, name="read", read_only=True)(lambda: "done")
     with override_settings(
-        DJANGO_MCP={**settings.DJANGO_MCP, "ASK_BY_DEFAULT": default, "APPROVAL_WAIT_SECONDS": 0.001}
+        DJANGO_MCP={**settings.DJANGO_MCP, "REQUIRE_APPROVAL_FOR": default, "APPROVAL_WAIT_TIMEOUT": 0.001}
     ):
         book.expire()
         asked = {name for name in ("destroy", "write", "read") if "django-mcp/approval" in str(ada.call(name).json)}

@@ -21,7 +21,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def _held() -> Iterator[None]:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "HOLD_CHANGED_TOOLS": True}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
         yield
 
 

@@ -15,7 +15,7 @@ from tests.faults.conftest import Workers, service, until, workers
 from tests.faults.wire import Legacy, Modern, text
 
 WITHIN = 1.0
-"""Seconds in which a decision counts everywhere: ``POLICY_SECONDS``, and as much again for busy machines."""
+"""Seconds in which a decision counts everywhere: ``POLICY_CACHE_TTL``, and as much again for busy machines."""
 LISTEN = [Modern, Legacy]
 
 

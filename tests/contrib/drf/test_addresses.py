@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ModelViewSet, ViewSet
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf.beside import api_beside
 from tests.model_resources.conftest import Reader, registering
 
@@ -51,8 +51,8 @@ def test_a_view_that_was_made_with_other_permissions_keeps_them(
             registering(server),
             api_beside(urls[::order], monkeypatch),
         ):
-            api_tools(guarded, names={action: "guarded"}, server=server)
-            api_tools(everybodys, names={action: "everybodys"}, server=server)
+            drf_tools(guarded, names={action: "guarded"}, server=server)
+            drf_tools(everybodys, names={action: "everybodys"}, server=server)
             assert "permission" in ann.problem("guarded")
             assert ann.data("everybodys") == {"path": "/everybodys/"}
 
@@ -62,7 +62,7 @@ def test_the_same_view_with_something_around_it_is_found(
 ) -> None:
     view = Report.as_view(permission_classes=[AllowAny])
     with api_beside([path("report/", never_cache(view))], monkeypatch):
-        api_tools(view, names={"get": "report"}, server=server)
+        drf_tools(view, names={"get": "report"}, server=server)
         assert ann.data("report") == {"path": "/report/"}
 
 
@@ -117,7 +117,7 @@ def test_a_view_that_finds_its_row_without_the_url_takes_no_key(
     with api_beside(urls, monkeypatch):
         for view, named in cases:
             with subtests.test(view=view), registering(server):
-                api_tools(view, actions=["retrieve", "partial_update"], server=server)
+                drf_tools(view, actions=["retrieve", "partial_update"], server=server)
                 assert not [each for each in run_checks() if each.id == "django_mcp.E028" and "'test'" in each.msg]
                 assert ann.data("get_user", **named)["username"] == "ann"
                 assert ann.data("update_user", **named, first_name="Ann")["first_name"] == "Ann"

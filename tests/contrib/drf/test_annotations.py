@@ -17,7 +17,7 @@ from rest_framework.decorators import action, api_view
 from rest_framework.response import Response
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools, request_schema, response_schema
+from django_mcp.contrib.drf import drf_tools, request_schema, response_schema
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Book
 
@@ -100,8 +100,8 @@ def wish(request: Any) -> Response:
 
 @pytest.fixture
 def tools(server: MCPServer, ann: Reader) -> dict[str, Any]:
-    api_tools(Annotated, mounted=False, server=server)
-    api_tools(wish, mounted=False, server=server)
+    drf_tools(Annotated, mounted=False, server=server)
+    drf_tools(wish, mounted=False, server=server)
     return {each["name"]: each for each in ann.list("tools/list")}
 
 
@@ -121,7 +121,7 @@ def test_parameters_are_added(tools: dict[str, Any]) -> None:
 
 def test_what_is_excluded_is_no_tool_unless_it_is_named(tools: dict[str, Any], server: MCPServer, ann: Reader) -> None:
     assert "delete_book" not in tools
-    api_tools(Annotated, actions=["destroy"], mounted=False, server=server)
+    drf_tools(Annotated, actions=["destroy"], mounted=False, server=server)
     assert "delete_book" in ann.tool_names()
 
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Publisher
@@ -101,7 +101,7 @@ def authors(db: None) -> list[Author]:
 def schemas(server: MCPServer, ann: Reader) -> Schemas:
     router = ManyRouter()
     router.register("authors", Authors)
-    api_tools(router, server=server, mounted=False)
+    drf_tools(router, server=server, mounted=False)
     return inputs(ann)
 
 
@@ -187,7 +187,7 @@ class KeyedBooks(BookList):
 
 
 def test_items_may_name_their_row_by_a_column_that_the_serializer_only_shows(server: MCPServer, ann: Reader) -> None:
-    api_tools(KeyedBooks, server=server, mounted=False)
+    drf_tools(KeyedBooks, server=server, mounted=False)
     found = inputs(ann)
     items = found["replace_all_books"]["properties"]["items"]["items"]
     assert items["properties"]["key"] == {
@@ -272,7 +272,7 @@ class Various(viewsets.ModelViewSet):
 
 
 def test_a_body_is_what_the_code_gives_it_to(server: MCPServer, ann: Reader, subtests: pytest.Subtests) -> None:
-    api_tools(Various, server=server, mounted=False)
+    drf_tools(Various, server=server, mounted=False)
     found = {name: set(schema["properties"]) - {"pk"} for name, schema in inputs(ann).items()}
     own = {"name", "email", "born"}
     for name, expected in {
@@ -310,8 +310,8 @@ def enrol(request: Request) -> Response:
 
 
 def test_views_without_a_serializer_of_their_own_take_what_their_code_names(server: MCPServer, ann: Reader) -> None:
-    api_tools(Enrolment, server=server, mounted=False)
-    api_tools(enrol, server=server, mounted=False)
+    drf_tools(Enrolment, server=server, mounted=False)
+    drf_tools(enrol, server=server, mounted=False)
     assert ann.data("enrolment", course="Latin") == {"course": "Latin"}
     assert inputs(ann)["enrol"]["required"] == ["password"]
 
@@ -347,7 +347,7 @@ class Writers(viewsets.ModelViewSet):
 
 
 def test_a_relation_that_is_read_by_code_of_the_site_is_given_by_its_key(server: MCPServer, ann: Reader) -> None:
-    api_tools(Writers, server=server, mounted=False)
+    drf_tools(Writers, server=server, mounted=False)
     house = Publisher.objects.create(name="Harbour House")
     taken = inputs(ann)["create_author"]["properties"]["publisher"]
     assert not {"type", "required"} & taken.keys()
@@ -370,7 +370,7 @@ def test_mistakes_that_are_told_by_row_or_by_number_have_their_place_too(
 ) -> None:
     router = ManyRouter()
     router.register("authors", ItemByItem)
-    api_tools(router, server=server, mounted=False)
+    drf_tools(router, server=server, mounted=False)
     items = [{"id": each.pk, "name": each.name, "email": each.email} for each in authors]
     assert ann.problem("bulk_update_authors", items=items).splitlines() == [
         "2 of 2 failed.",

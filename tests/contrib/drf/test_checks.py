@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from rest_framework import generics, routers, viewsets
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import registering
 
@@ -21,27 +21,27 @@ def test_a_tool_that_no_url_leads_to_is_found(server: MCPServer) -> None:
     class Unmounted(shop.BookPage):
         """Nowhere."""
 
-    api_tools(Unmounted, actions=["retrieve"], server=server)
+    drf_tools(Unmounted, actions=["retrieve"], server=server)
     (told,) = found()
     assert "The tool 'get_book'" in told
     assert "the URLconf has none" in told
 
 
 def test_so_is_one_whose_url_nobody_can_make(server: MCPServer) -> None:
-    api_tools(shop.Nameless, server=server)
+    drf_tools(shop.Nameless, server=server)
     (told,) = found()
     assert "the URLconf has none" in told
     assert "in a namespace a URL needs a name" in told
 
 
 def test_variables_that_a_tool_does_not_know_are_found(server: MCPServer) -> None:
-    api_tools(shop.AuthorBooks, actions=["list"], server=server)
+    drf_tools(shop.AuthorBooks, actions=["list"], server=server)
     (told,) = found()
     assert "its URLs are with author_pk" in told
 
 
 def test_a_version_that_nobody_named_is_found(server: MCPServer) -> None:
-    api_tools(shop.Versioned, server=server)
+    drf_tools(shop.Versioned, server=server)
     assert len(found()) == 1
 
 
@@ -57,7 +57,7 @@ def test_what_the_urlconf_has_is_not_found_fault_with(server: MCPServer, subtest
     }
     for view, options in views.items():
         with subtests.test(view=view), registering(server):
-            api_tools(view, server=server, **options)
+            drf_tools(view, server=server, **options)
             assert found() == []
 
 
@@ -67,7 +67,7 @@ def test_a_view_that_needs_a_real_request_stops_the_start_and_says_what_to_do(se
             return {"gold": shop.OrderSerializer}[self.request.user.profile.level]
 
     with pytest.raises(ImproperlyConfigured, match=r"POST \(post\) of .*Choosy cannot be described: .* request=\{"):
-        api_tools(Choosy, server=server)
+        drf_tools(Choosy, server=server)
 
 
 class Pages(viewsets.ViewSet):
@@ -88,7 +88,7 @@ def test_a_view_set_in_which_nothing_is_found_is_told_with_what_can_be_done(serv
     ]
     for source, options in sources:
         with subtests.test(source=source, options=options), pytest.raises(ImproperlyConfigured) as refused:
-            api_tools(source, server=server, **options)
+            drf_tools(source, server=server, **options)
         assert "there is nothing to offer" in str(refused.value)
         assert "as_view({" in str(refused.value)
         assert "view_tool" in str(refused.value)

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import Reader, registering
 from tests.model_resources.library.models import Book
@@ -20,7 +20,7 @@ Books = list[Book]
 
 @pytest.fixture
 def shelves(server: MCPServer, books: Books) -> Books:
-    api_tools(shop.BookViewSet, actions=["list"], server=server)
+    drf_tools(shop.BookViewSet, actions=["list"], server=server)
     return books
 
 
@@ -112,7 +112,7 @@ def test_every_kind_of_page_can_be_turned(
     kinds: dict[Any, dict[str, Any]] = {shop.CursorBooks: {}, shop.OffsetBooks: {"limit": 2}}
     for view, first in kinds.items():
         with subtests.test(view=view), registering(server):
-            api_tools(view, server=server)
+            drf_tools(view, server=server)
             seen: list[str] = []
             arguments = first
             for _ in range(3):
@@ -141,7 +141,7 @@ def test_names_that_no_provider_takes_are_others_in_arguments_and_the_apis_own_i
     class JSONAPIBooks(shop.BookViewSet):
         pagination_class = Pages
 
-    api_tools(JSONAPIBooks, actions=["list"], server=server, mounted=False)
+    drf_tools(JSONAPIBooks, actions=["list"], server=server, mounted=False)
     properties = tool(ann)["inputSchema"]["properties"]
     assert {"page_number", "page_size"} <= properties.keys()
     assert "Sent as 'page[size]'." in properties["page_size"]["description"]
@@ -151,13 +151,13 @@ def test_names_that_no_provider_takes_are_others_in_arguments_and_the_apis_own_i
 
 
 def test_filters_are_chosen_by_name_and_a_wrong_name_is_told(server: MCPServer, books: Books, ann: Reader) -> None:
-    api_tools(shop.BookViewSet, actions=["list"], filters=["cheaper_than", "binding"], server=server)
+    drf_tools(shop.BookViewSet, actions=["list"], filters=["cheaper_than", "binding"], server=server)
     properties = tool(ann)["inputSchema"]["properties"]
     assert {"cheaper_than", "binding", "search", "page"} <= properties.keys()
     assert not {"slugs", "tagged", "pages_min"} & properties.keys()
     assert slugs(ann, cheaper_than=9) == ["lanterns"]
     with registering(server), pytest.raises(ImproperlyConfigured, match=r"no filter 'cheaper'; it has .*cheaper_than"):
-        api_tools(shop.BookViewSet, actions=["list"], filters=["cheaper"], server=server)
+        drf_tools(shop.BookViewSet, actions=["list"], filters=["cheaper"], server=server)
 
 
 def test_a_tool_with_very_many_arguments_is_told_of(server: MCPServer, books: Books) -> None:
@@ -169,7 +169,7 @@ def test_a_tool_with_very_many_arguments_is_told_of(server: MCPServer, books: Bo
     class ManyBooks(shop.BookViewSet):
         filterset_class = Many
 
-    api_tools(ManyBooks, actions=["list"], server=server)
+    drf_tools(ManyBooks, actions=["list"], server=server)
     (found,) = [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
     assert "filters=" in found.hint
 
@@ -195,12 +195,12 @@ def test_of_very_many_filters_those_that_are_made_from_lookups_are_offered_only_
         filterset_class = Many
 
     with registering(server):
-        api_tools(ManyBooks, actions=["list"], server=server, mounted=False)
+        drf_tools(ManyBooks, actions=["list"], server=server, mounted=False)
         properties = tool(ann)["inputSchema"]["properties"]
         assert {"written__after", "binding", "search", "page"} <= properties.keys()
         assert not [name for name in properties if name.startswith("title__")]
         assert not [each for each in run_checks() if each.id == "django_mcp.W028" and "list_books" in each.msg]
-    api_tools(ManyBooks, actions=["list"], filters=["title__3"], server=server, mounted=False)
+    drf_tools(ManyBooks, actions=["list"], filters=["title__3"], server=server, mounted=False)
     properties = tool(ann)["inputSchema"]["properties"]
     assert "title__3" in properties
     assert "binding" not in properties
@@ -216,7 +216,7 @@ def test_a_filter_that_can_never_work_is_left_out_and_the_log_says_why(
     class WrongBooks(shop.BookViewSet):
         filterset_class = Wrong
 
-    api_tools(WrongBooks, actions=["list"], server=server, mounted=False)
+    drf_tools(WrongBooks, actions=["list"], server=server, mounted=False)
     properties = tool(ann)["inputSchema"]["properties"]
     assert "publisher" not in properties
     assert "shelf" in properties

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.clients import Client
 from tests.contrib.drf.snippets.models import Snippet
 from tests.contrib.drf.snippets.urls import router
@@ -20,7 +20,7 @@ from tests.model_resources.conftest import Reader
 
 @pytest.fixture
 def published(server: MCPServer) -> MCPServer:
-    api_tools(router, server=server)
+    drf_tools(router, server=server)
     return server
 
 
@@ -169,7 +169,7 @@ def attributes() -> dict[str, Any]:
 
 def test_the_api_is_as_it_was(server: MCPServer, ann: Reader, rest: APIClient, snippets: list[Snippet]) -> None:
     before = exchanges(rest, snippets[0]), attributes()
-    api_tools(router, server=server)
+    drf_tools(router, server=server)
     ann.data("get_snippet", pk=snippets[0].pk)
     ann.data("update_snippet", pk=snippets[1].pk, title="Sum of two")
     Snippet.objects.filter(pk=snippets[1].pk).update(title="Sum")
@@ -186,10 +186,10 @@ def _comparable(exchange: Any) -> Any:
 def test_every_way_in_gives_the_same(
     make_server: Callable[..., MCPServer], version: str, edge: str, open_database: None
 ) -> None:
-    from django_mcp import Public
+    from django_mcp import AllowAny
 
-    server = make_server("everybody", authentication=[Public()])
-    api_tools(UserViewSet, server=server)
+    server = make_server("everybody", authentication=[AllowAny()])
+    drf_tools(UserViewSet, server=server)
     client = Client(server, version, edge)
     assert json.loads(client.call("list_users").text) == client.call("list_users").result["structuredContent"]
     assert client.call("get_user", pk=0).text == "No User matches the given query."

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
 from tests.model_resources.conftest import Reader, registering
 from tests.model_resources.library.models import Book
@@ -66,7 +66,7 @@ class Bodies(viewsets.GenericViewSet):
 
 class TestViewSets:
     def test_a_row_is_found_by_its_lookup_field(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.BookViewSet, server=server)
+        drf_tools(shop.BookViewSet, server=server)
         assert ann.data("get_book", slug="tides")["title"] == "Tides"
         assert arguments(ann, "get_book")["properties"] == {
             "slug": {"type": "string", "description": "The slug of the book."}
@@ -75,13 +75,13 @@ class TestViewSets:
     def test_a_key_in_the_url_and_its_new_value_are_two_arguments(
         self, server: MCPServer, ann: Reader, books: Books
     ) -> None:
-        api_tools(shop.BookViewSet, server=server)
+        drf_tools(shop.BookViewSet, server=server)
         assert ann.data("update_book", slug="tides", new_slug="tide")["slug"] == "tide"
         assert "Argument 'new_slug'" in ann.problem("update_book", slug="tide", new_slug="no slug")
         assert arguments(ann, "update_book")["properties"]["new_slug"]["description"] == "The new slug."
 
     def test_actions_have_tools_of_their_own(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.BookViewSet, server=server)
+        drf_tools(shop.BookViewSet, server=server)
         assert ann.data("cheapest_books")["slug"] == "lanterns"
         assert ann.data("reprint_book", slug="salt") == {"reprinted": "salt"}
         assert set(arguments(ann, "reprint_book")["properties"]) == {"slug"}
@@ -90,7 +90,7 @@ class TestViewSets:
     def test_an_action_may_have_several_methods_and_variables_in_its_url(
         self, server: MCPServer, ann: Reader, books: Books
     ) -> None:
-        api_tools(shop.BookViewSet, actions=["note"], request={"note": shop.AddressSerializer}, server=server)
+        drf_tools(shop.BookViewSet, actions=["note"], request={"note": shop.AddressSerializer}, server=server)
         assert set(arguments(ann, "note_book")["properties"]) == {"slug", "number", "street", "zip"}
         assert ann.data("note_book", slug="salt", number=3)["method"] == "GET"
         assert ann.data("post_note_book", slug="salt", number=3, street="x")["method"] == "POST"
@@ -99,29 +99,29 @@ class TestViewSets:
         self, server: MCPServer, ann: Reader, books: Books
     ) -> None:
         """DELETE /books/sold_out/ is not the deletion of a book."""
-        api_tools(shop.BookViewSet, actions=["destroy"], server=server)
+        drf_tools(shop.BookViewSet, actions=["destroy"], server=server)
         assert ann.problem("delete_book", slug="sold_out") == "There is nothing with slug 'sold_out'."
         assert ann.problem("delete_book", slug="../echo") == "There is nothing with slug '../echo'."
         assert Book.objects.count() == len(books)
 
     def test_a_part_of_the_actions_is_offered(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.BookViewSet, actions=["list", "retrieve"], server=server)
+        drf_tools(shop.BookViewSet, actions=["list", "retrieve"], server=server)
         assert ann.tool_names() == {"list_books", "get_book"}
 
     def test_all_actions_but_some_are_offered(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.BookViewSet, exclude=["sold_out", "note", "update", "destroy"], server=server)
+        drf_tools(shop.BookViewSet, exclude=["sold_out", "note", "update", "destroy"], server=server)
         assert ann.tool_names() == {
             *("list_books", "get_book", "create_book", "update_book", "cheapest_books", "reprint_book"),
         }
 
     def test_tools_are_called_as_they_are_told_to_be(self, server: MCPServer, ann: Reader) -> None:
         only = ["list", "retrieve"]
-        api_tools(shop.BookViewSet, actions=only, name="title", names={"list": "browse"}, server=server)
-        api_tools(shop.BookViewSet, actions=only, name="tome", plural="tomes", namespace="shop", server=server)
+        drf_tools(shop.BookViewSet, actions=only, name="title", names={"list": "browse"}, server=server)
+        drf_tools(shop.BookViewSet, actions=only, name="tome", plural="tomes", namespace="shop", server=server)
         assert ann.tool_names() == {"browse", "get_title", "shop_list_tomes", "shop_get_tome"}
 
     def test_a_section_of_the_docstring_describes_its_action(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.BookViewSet, actions=["list", "retrieve"], server=server)
+        drf_tools(shop.BookViewSet, actions=["list", "retrieve"], server=server)
         assert described(ann, "list_books") == "Books on sale, the cheapest first."
         assert described(ann, "get_book") == "Get one book.\n\nBooks on sale."
 
@@ -138,11 +138,11 @@ class TestViewSets:
                 subtests.test(option=option),
                 pytest.raises(ImproperlyConfigured, match="it has no lend; it has list, create, cheapest"),
             ):
-                api_tools(shop.BookViewSet, **option, server=server)
+                drf_tools(shop.BookViewSet, **option, server=server)
 
     def test_a_serializer_that_only_answers_is_no_body(self, server: MCPServer, ann: Reader) -> None:
         bodies = {"shown": False, "answered": False, "read": True, "given": True, "called": True}
-        api_tools(Bodies, actions=list(bodies), names={name: name for name in bodies}, mounted=False, server=server)
+        drf_tools(Bodies, actions=list(bodies), names={name: name for name in bodies}, mounted=False, server=server)
         tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in ann.list("tools/list")}
         assert {name: "title" in takes for name, takes in tools.items()} == bodies
 
@@ -151,31 +151,31 @@ class TestViewSets:
 
         router = SimpleRouter()
         router.register(r"authors/(?P<author_pk>[^/.]+)/books", shop.BookViewSet, basename="nested")
-        api_tools(router, actions=["list", "retrieve"], mounted=False, server=server)
+        drf_tools(router, actions=["list", "retrieve"], mounted=False, server=server)
         assert set(arguments(ann, "get_book")["required"]) == {"author_pk", "slug"}
 
     def test_what_as_view_made_is_taken_too(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.BookViewSet.as_view({"get": "list", "post": "create"}), server=server)
+        drf_tools(shop.BookViewSet.as_view({"get": "list", "post": "create"}), server=server)
         assert ann.tool_names() == {"list_books", "create_book"}
 
     def test_a_variable_with_a_default_is_asked_for_where_every_url_has_it(
         self, server: MCPServer, ann: Reader, books: Books
     ) -> None:
-        api_tools(shop.NestedBooks, actions=["list"], server=server)
+        drf_tools(shop.NestedBooks, actions=["list"], server=server)
         assert ann.problem("list_books") == "Missing argument 'author_pk'."
         assert len(ann.data("list_books", author_pk=books[0].author.pk)["result"]) == 2
 
 
 class TestGenericViews:
     def test_methods_are_what_they_do(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.BookPage, server=server)
+        drf_tools(shop.BookPage, server=server)
         assert ann.tool_names() == {"get_book", "replace_book", "update_book", "delete_book"}
         assert ann.data("get_book", book="salt")["title"] == "Salt"
         assert ann.data("update_book", book="salt", title="Pepper")["title"] == "Pepper"
         assert ann.call("delete_book", book="salt").text == "Deleted."
 
     def test_variables_of_the_url_can_be_named(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.AuthorBooks, path_arguments={"author_pk": int}, server=server)
+        drf_tools(shop.AuthorBooks, path_arguments={"author_pk": int}, server=server)
         author = books[0].author
         shown = ann.data("list_books", author_pk=author.pk)["result"]
         assert [row["slug"] for row in shown] == ["salt", "tides"]
@@ -187,14 +187,14 @@ class TestGenericViews:
         class Unmounted(shop.BookPage):
             """Nowhere."""
 
-        api_tools(Unmounted, actions=["retrieve"], mounted=False, server=server)
+        drf_tools(Unmounted, actions=["retrieve"], mounted=False, server=server)
         assert ann.data("get_book", book="salt")["title"] == "Salt"
         assert ann.problem("get_book", book="none") == "No Book matches the given query."
 
 
 class TestOtherViews:
     def test_the_signature_of_a_method_names_variables(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Rates, server=server)
+        drf_tools(shop.Rates, server=server)
         assert ann.tool_names() == {"rates"}
         schema = arguments(ann, "rates")
         assert schema["required"] == ["currency"]
@@ -203,56 +203,56 @@ class TestOtherViews:
         assert ann.data("rates", currency="usd", day="2030-05-01")["day"] == "2030-05-01"
 
     def test_the_caller_is_the_user_and_there_is_no_token(self, server: MCPServer, ann: Reader, nobody: Reader) -> None:
-        api_tools(shop.Rates, server=server)
+        drf_tools(shop.Rates, server=server)
         answer = ann.data("rates", currency="usd")
         assert (answer["user"], answer["auth"]) == ("ann", None)
         assert nobody.data("rates", currency="usd")["user"] == "AnonymousUser"
 
     def test_authenticators_are_asked_over_http_alone(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
+        drf_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
         assert APIClient().get("/shop/badge/").json()["errors"] == {"detail": "Show your badge."}
         assert ann.data("badge", book="salt", quantity=2) == {"user": "ann", "book": "salt"}
 
     def test_a_query_is_described_by_a_serializer(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
+        drf_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
         schema = arguments(ann, "badge")
         assert schema["properties"]["quantity"] == {"type": "integer", "minimum": 1, "maximum": 9}
         assert schema["required"] == ["book", "quantity"]
 
     def test_the_sites_own_way_to_tell_of_mistakes_is_read(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
+        drf_tools(shop.Badge, request={"get": shop.LineSerializer}, server=server)
         assert ann.problem("badge", book="salt", quantity=0).splitlines() == [
             "code: refused",
             "Argument 'quantity': Ensure this value is greater than or equal to 1. (It was 0.)",
         ]
 
     def test_a_function_is_a_view_too(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.echo, server=server)
+        drf_tools(shop.echo, server=server)
         assert ann.tool_names() == {"get_echo", "post_echo"}
         assert ann.data("post_echo", body={"a": [1]}) == {"heard": {"a": [1]}, "method": "POST"}
         assert described(ann, "post_echo") == "Says what it hears."
 
     def test_what_takes_forms_alone_gets_a_form(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.forms_only, server=server)
+        drf_tools(shop.forms_only, server=server)
         answer = ann.data("forms_only", body={"a": "1", "b": True})
         assert answer["heard"] == {"a": "1", "b": "true"}
         assert answer["type"].startswith("application/x-www-form-urlencoded")
 
     def test_what_is_no_json_is_told_as_it_is(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Plain, server=server)
+        drf_tools(shop.Plain, server=server)
         assert ann.call("plain").text == "Plain words."
 
     def test_what_is_no_view_stops_the_start(self, server: MCPServer) -> None:
         with pytest.raises(ImproperlyConfigured, match="a router, a view set, or a view"):
-            api_tools(lambda request: None, server=server)
+            drf_tools(lambda request: None, server=server)
 
     def test_who_may_not_is_told_so_and_the_tool_stays(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Staff, server=server)
+        drf_tools(shop.Staff, server=server)
         assert ann.problem("staff") == "You do not have permission to perform this action."
         assert ann.tool_names() == {"staff"}
 
     def test_a_failure_is_not_told(self, server: MCPServer, ann: Reader, caplog: Any) -> None:
-        api_tools(shop.Broken, server=server)
+        drf_tools(shop.Broken, server=server)
         told = ann.problem("broken")
         assert "1234" not in told
         assert told.startswith("Something went wrong on the server.")
@@ -260,13 +260,13 @@ class TestOtherViews:
 
     def test_a_throttle_says_when_to_come_back(self, server: MCPServer, ann: Reader) -> None:
         cache.clear()
-        api_tools(shop.rarely, server=server)
+        drf_tools(shop.rarely, server=server)
         assert ann.data("rarely") == {"answer": 42}
         assert "Expected available in 86400 seconds." in ann.problem("rarely")
         cache.clear()
 
     def test_an_answer_that_breaks_its_promise_is_told_all_the_same(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Unusual, server=server)
+        drf_tools(shop.Unusual, server=server)
         answer = ann.call("get_book", pk="x")
         assert answer.result["structuredContent"] == {"pages": 5}
         assert '"not"' in answer.text
@@ -277,13 +277,13 @@ class TestVersions:
         views = {"versioned": shop.Versioned, "by_header": shop.ByHeader, "by_parameter": shop.ByParameter}
         for name, view in views.items():
             with subtests.test(name):
-                api_tools(view, version="v2", server=server)
+                drf_tools(view, version="v2", server=server)
                 assert ann.data(name) == {"version": "v2"}
                 assert arguments(ann, name)["properties"] == {}
 
     def test_a_namespace_is_a_version(self, server: MCPServer, ann: Reader) -> None:
         for version in ("v1", "v2"):
-            api_tools(shop.ByNamespace, version=version, names={"get": version}, server=server)
+            drf_tools(shop.ByNamespace, version=version, names={"get": version}, server=server)
             assert ann.data(version) == {"version": version, "namespace": version}
 
 
@@ -294,14 +294,14 @@ def png() -> str:
 
 
 def test_a_version_that_no_url_has_is_not_replaced_by_another(server: MCPServer, ann: Reader, caplog: Any) -> None:
-    api_tools(shop.ByNamespace, version="v3", server=server)
+    drf_tools(shop.ByNamespace, version="v3", server=server)
     assert ann.problem("by_namespace").startswith("Something went wrong on the server.")
     assert "No URL leads to GET of tests.contrib.drf.shop.ByNamespace" in caplog.text
 
 
 class TestFiles:
     def test_a_file_is_sent_as_a_form_sends_it(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.Covers, server=server)
+        drf_tools(shop.Covers, server=server)
         answer = ann.data(
             "covers",
             title="Salt",
@@ -317,7 +317,7 @@ class TestFiles:
         assert answer["lines"] == [{"book": "salt", "quantity": 2}, {"book": "tides", "quantity": 1}]
 
     def test_mistakes_in_files_are_told(self, server: MCPServer, ann: Reader) -> None:
-        api_tools(shop.Covers, server=server)
+        drf_tools(shop.Covers, server=server)
         cover = {"filename": "salt.png", "content": base64.b64encode(b"no image").decode()}
         assert "Argument 'cover': Upload a valid image." in ann.problem("covers", title="Salt", cover=cover)
         assert "Argument 'cover' must be" in ann.problem("covers", title="Salt", cover="salt.png")
@@ -328,7 +328,7 @@ class TestFiles:
 
 class TestBodies:
     def test_mistakes_deep_inside_are_told_where_they_are(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.Orders, server=server)
+        drf_tools(shop.Orders, server=server)
         told = ann.problem(
             "create_orders",
             lines=[{"book": "salt", "quantity": 1}, {"book": "none", "quantity": 0}],
@@ -343,7 +343,7 @@ class TestBodies:
         }
 
     def test_a_mistake_of_the_whole_is_told_without_a_place(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.Orders, server=server)
+        drf_tools(shop.Orders, server=server)
         lines = [{"book": "salt", "quantity": 1}]
         address = {"street": "Quay", "zip": "12345"}
         told = ann.problem("create_orders", lines=lines, address=address, day="2030-01-01")
@@ -358,11 +358,11 @@ class TestBodies:
         class Notes(generics.CreateAPIView):
             serializer_class = Note
 
-        api_tools(Notes, mounted=False, server=server)
+        drf_tools(Notes, mounted=False, server=server)
         assert ann.problem("create_notes") == "Argument 'detail': This field is required."
 
     def test_a_body_that_is_a_list_is_one_argument(self, server: MCPServer, ann: Reader, books: Books) -> None:
-        api_tools(shop.ManyLines, names={"create": "order_lines"}, server=server)
+        drf_tools(shop.ManyLines, names={"create": "order_lines"}, server=server)
         schema = arguments(ann, "order_lines")
         assert (schema["properties"]["items"]["type"], schema["required"]) == ("array", ["items"])
         lines = [{"book": "salt", "quantity": 1}]
@@ -401,7 +401,7 @@ def test_every_method_of_an_api_answers_as_before(
     for path, view in views.items():
         with subtests.test(path), registering(server):
             before = asked(rest, path)
-            api_tools(view, server=server)
+            drf_tools(view, server=server)
             assert asked(rest, path) == before
 
 
@@ -409,6 +409,6 @@ def test_write_scopes_are_asked_of_writing_tools_alone(
     server: MCPServer, reader: Callable[..., Reader], users: dict[str, User], books: Books
 ) -> None:
     only = ["list", "destroy"]
-    api_tools(shop.BookViewSet, actions=only, scopes=["travel:read"], write_scopes=["travel:write"], server=server)
+    drf_tools(shop.BookViewSet, actions=only, scopes=["travel:read"], write_scopes=["travel:write"], server=server)
     assert reader("ann", scopes="travel:read").tool_names() == {"list_books"}
     assert reader("ann", scopes="travel:read travel:write").tool_names() == {"list_books", "delete_book"}

@@ -67,9 +67,9 @@ if url := os.environ.get("DOCTOR_REDIS"):
         }
     }
 DJANGO_MCP = {
-    "AUTHENTICATION": ["django_mcp.OAuth", "django_mcp.APIKeys"],
+    "AUTHENTICATION": ["django_mcp.OAuth2Authentication", "django_mcp.APIKeyAuthentication"],
     "BASE_URL": os.environ.get("DOCTOR_BASE_URL") or None,
-    "KEEP_ALIVE_SECONDS": 0.5,
+    "KEEP_ALIVE_INTERVAL": 0.5,
     **json.loads(os.environ.get("DOCTOR_MCP", "{}")),
 }
 if DJANGO_MCP["BASE_URL"]:

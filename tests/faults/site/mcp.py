@@ -234,7 +234,7 @@ class Counters(BaseModel):
     tasks: list[str]
 
 
-@tool(read_only=True, output_limit=0)
+@tool(read_only=True, max_output_chars=0)
 async def watch_process() -> Counters:
     """The queries since the last time, and the names of the tasks there are now beside this call's own."""
     queries = list(counters.queries)

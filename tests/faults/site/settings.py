@@ -5,7 +5,7 @@ Environment variables besides those of the conformance site:
 ``FAULTS_JOURNAL``
     the file in which tools write down what they do.
 ``FAULTS_KEEP_ALIVE``
-    ``KEEP_ALIVE_SECONDS``, as it is where they are not given.
+    ``KEEP_ALIVE_INTERVAL``, as it is where they are not given.
 ``FAULTS_LOG``
     "off" for no log of calls.
 """
@@ -18,5 +18,5 @@ INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django_
 ASGI_APPLICATION = "tests.faults.site.asgi.application"
 DJANGO_MCP = {"AUTHENTICATION": ["tests.faults.site.callers.ByHeader"], "NAME": "faults"}
 if seconds := os.environ.get("FAULTS_KEEP_ALIVE"):
-    DJANGO_MCP["KEEP_ALIVE_SECONDS"] = float(seconds)
+    DJANGO_MCP["KEEP_ALIVE_INTERVAL"] = float(seconds)
 DJANGO_MCP["LOG_CALLS"] = os.environ.get("FAULTS_LOG") != "off"

@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy
 from rest_framework import serializers, viewsets
 
 from django_mcp import form_tool
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.integrations.late_site.models import Room
 
 
@@ -71,4 +71,4 @@ class RoomViewSet(viewsets.ModelViewSet[Room]):
 form_tool(BookingForm)
 form_tool(RoomForm, name="new_room")
 form_tool(forms.formset_factory(BookingForm, max_num=3, validate_max=True), name="book_rooms", handle=lambda *_: "")
-api_tools(RoomViewSet)
+drf_tools(RoomViewSet)

@@ -16,4 +16,4 @@ ROOT_URLCONF = "tests.integrations.late_site.urls"
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["LATE_SITE_DATABASE"]}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"]}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}

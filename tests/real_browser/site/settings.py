@@ -4,7 +4,7 @@ Environment variables besides those of the conformance site:
 
 ``FAULTS_JOURNAL``
     the file in which the tool writes down what it does.
-``APPROVAL_SECONDS``, ``APPROVAL_WAIT_SECONDS``
+``APPROVAL_REQUEST_TTL``, ``APPROVAL_WAIT_TIMEOUT``
     how long calls wait, and their callers.
 """
 
@@ -55,9 +55,9 @@ DJANGO_MCP = {
     "SCOPES": {},
     "DEFAULT_SCOPES": [],
     "NAME": "bills",
-    "POLL_SECONDS": 0.05,
-    "TASK_POLL_SECONDS": 0.05,
-    "TASK_LEASE_SECONDS": 2.0,
-    "APPROVAL_SECONDS": int(os.environ.get("APPROVAL_SECONDS", "600")),
-    "APPROVAL_WAIT_SECONDS": float(os.environ.get("APPROVAL_WAIT_SECONDS", "15")),
+    "POLL_INTERVAL": 0.05,
+    "TASK_POLL_INTERVAL": 0.05,
+    "TASK_LEASE_TTL": 2.0,
+    "APPROVAL_REQUEST_TTL": int(os.environ.get("APPROVAL_REQUEST_TTL", "600")),
+    "APPROVAL_WAIT_TIMEOUT": float(os.environ.get("APPROVAL_WAIT_TIMEOUT", "15")),
 }

@@ -14,4 +14,4 @@ DATABASES = {"default": sqlite(os.environ.get("SERVICES_DATABASE") or str(BASE_D
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 
-DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.Public"], "NAME": "services"}
+DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"], "NAME": "services"}

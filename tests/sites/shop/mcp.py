@@ -75,8 +75,8 @@ class ItemResource(ModelResource):
 
     fields = ["name", "price", "added"]
     search_fields = ["name"]
-    filters = ["price__lte", "added__gte"]
-    sortable_by = ["name", "added"]
+    filterset_fields = ["price__lte", "added__gte"]
+    ordering_fields = ["name", "added"]
     view_permission = None
 
 

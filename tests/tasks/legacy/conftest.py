@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.contenttypes.models import ContentType
 
-from django_mcp import Authenticator, Context, Head, MCPServer, Principal, ToolError, tool
+from django_mcp import BaseAuthentication, Context, MCPServer, Principal, RequestHead, ToolError, tool
 from django_mcp.models import OVER, Task
 from django_mcp.protocol.errors import InvalidParams
 from tests.clients import LEGACY
@@ -15,12 +15,12 @@ from tests.exchange import Room
 from tests.tasks.legacy.work import NAMES, Work
 
 
-class Named(Authenticator):
+class Named(BaseAuthentication):
     """Everybody is who they say they are."""
 
     blocking = False
 
-    def authenticate(self, head: Head, server: object) -> Principal:
+    def authenticate(self, head: RequestHead, server: object) -> Principal:
         return Principal("test", head.headers.get("x-caller", "somebody"), AnonymousUser())
 
 

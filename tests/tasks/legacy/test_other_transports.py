@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from django_mcp import MCPServer, Principal, Public
+from django_mcp import AllowAny, MCPServer, Principal
 from django_mcp.transports.stdio import Connection, django_request
 from tests import referee
 from tests.clients import LEGACY
@@ -25,7 +25,7 @@ ADA = accept(name="Ada")
 
 @pytest.fixture
 def server(make_server: Callable[..., MCPServer], work: Work) -> MCPServer:
-    server = make_server(authentication=[Public()])
+    server = make_server(authentication=[AllowAny()])
     add_tools(server, work)
     return server
 

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from django_mcp import MCPServer, Public, ToolError, tool
+from django_mcp import AllowAny, MCPServer, ToolError, tool
 from django_mcp.models import Task
 from tests.clients import LEGACY, MODERN, Client
 from tests.conversation import Conversation
@@ -53,7 +53,7 @@ def test_an_endpoint_without_them_declares_none(make_server: Callable[..., MCPSe
 def test_tasks_are_listed_where_callers_can_be_told_apart(
     make_server: Callable[..., MCPServer], edge: str, work: Work
 ) -> None:
-    server = make_server(authentication=[Public()])
+    server = make_server(authentication=[AllowAny()])
     add_tools(server, work)
     assert set(greeting(server, edge)["capabilities"]["tasks"]) == {"cancel", "requests"}
     client = Client(server, LEGACY, edge)
@@ -100,7 +100,7 @@ def test_a_call_that_asks_for_a_task_gets_one_at_once(talk: Conversation, work: 
 
 @pytest.mark.postgresql
 def test_a_task_is_kept_no_longer_than_tasks_are(talk: Conversation) -> None:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_SECONDS": 1000}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASK_TTL": 1000}):
         for given in ({}, {"ttl": None}, {"ttl": 1e300}, {"ttl": 10**400}, {"pollInterval": 5}):
             assert state(talk, begun(talk, "add", given, a=1, b=1))["ttl"] == 1_000_000, given
 
@@ -163,7 +163,7 @@ def test_what_is_refused_beforehand_makes_no_task(server: MCPServer, talk: Conve
 
 
 def test_too_many_tasks_are_refused(talk: Conversation, work: Work) -> None:
-    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "TASKS_PER_CALLER": 1}):
+    with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "MAX_TASKS_PER_CALLER": 1}):
         begun(talk)
         outcome = talk.request("tools/call", {"name": "wait", "arguments": {}, "task": {}})
     assert outcome.error["code"] == -32602

@@ -233,7 +233,7 @@ def test_who_waits_hears_that_the_task_was_cancelled(talk: Conversation, work: W
 
 def test_who_waits_hears_that_the_task_has_expired(talk: Conversation, work: Work) -> None:
     task_id = begun(talk)
-    with setting(KEEP_ALIVE_SECONDS=0.05, POLL_SECONDS=0.05):
+    with setting(KEEP_ALIVE_INTERVAL=0.05, POLL_INTERVAL=0.05):
         call = wait_for(talk, task_id)
         call.exchange.next()
         Task.objects.update(expires=timezone.now() - timedelta(seconds=1))
@@ -255,7 +255,7 @@ def test_without_a_session_there_is_a_stream_to_wait_on(sessionless: Conversatio
 def test_who_takes_no_stream_waits_for_a_while(talk: Conversation, work: Work) -> None:
     task_id = begun(talk)
     plain = {"accept": "application/json"}
-    with setting(TASK_WAIT_SECONDS=0.1):
+    with setting(TASK_WAIT_TIMEOUT=0.1):
         error = talk.request("tasks/result", {"taskId": task_id}, headers=plain).error
     assert "still under way" in error["message"]
     work.end()
@@ -268,7 +268,7 @@ def test_who_takes_no_stream_waits_for_a_while(talk: Conversation, work: Work) -
 @at_the_other_edge
 def test_a_client_comes_back_as_long_as_it_takes(talk: Conversation, work: Work) -> None:
     task_id = begun(talk)
-    with setting(TASK_WAIT_SECONDS=0.1):
+    with setting(TASK_WAIT_TIMEOUT=0.1):
         call = wait_for(talk, task_id)
         while (event := call.exchange.next()) is not None:
             assert call._message(event) is None
@@ -282,7 +282,7 @@ def test_a_client_comes_back_as_long_as_it_takes(talk: Conversation, work: Work)
 @at_the_other_edge
 def test_without_a_session_nobody_can_come_back(sessionless: Conversation, work: Work) -> None:
     task_id = begun(sessionless)
-    with setting(TASK_WAIT_SECONDS=0.1):
+    with setting(TASK_WAIT_TIMEOUT=0.1):
         error = sessionless.request("tasks/result", {"taskId": task_id}).error
     assert error["code"] == -32603
     assert "tasks/get" in error["message"]

@@ -68,7 +68,7 @@ def test_an_expired_task_is_unknown_and_deleted_with_its_questions(
     task = client.call("ask")
     (key,) = client.asked(task)
 
-    goes_by(datetime.timedelta(seconds=settings.TASK_SECONDS))
+    goes_by(datetime.timedelta(seconds=settings.TASK_TTL))
 
     for method, more in (("get", {}), ("cancel", {}), ("update", {"inputResponses": {key: accept(value="late")}})):
         error = client.request(f"tasks/{method}", {"taskId": task, **more}).error
@@ -96,7 +96,7 @@ def test_a_task_that_expires_while_it_runs_is_stopped(
 
     task = client.call("wait")
     gate.reached()
-    goes_by(datetime.timedelta(seconds=settings.TASK_SECONDS))
+    goes_by(datetime.timedelta(seconds=settings.TASK_TTL))
     if is_deleted:
         call_command("mcp_clear", verbosity=0)
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-from django_mcp import Context, MCPServer, Public, server, tool
+from django_mcp import AllowAny, Context, MCPServer, server, tool
 
 print("printed while the site starts")  # noqa: T201 - that it does no harm is the test
 
-back_office = MCPServer("back-office", authentication=[Public()])
+back_office = MCPServer("back-office", authentication=[AllowAny()])
 
 
 @tool(server=back_office)

@@ -17,10 +17,10 @@ ASGI_APPLICATION = "tests.transports.local.asgi.application"
 ALLOWED_HOSTS = [".agency.example", "localhost", "127.0.0.1"]
 
 DJANGO_MCP = {
-    "AUTHENTICATION": ["django_mcp.Public"],
+    "AUTHENTICATION": ["django_mcp.AllowAny"],
     "NAME": "local",
     "MAX_BODY_BYTES": 100_000,
-    "SESSION_SECONDS": int(os.environ.get("LOCAL_SESSION_SECONDS", "3600")),
-    "POLL_SECONDS": 0.05,
+    "SESSION_TTL": int(os.environ.get("LOCAL_SESSION_SECONDS", "3600")),
+    "POLL_INTERVAL": 0.05,
     "HTTP_SSE": True,
 }

@@ -13,4 +13,4 @@ from tests.tasks.workers.site.settings import DJANGO_MCP as OF_TASKS
 from tests.tasks.workers.site.settings import INSTALLED_APPS as APPS_OF_TASKS
 
 INSTALLED_APPS = [*APPS_OF_TASKS, "tests.approvals.processes.site"]
-DJANGO_MCP = {**OF_TASKS, "APPROVAL_WAIT_SECONDS": float(os.environ.get("APPROVAL_WAIT", "20"))}
+DJANGO_MCP = {**OF_TASKS, "APPROVAL_WAIT_TIMEOUT": float(os.environ.get("APPROVAL_WAIT", "20"))}

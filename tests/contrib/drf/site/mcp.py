@@ -1,7 +1,7 @@
 """REST framework's tutorial, published in five lines."""
 
-from django_mcp.contrib.drf import api_tools
+from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf.snippets.views import SnippetViewSet, UserViewSet
 
-api_tools(SnippetViewSet)
-api_tools(UserViewSet)
+drf_tools(SnippetViewSet)
+drf_tools(UserViewSet)

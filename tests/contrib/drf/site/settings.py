@@ -29,5 +29,5 @@ REST_FRAMEWORK = {
 DJANGO_MCP = {
     "AUTHENTICATION": ["tests.contrib.drf.site.callers.OneUser"],
     "NAME": "snippets",
-    "ASK_BY_DEFAULT": "nothing",  # which would be another story
+    "REQUIRE_APPROVAL_FOR": None,  # which would be another story
 }

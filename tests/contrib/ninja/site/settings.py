@@ -17,5 +17,5 @@ USE_TZ = True
 DJANGO_MCP = {
     "AUTHENTICATION": ["tests.contrib.drf.site.callers.OneUser"],
     "NAME": "shelf",
-    "APPROVAL_WAIT_SECONDS": 0.2,  # nobody is there to approve
+    "APPROVAL_WAIT_TIMEOUT": 0.2,  # nobody is there to approve
 }

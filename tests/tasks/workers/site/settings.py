@@ -49,9 +49,9 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 DJANGO_MCP = {
     "AUTHENTICATION": ["tests.faults.site.callers.ByHeader"],
     "NAME": "tasks",
-    "POLL_SECONDS": 0.05,
+    "POLL_INTERVAL": 0.05,
     "TASK_QUEUE": QUEUE,
     "TASK_THREADS": 2,
-    "TASK_LEASE_SECONDS": 2.0,
-    "TASK_POLL_SECONDS": 0.05,
+    "TASK_LEASE_TTL": 2.0,
+    "TASK_POLL_INTERVAL": 0.05,
 }
