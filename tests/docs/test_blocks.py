@@ -839,7 +839,7 @@ class EssayResource(ModelResource):
 def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
     plain, on_postgresql = code_of("large-tables.md")
     declared = re.findall(
-        r"`((?:search_fields|search_config|findable) = [^`]+)`", (ROOT / "docs" / "large-tables.md").read_text()
+        r"`((?:search_fields|search_config|filter_only_fields) = [^`]+)`", (ROOT / "docs" / "large-tables.md").read_text()
     )
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
