@@ -810,7 +810,7 @@ BY_NAME = """
 from django.contrib.auth.models import User
 from django_mcp import BaseAuthentication, Principal
 
-class ByName(Authenticator):
+class ByName(BaseAuthentication):
     def authenticate(self, head, server):
         user = User.objects.get(username=head.headers.get("x-user", "ann"))
         return Principal(kind="name", id=user.username, user=user)
@@ -839,7 +839,8 @@ class EssayResource(ModelResource):
 def test_the_page_on_large_tables_does_what_it_says(site: Site) -> None:
     plain, on_postgresql = code_of("large-tables.md")
     declared = re.findall(
-        r"`((?:search_fields|search_config|filter_only_fields) = [^`]+)`", (ROOT / "docs" / "large-tables.md").read_text()
+        r"`((?:search_fields|search_config|filter_only_fields) = [^`]+)`",
+        (ROOT / "docs" / "large-tables.md").read_text(),
     )
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["django_mcp.AllowAny"]}')
