@@ -176,7 +176,7 @@ def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
         call("opening_hours", headers={"mcp-param-branch": branch}, branch="North") for branch in ("North", "South")
     )
     opened, refused = talk(site, right, wrong)
-    assert re.search(r"Header\(\"Branch\"\)", marked)
+    assert re.search(r"HeaderParam\(\"Branch\"\)", marked)
     assert opened["text"] == "North: 9 to 17."
     assert "mcp-param-branch" in refused["text"].lower()
 
