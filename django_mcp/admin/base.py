@@ -99,8 +99,6 @@ def checkboxes(**options: Any) -> forms.MultipleChoiceField:
 
 
 if TYPE_CHECKING:
-    # DROPPED
-
     _OwnModelAdmin = admin.ModelAdmin[Any]
 else:
     _OwnModelAdmin = admin.ModelAdmin
@@ -221,7 +219,6 @@ class ReadOnlyAdmin(_ModelAdmin):
 if TYPE_CHECKING:
     _StoppableModelAdmin = admin.ModelAdmin[Any]
     _Rows = QuerySet[Any]
-    # DROPPED
 else:
     _StoppableModelAdmin = admin.ModelAdmin
     _Rows = QuerySet

@@ -186,7 +186,6 @@ def state_of(row: "APIKey") -> State:
 
 def takes_keys(server: MCPServer) -> bool:
     """Whether API keys are among the credentials of an endpoint."""
-    # DROPPED
     from django_mcp.auth.base import authenticators  # noqa: PLC0415
 
     return any(isinstance(each, APIKeyAuthentication) for each in authenticators(server))

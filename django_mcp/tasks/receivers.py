@@ -66,13 +66,9 @@ def _on_added(sender: MCPServer, primitive: Any, **_: Any) -> None:
 
 
 def _on_access_ended(kind: str, id: str, **_: Any) -> None:  # noqa: A002 - as ``Principal`` has it
-    # DROPPED
-
     cancel_of_caller(kind, id)
 
 
 def _on_user_saved(instance: Any, **_: Any) -> None:
     if not instance.is_active:
-        # DROPPED
-
         cancel_of_user(instance)

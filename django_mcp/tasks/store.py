@@ -1,7 +1,4 @@
-"""Rows of tasks. Each change of state is one conditional ``UPDATE``.
-
-workers and clients who want something of a task at once, one has it.
-"""
+"""Rows of tasks. Each change of state is one conditional ``UPDATE``."""
 
 import datetime
 import json

@@ -1,7 +1,4 @@
-"""Run one task, and keep the lease of its row with a heartbeat.
-
-stops those that were cancelled elsewhere.
-"""
+"""Run one task, and keep the lease of its row with a heartbeat."""
 
 import atexit
 import logging

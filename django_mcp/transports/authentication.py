@@ -1,7 +1,5 @@
 """Authenticate a request and check its scopes: 401 and 403 before any answer; single-flight lookups.
 
-with different ones.
-
 Nobody is given what was looked up before they came: a request that comes while a lookup is under way waits for the
 next, which it shares with all who wait as well. So a credential that was revoked opens nothing from then on.
 

@@ -296,6 +296,4 @@ def http_sse_endpoints(server: MCPServer) -> dict[str, Endpoint]:
     """Endpoints by what their paths have after the server's own; none where they are not wanted."""
     if not settings.HTTP_SSE:
         return {}
-    # DROPPED
-
     return events_endpoints(server)

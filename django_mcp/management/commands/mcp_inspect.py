@@ -1,8 +1,6 @@
 """``mcp_inspect``: what a caller finds at an endpoint, and why something is missing for them.
 
 Whether it exists is for ``core.permissions`` to say; this only looks for what was missing.
-
-keys.
 """
 
 import dataclasses

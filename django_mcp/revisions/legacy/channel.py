@@ -1,7 +1,5 @@
 """Messages of a call to a client with a session, on a stored stream that can be resumed.
 
-process that died is told so, instead of waiting for it.
-
 A call that says nothing before its answer writes no log. The first word opens the stream: from then on what is said
 goes through a queue to the log, and from there to the connection, if it is still there.
 """

@@ -119,8 +119,6 @@ def check_made(context: Context, result: Result) -> None:
 
 def made(task: Task) -> Result:
     """``CreateTaskResult``, with words for the model in place of a result."""
-    # DROPPED
-
     words = f"This goes on in the background, as task {task.task_id}. Its result comes later."
     return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
 

@@ -67,8 +67,6 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
             honoured["resourceSubscriptions"] = known
     tasks = None
     if "taskIds" in asked and NAME in inbound.server.extensions:
-        # DROPPED
-
         tasks = TaskHearing(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
     listening = Listening(request.id, honoured, tasks, inbound)
