@@ -79,12 +79,14 @@ class Recorder:
 
     def watch(self, context: Context) -> "AbstractAsyncContextManager[_Call] | None":
         """Lists, reads and calls. What is asked while somebody types, or waits for a task, is none of them."""
-        if context.method == "completion/complete" or context.method.startswith("tasks/"):
-            return None
         if wanted.due <= time.monotonic():  # looked at by every call, so without a call
             wanted.look()
         is_logged = context.server.log_calls
-        return self._watched(context, is_logged) if is_logged or wanted.spans or wanted.metrics else None
+        if not (is_logged or wanted.spans or wanted.metrics):
+            return None
+        if context.method == "completion/complete" or context.method.startswith("tasks/"):
+            return None
+        return self._watched(context, is_logged)
 
     @asynccontextmanager
     async def _watched(self, context: Context, is_logged: bool) -> AsyncIterator["_Call"]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
 from time import monotonic
@@ -587,31 +587,35 @@ async def dispatch(
         Cancelled: it found that nobody waits any more.
     """
     watch = None if watching.observer is None else watching.observer.watch(context)
-    async with watch or nullcontext() as watched:
-        if begin is not None:
-            await begin()
-        if context.server.refresh is not None:
-            await context.runner.sync(context.server.refresh)
-        if book.due <= monotonic():  # looked at by every call, so without a call
-            await book.refresh(context.runner)
-        method = METHODS.get(context.method)
-        if method is not None and method.capability in context.server.capabilities:
-            handler = method.handler
-        else:
-            handler = _extension_method(context, known=extended)
-        try:
-            result = await handler(context)
-        except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
-            if (asked := merged(group)) is not None:
-                raise asked from None
-            if context.method != "tools/call":
-                raise request_failure(group, context) from None
-            result = tool_failure(group, context)
-        except Exception as error:  # noqa: BLE001 - request_failure is where it is decided
-            raise request_failure(error, context) from None
-        if watched is not None:
-            watched.result = result
-    return result
+    if watch is None:
+        return await _answer(context, extended, begin)
+    async with watch as watched:
+        watched.result = await _answer(context, extended, begin)
+        return watched.result
+
+
+async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitable[None]] | None) -> Result:
+    if begin is not None:
+        await begin()
+    if context.server.refresh is not None:
+        await context.runner.sync(context.server.refresh)
+    if book.due <= monotonic():  # looked at by every call, so without a call
+        await book.refresh(context.runner)
+    method = METHODS.get(context.method)
+    if method is not None and method.capability in context.server.capabilities:
+        handler = method.handler
+    else:
+        handler = _extension_method(context, known=extended)
+    try:
+        return await handler(context)
+    except BaseExceptionGroup as group:  # what the tasks of a TaskGroup asked side by side
+        if (asked := merged(group)) is not None:
+            raise asked from None
+        if context.method == "tools/call":
+            return tool_failure(group, context)
+        raise request_failure(group, context) from None
+    except Exception as error:  # noqa: BLE001 - request_failure is where it is decided
+        raise request_failure(error, context) from None
 
 
 def _extension_method(context: Context, *, known: bool) -> Callable[[Context], Awaitable[Result]]:

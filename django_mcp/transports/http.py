@@ -189,7 +189,7 @@ class Admission(NamedTuple):
             )  # the database; it may be back soon
             answer = Answer(503 if away else 500, failure(id_of(value), error))
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
-            return answer._replace(headers=JSON_ONLY)  # as most are
+            return Answer(answer.status, answer.body, JSON_ONLY)  # as most are
         return self._with_headers(answer)
 
     def too_large(self) -> Answer:
