@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mutabl
 from contextlib import aclosing
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
 from django_mcp.revisions.base import KEEP_ALIVE, Answer, Event, EventStream
@@ -164,9 +163,8 @@ class HeldStream:
             self._holding.cancel()
 
 
-ROUND_SECONDS = 0.05
-"""A call is overdue after one to two of these, and then somebody watches whether its client is still there; most are
-done by then."""
+OVERDUE_SECONDS = 0.1
+"""After this somebody watches whether the client of a call is still there; most are done by then."""
 MOST_WAITING = 1000
 MOST_BYTES = 1024 * 1024
 """Events, and bytes of them, kept for a client that does not read. Then notifications are dropped, a stream that can be
@@ -271,7 +269,7 @@ class LiveWire:
         self._frames: list[bytes] = []
         self._bytes = 0
         self._gone = self._started = self._is_quiet = False
-        self.overdue: Overdue | None = None
+        self.overdue: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         # What every call passes makes no function call here: this is all that it pays for the comments of long ones.
@@ -296,7 +294,7 @@ class LiveWire:
         def start() -> None:
             self._watching = self._loop.create_task(self._until_gone(gone))
 
-        self.overdue = when_overdue(start)
+        self.overdue = self._loop.call_later(OVERDUE_SECONDS, start)
 
     def unwatch(self) -> None:
         """The call is done; what happens to the connection from now on does not concern it."""
@@ -422,25 +420,8 @@ class LiveWire:
             self._writing = None
 
 
-class Overdue:
-    """What is to be done about a call that takes longer than most, if it is not cancelled before.
-
-    Attributes:
-        act: called on the event loop; None once it was, or is cancelled.
-    """
-
-    __slots__ = ("act",)
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self.act: Callable[[], object] | None = act
-
-    def cancel(self) -> None:
-        """The call is done."""
-        self.act = None
-
-
 _NO_CONTEXT = contextvars.Context()
-"""Or that of the call which started the clock would be kept, and be that of all."""
+"""Or that of the call which started the round would be kept, and be that of all."""
 
 
 class _KeepAlive:
@@ -475,51 +456,3 @@ def _new_keep_alive(loop: asyncio.AbstractEventLoop) -> _KeepAlive:
     for closed in [each for each in _keep_alives if each.is_closed()]:
         del _keep_alives[closed]
     return _keep_alives.setdefault(loop, _KeepAlive(loop))
-
-
-class _Clock:
-    """Goes round while there are calls that may become overdue, one for all of an event loop.
-
-    A timer for each, pushed into the loop's heap, cancelled and sifted out again, costs more than many a call.
-    """
-
-    __slots__ = ("is_running", "new", "older")
-
-    def __init__(self) -> None:
-        self.new: list[Overdue] = []
-        self.older: list[Overdue] = []
-        self.is_running = False
-
-    def start(self) -> None:
-        self.is_running = True
-        asyncio.get_running_loop().call_later(ROUND_SECONDS, self.tick, context=_NO_CONTEXT)
-
-    def tick(self) -> None:
-        overdue, self.older, self.new = self.older, self.new, []
-        self.is_running = False
-        if self.older:
-            self.start()
-        for each in overdue:
-            if (act := each.act) is not None:
-                each.act = None
-                act()
-
-
-_clocks: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clock] = WeakKeyDictionary()
-
-
-def when_overdue(act: Callable[[], object]) -> Overdue:
-    """Have *act* called on the running event loop, unless what is returned is cancelled before.
-
-    Args:
-        act: finds no context variables set.
-    """
-    loop = asyncio.get_running_loop()
-    clock = _clocks.get(loop)
-    if clock is None:
-        clock = _clocks[loop] = _Clock()
-    if not clock.is_running:
-        clock.start()
-    overdue = Overdue(act)
-    clock.new.append(overdue)
-    return overdue

@@ -9,10 +9,9 @@ client did not say itself.
 import asyncio
 import hashlib
 import json
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from types import coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from django.core import signing
 
@@ -64,8 +63,6 @@ from django_mcp.revisions.base import (
 from django_mcp.revisions.modern.listen import listen
 from django_mcp.tasks.extension import is_declared, not_declared
 
-T = TypeVar("T")
-
 
 class ModernChannel(StepChannel):
     """Notifications go out before the answer; a closed connection stops the call."""
@@ -87,27 +84,8 @@ class ModernChannel(StepChannel):
         if self.inbound.wire.takes_events:
             self.inbound.wire.send(Event(notification(method, params)))
 
-    @coroutine
-    def followed(self, serving: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Serve a call, which stops when the client closes its connection (Streamable HTTP, Cancellation).
-
-        One that comes to its end without having waited for anything is not looked after at all.
-        """
-        try:
-            awaited = serving.send(None)
-            self._follow_client()
-            while True:
-                try:
-                    given = yield awaited
-                except BaseException as error:  # noqa: BLE001 - it is for the call
-                    awaited = serving.throw(error)
-                else:
-                    awaited = serving.send(given)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-
-    def _follow_client(self) -> None:
+    def watch_client(self) -> None:
+        """Stop the call when the client closes its connection (Streamable HTTP, Cancellation)."""
         if self.inbound.wire.is_live:
             self._task = asyncio.current_task()
             self.inbound.wire.watch(self.cancel)
@@ -205,9 +183,9 @@ class ModernEra:
                 begin = partial(resume, context)
             inbound.wire.is_request = True
             try:
-                serving = dispatch(context, extended=True, begin=begin)
-                can_stop = may_speak(inbound.server, request.method, request.params)
-                result = await (channel.followed(serving) if can_stop else serving)
+                if may_speak(inbound.server, request.method, request.params):
+                    channel.watch_client()
+                result = await dispatch(context, extended=True, begin=begin)
             except InputRequired as needed:
                 state = seal(context, request.params)
                 fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
