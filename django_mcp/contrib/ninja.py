@@ -29,7 +29,6 @@ from django_mcp import Context, ToolError, ToolResult
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import function, shaped
-from django_mcp.integrations.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.integrations.http import (
     FORM,
     JSON,
@@ -43,6 +42,7 @@ from django_mcp.integrations.http import (
     tool_result,
 )
 from django_mcp.integrations.views import fits_into_path, nothing_with
+from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments, json_schema, property_name, typed_dict
 from django_mcp.primitives.tool import Tool

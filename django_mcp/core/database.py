@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -487,3 +487,18 @@ def keys_of(model: type[Model], texts: Iterable[str | None]) -> list[Any]:
             field.run_validators(key)
             found.append(key)
     return found
+
+
+@contextmanager
+def queries() -> Iterator[list[str]]:
+    """Give a list that gets the SQL of all that this thread asks of databases within the block."""
+    asked: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        asked.append(sql)
+        return execute(sql, params, many, context)
+
+    with ExitStack() as stack:
+        for each in connections.all():
+            stack.enter_context(each.execute_wrapper(note))
+        yield asked

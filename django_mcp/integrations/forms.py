@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, overload
 
 from django import forms
+from django.contrib.auth import get_permission_codename
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist
 from django.core.files.uploadedfile import UploadedFile
 from django.db import models, router
@@ -21,19 +22,21 @@ from pydantic_core import to_json
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back
 from django_mcp.core.decorators import servers_of
+from django_mcp.core.permissions import covers
 from django_mcp.core.request import require_same
 from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
 from django_mcp.core.signatures import function
-from django_mcp.integrations.form_binding import FormSetSource, FormSource, Lookup, words_of
-from django_mcp.integrations.form_schema import WritePermission, asked, foreign_column, is_predicate
 from django_mcp.integrations.late_tools import LateTool
 from django_mcp.model_resources.access import Viewer
-from django_mcp.model_resources.options import DEFAULT
+from django_mcp.model_resources.bound_resource import rules_at
+from django_mcp.model_resources.form_binding import FormSetSource, FormSource, Lookup, words_of
+from django_mcp.model_resources.form_schema import asked, foreign_column
+from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.previews import unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
-from django_mcp.model_resources.writes import check_at_once, in_database, stored
+from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
 from django_mcp.primitives.base import Primitive, check_options
 from django_mcp.primitives.function import EMPTY, Parameter, underlying
 from django_mcp.primitives.markers import MOST_BYTES
@@ -214,6 +217,65 @@ class FormArguments(Arguments):
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """All of it, for the form to look at."""
         return {"given": dict(values)}
+
+
+class WritePermission:
+    """A ``visible`` predicate that asks the models' declarations or, where there is none, for Django's permissions.
+
+    Args:
+        writes: models, each with what is done to its rows: ``"create"`` or ``"update"``.
+
+    Attributes:
+        also: a further predicate, or None.
+    """
+
+    def __init__(self, *writes: tuple[type[Model], str]) -> None:
+        self._writes = writes
+        self.also: Callable[[Context], Any] | None = None
+
+    def __call__(self, ctx: Context) -> bool:
+        """Return True if the caller may do all of it, as far as that does not depend on the row."""
+        if not all(_allows(ctx, model, verb) for model, verb in self._writes):
+            return False
+        return self.also is None or bool(self.also(ctx))
+
+    def require(self, ctx: Context, obj: Any) -> None:
+        """See that the caller may write a row, changed or new, whichever it turned out to be.
+
+        Raises:
+            ToolError: they may not.
+        """
+        options, is_new = obj._meta, obj._state.adding  # noqa: SLF001 - Django's documented API
+        if not _allows(ctx, type(obj), "create" if is_new else "update"):
+            words = f"add {options.verbose_name_plural}" if is_new else f"change this {options.verbose_name}"
+            raise ToolError(f"You may not {words}.")
+        exposed = rules_at(ctx.server, type(obj))
+        if exposed is not None and not is_new:
+            require_change(exposed, ctx, obj)
+
+    @property
+    def words(self) -> str:
+        """Say which permissions it asks for where the model has no declaration; ``mcp_inspect`` shows it."""
+        return "wants the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
+
+
+def is_predicate(given: object) -> bool:
+    """Return True if *given* can be asked whether a tool exists for a caller."""
+    return callable(given) and not inspect.iscoroutinefunction(given)
+
+
+def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
+    exposed = rules_at(ctx.server, model)
+    if exposed is None:
+        return ctx.user is not None and bool(ctx.user.has_perm(_permission(model, verb)))
+    resource = exposed.resource
+    scopes = frozenset((*resource.scopes, *resource.write_scopes))
+    return covers(ctx.principal.scopes, scopes) and bool(resource.allows(verb, ctx.user))
+
+
+def _permission(model: type[Model], verb: str) -> str:
+    options = model._meta  # noqa: SLF001 - Django's documented API
+    return f"{options.app_label}.{get_permission_codename(ACTIONS[verb], options)}"
 
 
 class DeclaredForm:

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections, transaction
 
 from django_mcp.core.context import Context
+from django_mcp.core.database import queries
 from django_mcp.primitives.base import is_translated, sendable
 from django_mcp.primitives.function import Function
 from django_mcp.primitives.output import Output
@@ -163,21 +164,6 @@ class LateTool(Tool):
 
 
 SHOWN = ("description", "inputSchema")
-
-
-@contextmanager
-def queries() -> Iterator[list[str]]:
-    """Give a list that gets the SQL of all that this thread asks of databases within the block."""
-    asked: list[str] = []
-
-    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        asked.append(sql)
-        return execute(sql, params, many, context)
-
-    with ExitStack() as stack:
-        for each in connections.all():
-            stack.enter_context(each.execute_wrapper(note))
-        yield asked
 
 
 @contextmanager

@@ -4,9 +4,10 @@ Whatever is compared, sorted, grouped or added up goes through here, so that a r
 not see counts as no row at all.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.db import models
+from django.db import connections, models, router
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Cast
 
@@ -132,3 +133,41 @@ def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: Expos
 def rows_with(exposed: Exposed, condition: Q) -> QuerySet[Any]:
     """Primary keys of the rows of a model that meet *condition*."""
     return exposed.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
+
+
+# Rows that are written
+
+
+def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
+    """The row that *look* finds, which nobody else changes until the transaction ends; None where it finds none."""
+    seen = look()
+    if seen is None:
+        return None
+    alias = seen._state.db  # noqa: SLF001 - Django's documented API
+    rows = model._base_manager.using(alias).select_related(None)  # noqa: SLF001 - Django's documented API
+    for obj in rows.select_for_update(of=_own_tables(model, alias)).filter(pk=seen.pk):
+        # While it was waited for, it may have been hidden from the caller.
+        again = look()
+        if again is not None and again.pk == obj.pk:
+            return obj
+    return None
+
+
+def on_writer(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """*rows*, read where they are written, whatever copies a router would read them from."""
+    return rows.using(rows._db or router.db_for_write(rows.model))  # type: ignore[attr-defined] # noqa: SLF001
+
+
+def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
+    """What is locked: the row itself with its parts in tables of parents, and nothing that a manager may join."""
+    if not connections[alias].features.has_select_for_update_of:
+        return ()
+    parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001
+    return ("self", *(link.name for link in parents if link is not None))
+
+
+def linked(obj: Any, field: Any) -> QuerySet[Any]:
+    """Primary keys of the rows in a set of *obj*, whoever may see them."""
+    links: models.Manager[Any] = field.remote_field.through._base_manager  # noqa: SLF001 - Django's documented API
+    rows = links.using(obj._state.db).filter(**{field.m2m_field_name(): obj.pk})  # noqa: SLF001
+    return rows.values_list(field.m2m_reverse_field_name(), flat=True)

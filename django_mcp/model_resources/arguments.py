@@ -19,13 +19,12 @@ from django_mcp.core.concurrency import aside
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.access import Viewer, each_once
+from django_mcp.model_resources.access import Viewer, each_once, on_writer
 from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import Showing, row_schema, serialize_row
-from django_mcp.model_resources.writes import on_writer
 from django_mcp.primitives.function import (
     COLLECTIONS,
     EMPTY,

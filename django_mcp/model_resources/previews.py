@@ -24,7 +24,7 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back, tools_alias
 from django_mcp.core.redaction import HIDDEN, is_hidden
-from django_mcp.model_resources.access import Viewer, find_row
+from django_mcp.model_resources.access import Viewer, find_row, linked, on_writer
 from django_mcp.model_resources.bound_resource import Column, Exposed
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.options import ModelResource
@@ -36,8 +36,6 @@ from django_mcp.model_resources.writes import (
     Writer,
     check_whole,
     fill,
-    linked,
-    on_writer,
     own_sets,
     readable,
     require_change,

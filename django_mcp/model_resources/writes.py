@@ -2,23 +2,24 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from django import forms
 from django.apps import apps
-from django.core.exceptions import NON_FIELD_ERRORS, ObjectDoesNotExist, ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connections, models, router, transaction
-from django.db.models import Model, ProtectedError, QuerySet, RestrictedError
+from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connections, router, transaction
+from django.db.models import Model, ProtectedError, RestrictedError
 from django.db.models.expressions import DatabaseDefault
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import Viewer, find_row
+from django_mcp.model_resources.access import Viewer, find_row, linked, locked, on_writer
 from django_mcp.model_resources.bound_resource import Exposed
 from django_mcp.model_resources.compile import NOT_GIVEN, WriteField, has_default
+from django_mcp.model_resources.form_binding import Given, as_shown, keep
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.schema import form_value, read_foreign, require_kept
 from django_mcp.primitives.output import ToolResult
@@ -68,40 +69,12 @@ def lock_row(exposed: Exposed, ctx: Context, value: object) -> Any:
     return obj
 
 
-def locked(model: type[models.Model], look: Callable[[], Any]) -> Any:
-    """The row that *look* finds, which nobody else changes until the transaction ends; None where it finds none."""
-    seen = look()
-    if seen is None:
-        return None
-    alias = seen._state.db  # noqa: SLF001 - Django's documented API
-    rows = model._base_manager.using(alias).select_related(None)  # noqa: SLF001 - Django's documented API
-    for obj in rows.select_for_update(of=_own_tables(model, alias)).filter(pk=seen.pk):
-        # While it was waited for, it may have been hidden from the caller.
-        again = look()
-        if again is not None and again.pk == obj.pk:
-            return obj
-    return None
-
-
 def _look(exposed: Exposed, ctx: Context, value: object) -> Any:
     viewer = Viewer(ctx)
     for obj in on_writer(find_row(exposed, viewer, str(value)))[:1]:
         if viewer.sees(exposed, obj):
             return obj
     return None
-
-
-def on_writer(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """*rows*, read where they are written, whatever copies a router would read them from."""
-    return rows.using(rows._db or router.db_for_write(rows.model))  # type: ignore[attr-defined] # noqa: SLF001
-
-
-def _own_tables(model: type[models.Model], alias: str) -> Sequence[str]:
-    """What is locked: the row itself with its parts in tables of parents, and nothing that a manager may join."""
-    if not connections[alias].features.has_select_for_update_of:
-        return ()
-    parents = model._meta.concrete_model._meta.parents.values()  # type: ignore[union-attr] # noqa: SLF001
-    return ("self", *(link.name for link in parents if link is not None))
 
 
 # Relations
@@ -141,13 +114,6 @@ def _key(target: Exposed, value: Any) -> Any:
         return target.lookup.to_python(value)
     except (ValidationError, ValueError, TypeError, OverflowError):
         return None
-
-
-def linked(obj: Any, field: Any) -> QuerySet[Any]:
-    """Primary keys of the rows in a set of *obj*, whoever may see them."""
-    links: models.Manager[Any] = field.remote_field.through._base_manager  # noqa: SLF001 - Django's documented API
-    rows = links.using(obj._state.db).filter(**{field.m2m_field_name(): obj.pk})  # noqa: SLF001
-    return rows.values_list(field.m2m_reverse_field_name(), flat=True)
 
 
 def visible(obj: Any, field: WriteField, viewer: Viewer) -> dict[Any, Any]:
@@ -304,18 +270,6 @@ def _is_relation(exposed: Exposed, name: str) -> bool:
     return any(each.name == name and each.is_relation for each in exposed.options.get_fields())
 
 
-class Given(forms.Widget):
-    """Takes values as they are, under the name of the field, however a page would spread them over inputs."""
-
-    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
-        """The value, or the file."""
-        return files.get(name) if files and name in files else data.get(name)
-
-    def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
-        """Whether there is neither."""
-        return name not in data and not (files and name in files)
-
-
 def fill(exposed: Exposed, obj: Any, given: Mapping[str, Any], fields: Mapping[str, WriteField]) -> Any:
     """The form of a declaration, filled in and valid.
 
@@ -364,43 +318,6 @@ def _as_data(form: Any, name: str, value: Any, field: WriteField) -> Any:
         return [getattr(row, key) for row in value] if field.is_set else getattr(value, key)
     # JSON is text in forms; everything else they take as it is.
     return asked.prepare_value(value) if isinstance(asked, forms.JSONField) else value
-
-
-def as_shown(asked: Any, value: Any) -> Any:
-    """What a page would show at first; moments as they are, for without their offset they may be another one."""
-    return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
-
-
-def keep(form: Any, obj: Any, given: Container[str]) -> None:
-    """Have the form leave alone what was not given."""
-    for name in written_by(form):
-        if name in given:
-            continue
-        field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
-        try:
-            value = getattr(obj, name)
-        except ObjectDoesNotExist:  # it leads to a row that is gone, so there is nothing to show the form
-            del form.fields[name]
-            continue
-        fix(form.fields[name], value.all() if field.many_to_many else value)
-
-
-def written_by(form: Any) -> list[str]:
-    """The model's own fields that a ``ModelForm`` writes, as far as it asks for them."""
-    options = form._meta  # noqa: SLF001 - of ModelForm
-    model = options.model._meta  # noqa: SLF001 - Django's documented API
-    own = [each.name for each in (*model.concrete_fields, *model.many_to_many) if each.name in form.fields]
-    return [
-        name
-        for name in own
-        if (options.fields is None or name in options.fields) and name not in (options.exclude or ())
-    ]
-
-
-def fix(asked: Any, value: Any) -> None:
-    """Have a field of one form stand for *value*, so that the form's ``clean`` finds in it what the row has."""
-    asked.required, asked.disabled = False, True
-    asked.clean = lambda *_: value  # to fields of files the one there is is given, too
 
 
 def save_sets(

@@ -48,6 +48,7 @@ CONTRIB = {
     "django_mcp.core.database",
     "django_mcp.core.decorators",
     "django_mcp.core.signatures",
+    "django_mcp.model_resources.form_schema",
     "django_mcp.model_resources.schema",
 }
 """All that ``contrib/`` may import beside the public names: it shows what a site's own package could do."""

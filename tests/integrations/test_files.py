@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from django_mcp.integrations.form_schema import read_file
+from django_mcp.model_resources.form_schema import read_file
 
 CONTENT = base64.b64encode(b"x").decode()
 

@@ -50,7 +50,7 @@ from django_mcp.contrib.drf.json_schema import (
     without,
 )
 from django_mcp.contrib.drf.operations import Operation
-from django_mcp.integrations.form_schema import FILE_SCHEMA, described, file_note
+from django_mcp.model_resources.form_schema import FILE_SCHEMA, described, file_note
 from django_mcp.primitives.validation_errors import with_article
 
 

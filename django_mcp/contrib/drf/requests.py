@@ -34,7 +34,6 @@ from django_mcp.contrib.drf.json_schema import Schema, schema_of_note
 from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, place
 from django_mcp.contrib.drf.request_schema import Parameter
 from django_mcp.core.database import rolled_back
-from django_mcp.integrations.form_schema import file_argument
 from django_mcp.integrations.http import (
     FORM,
     JSON,
@@ -49,6 +48,7 @@ from django_mcp.integrations.http import (
     tool_result,
 )
 from django_mcp.integrations.views import nothing_with
+from django_mcp.model_resources.form_schema import file_argument
 from django_mcp.primitives.function import EMPTY
 from django_mcp.primitives.function import Parameter as Named
 from django_mcp.primitives.schema import ArgumentError, Arguments, property_name

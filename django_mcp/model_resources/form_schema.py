@@ -7,7 +7,6 @@ Labels and help texts stay lazy translations; they are told in the language of w
 """
 
 import datetime
-import inspect
 import mimetypes
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 from django import forms
-from django.contrib.auth import get_permission_codename
 from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.forms.utils import pretty_name
 from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator
@@ -27,10 +25,6 @@ from django.utils.dateparse import parse_date, parse_datetime, parse_time
 from django.utils.functional import Promise, keep_lazy_text
 from pydantic_core import PydanticCustomError
 
-from django_mcp.core.context import Context
-from django_mcp.core.permissions import covers
-from django_mcp.model_resources.bound_resource import rules_at
-from django_mcp.model_resources.options import ACTIONS
 from django_mcp.model_resources.schema import (
     MOST_DIGITS,
     MOST_TEXT,
@@ -44,7 +38,6 @@ from django_mcp.model_resources.schema import (
     to_json_value,
     without_nul,
 )
-from django_mcp.model_resources.writes import require_change
 from django_mcp.primitives.field_schema import (
     choice_schema,
     choice_words,
@@ -56,7 +49,6 @@ from django_mcp.primitives.field_schema import (
 )
 from django_mcp.primitives.markers import MOST_BYTES, Upload
 from django_mcp.primitives.schema import ArgumentError, portable
-from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import about_argument, kind_name, size
 
 FILE_SCHEMA: dict[str, Any] = {
@@ -138,65 +130,6 @@ def _required(value: Mapping[str, Any], key: str) -> str:
 
 def _wrong(words: str) -> ValidationError:
     return ValidationError(words, code="kind")
-
-
-class WritePermission:
-    """A ``visible`` predicate that asks the models' declarations or, where there is none, for Django's permissions.
-
-    Args:
-        writes: models, each with what is done to its rows: ``"create"`` or ``"update"``.
-
-    Attributes:
-        also: a further predicate, or None.
-    """
-
-    def __init__(self, *writes: tuple[type[Model], str]) -> None:
-        self._writes = writes
-        self.also: Callable[[Context], Any] | None = None
-
-    def __call__(self, ctx: Context) -> bool:
-        """Return True if the caller may do all of it, as far as that does not depend on the row."""
-        if not all(_allows(ctx, model, verb) for model, verb in self._writes):
-            return False
-        return self.also is None or bool(self.also(ctx))
-
-    def require(self, ctx: Context, obj: Any) -> None:
-        """See that the caller may write a row, changed or new, whichever it turned out to be.
-
-        Raises:
-            ToolError: they may not.
-        """
-        options, is_new = obj._meta, obj._state.adding  # noqa: SLF001 - Django's documented API
-        if not _allows(ctx, type(obj), "create" if is_new else "update"):
-            words = f"add {options.verbose_name_plural}" if is_new else f"change this {options.verbose_name}"
-            raise ToolError(f"You may not {words}.")
-        exposed = rules_at(ctx.server, type(obj))
-        if exposed is not None and not is_new:
-            require_change(exposed, ctx, obj)
-
-    @property
-    def words(self) -> str:
-        """Say which permissions it asks for where the model has no declaration; ``mcp_inspect`` shows it."""
-        return "wants the permission " + " and ".join(_permission(model, verb) for model, verb in self._writes)
-
-
-def is_predicate(given: object) -> bool:
-    """Return True if *given* can be asked whether a tool exists for a caller."""
-    return callable(given) and not inspect.iscoroutinefunction(given)
-
-
-def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
-    exposed = rules_at(ctx.server, model)
-    if exposed is None:
-        return ctx.user is not None and bool(ctx.user.has_perm(_permission(model, verb)))
-    resource = exposed.resource
-    scopes = frozenset((*resource.scopes, *resource.write_scopes))
-    return covers(ctx.principal.scopes, scopes) and bool(resource.allows(verb, ctx.user))
-
-
-def _permission(model: type[Model], verb: str) -> str:
-    options = model._meta  # noqa: SLF001 - Django's documented API
-    return f"{options.app_label}.{get_permission_codename(ACTIONS[verb], options)}"
 
 
 def read(field: forms.Field, value: Any, most_bytes: int = MOST_BYTES) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from django import forms
-from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ValidationError
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ObjectDoesNotExist, ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.db import Error, models
 from django.db.models import QuerySet
@@ -20,14 +20,13 @@ from django.utils.html import strip_tags
 from django.utils.text import camel_case_to_spaces, slugify
 
 from django_mcp.core.context import Context
+from django_mcp.core.database import queries
 from django_mcp.core.request import require_same
-from django_mcp.integrations.form_schema import asked, foreign_column, form_schema, key_column, read
-from django_mcp.integrations.late_tools import queries
-from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.access import Viewer, linked, locked, on_writer
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
+from django_mcp.model_resources.form_schema import asked, foreign_column, form_schema, key_column, read
 from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
-from django_mcp.model_resources.writes import Given, as_shown, keep, linked, locked, on_writer, written_by
 from django_mcp.primitives.field_schema import field_type
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
@@ -138,6 +137,55 @@ def _is_of_django(widget: forms.Widget) -> bool:
     One that the site wrote may make something else of them, which its field then expects.
     """
     return type(widget).value_from_datadict.__module__.startswith("django.")
+
+
+class Given(forms.Widget):
+    """Takes values as they are, under the name of the field, however a page would spread them over inputs."""
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        """The value, or the file."""
+        return files.get(name) if files and name in files else data.get(name)
+
+    def value_omitted_from_data(self, data: Any, files: Any, name: str) -> bool:
+        """Whether there is neither."""
+        return name not in data and not (files and name in files)
+
+
+def as_shown(asked: Any, value: Any) -> Any:
+    """What a page would show at first; moments as they are, for without their offset they may be another one."""
+    return value if isinstance(asked, forms.DateTimeField) else asked.prepare_value(value)
+
+
+def keep(form: Any, obj: Any, given: Container[str]) -> None:
+    """Have the form leave alone what was not given."""
+    for name in written_by(form):
+        if name in given:
+            continue
+        field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
+        try:
+            value = getattr(obj, name)
+        except ObjectDoesNotExist:  # it leads to a row that is gone, so there is nothing to show the form
+            del form.fields[name]
+            continue
+        fix(form.fields[name], value.all() if field.many_to_many else value)
+
+
+def written_by(form: Any) -> list[str]:
+    """The model's own fields that a ``ModelForm`` writes, as far as it asks for them."""
+    options = form._meta  # noqa: SLF001 - of ModelForm
+    model = options.model._meta  # noqa: SLF001 - Django's documented API
+    own = [each.name for each in (*model.concrete_fields, *model.many_to_many) if each.name in form.fields]
+    return [
+        name
+        for name in own
+        if (options.fields is None or name in options.fields) and name not in (options.exclude or ())
+    ]
+
+
+def fix(asked: Any, value: Any) -> None:
+    """Have a field of one form stand for *value*, so that the form's ``clean`` finds in it what the row has."""
+    asked.required, asked.disabled = False, True
+    asked.clean = lambda *_: value  # to fields of files the one there is is given, too
 
 
 # What is wrong
