@@ -30,7 +30,15 @@ from django_mcp.core.signatures import function
 from django_mcp.integrations.late_tools import LateTool
 from django_mcp.model_resources.access import Viewer
 from django_mcp.model_resources.bound_resource import rules_at
-from django_mcp.model_resources.form_binding import FormSetSource, FormSource, Lookup, words_of
+from django_mcp.model_resources.form_binding import (
+    GIVEN,
+    FormArguments,
+    FormSetSource,
+    FormSource,
+    Lookup,
+    with_lookup,
+    words_of,
+)
 from django_mcp.model_resources.form_schema import asked, foreign_column
 from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
@@ -38,10 +46,10 @@ from django_mcp.model_resources.previews import unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
 from django_mcp.primitives.base import Primitive, check_options
-from django_mcp.primitives.function import EMPTY, Parameter, underlying
+from django_mcp.primitives.function import EMPTY, underlying
 from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.schema import ArgumentError, Arguments
+from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool, ToolError
 from django_mcp.primitives.validation_errors import missing_argument
 
@@ -120,7 +128,6 @@ def _plain(form: Any, name: str) -> Any:
     return value.name if isinstance(value, UploadedFile) else to_json_value(value)
 
 
-_GIVEN = Parameter("given", Any, None, None)
 F = TypeVar("F", bound="type[forms.BaseForm | forms.BaseFormSet[Any]]")
 
 Handle = Callable[[Context, Any], Any]
@@ -205,18 +212,6 @@ def form_tool(form_class: Any = None, /, *, server: Where = None, **options: Any
         return made
 
     return register if form_class is None else register(form_class)
-
-
-class FormArguments(Arguments):
-    """What a form takes. The form itself checks it, where it may ask the database."""
-
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self.schema = schema
-        self.names = tuple(schema["properties"])
-
-    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """All of it, for the form to look at."""
-        return {"given": dict(values)}
 
 
 class WritePermission:
@@ -328,7 +323,7 @@ class DeclaredForm:
                 options["visible"] = self._permission
         options.setdefault("description", self._words(form_class))
         if options.get("preview") is None:
-            options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [_GIVEN], self)
+            options["preview"] = function(self._preview, f"preview_{call.__name__}", "", [GIVEN], self)
         options["permission"] = None if permission == DEFAULT else permission
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
@@ -399,11 +394,7 @@ class DeclaredForm:
             return schema
         if self._lookup.name in schema["properties"]:
             raise self._wrong(f"the form has a field {self._lookup.name!r} too; use lookup='pk'")
-        return {
-            **schema,
-            "properties": {self._lookup.name: self._lookup.schema, **schema["properties"]},
-            "required": [self._lookup.name, *schema.get("required", ())],
-        }
+        return with_lookup(schema, self._lookup.name, self._lookup.schema)
 
     def function(self, returns: Any = EMPTY) -> Callable[..., Any]:
         """Return what the tool runs.

@@ -15,8 +15,9 @@ from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
-from django_mcp.model_resources.compile import compile_declaration, declared_names, has_default
+from django_mcp.model_resources.compile import compile_declaration, declared_names
 from django_mcp.model_resources.options import READ_TOOLS, WRITE_ACTIONS, ModelResource
+from django_mcp.model_resources.schema import has_default
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 
 _CUTOFF = 0.85

@@ -2,6 +2,7 @@
 
 import difflib
 import html
+import json
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from typing import Any, NoReturn
 from django import forms
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured, ObjectDoesNotExist, ValidationError
 from django.core.files.uploadedfile import UploadedFile
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import Error, models
 from django.db.models import QuerySet
+from django.db.models.expressions import DatabaseDefault
 from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
 from django.utils.choices import flatten_choices
 from django.utils.datastructures import MultiValueDict
@@ -25,10 +28,11 @@ from django_mcp.core.request import require_same
 from django_mcp.model_resources.access import Viewer, linked, locked, on_writer
 from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
-from django_mcp.model_resources.form_schema import asked, foreign_column, form_schema, key_column, read
+from django_mcp.model_resources.form_schema import NOTHING, asked, foreign_column, form_schema, key_column, read
 from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
 from django_mcp.primitives.field_schema import field_type
-from django_mcp.primitives.schema import ArgumentError
+from django_mcp.primitives.function import Parameter
+from django_mcp.primitives.schema import ArgumentError, Arguments, misfits
 from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import (
     about_argument,
@@ -36,6 +40,8 @@ from django_mcp.primitives.validation_errors import (
     kind_name,
     missing_argument,
     sentence,
+    sentences,
+    shortened,
     unknown_argument,
 )
 
@@ -67,13 +73,12 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
         if (column := foreign_column(form, name)) is not None:
             if name in given:
                 form.data[key] = given[name]
-            _read_by_column(field, column, given.get(name), form.get_initial_for_field(field, name))
+            _read_by_column(field, column, given, form.get_initial_for_field(field, name))
             continue
         if name in given:
             value = _read(field, given[name], most_bytes)
         else:
-            initial = form.get_initial_for_field(field, name)
-            value = None if initial is None or isinstance(field, forms.FileField) else _initial(field, initial)
+            value = _at_first(form, name, field)
             if value is None:
                 continue
         if not _is_of_django(field.widget):
@@ -86,20 +91,34 @@ def fill(form: Any, given: Mapping[str, Any], most_bytes: int) -> None:
             )
             form.data[key] = False if is_clearing else value  # as the checkbox beside a file does
     for field in form.fields.values():
+        field.show_hidden_initial = False  # no call brings what a page showed at first
         if _is_of_django(field.widget):
             kind = getattr(field.widget, "input_type", None)
             field.widget = Given()
             field.widget.input_type = kind  # what is shown in the end leaves passwords out
 
 
-def _read_by_column(field: Any, column: Any, value: Any, initial: Any) -> None:
+def _at_first(form: Any, name: str, field: forms.Field) -> Any:
+    """What the page would show of a field at first; None where that is nothing, or what only the database knows."""
+    initial = form.get_initial_for_field(field, name)
+    for value in (initial, vars(getattr(form, "instance", form)).get(name)):
+        if isinstance(value, DatabaseDefault):
+            fix(field, value)
+            return None
+    return None if initial is None or isinstance(field, forms.FileField) else _initial(field, initial)
+
+
+def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: Any) -> None:
     """Have a field of one form clean what the column of another package's class makes of a value of JSON; where there
     is none, what the page would show at first. Widgets of packages want inputs of their own, which no call has.
     """
-    clean, field.widget = field.clean, Given()
+    clean, field.widget, value = field.clean, Given(), given.get(column.name)
+    if value is None and column.name in given and column.null:
+        fix(field, None)
+        return
     try:
         storable(value)
-        taken = initial if value is None and initial is not None else form_value(column, field, value)
+        taken = initial if column.name not in given and initial is not None else form_value(column, field, value)
     except ValidationError as error:
         refuse(field, error)
     except ValueError as error:
@@ -197,26 +216,50 @@ def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator
     return (unknown_argument([*where, name], names) for name in given if name not in names)
 
 
-def problems(form: forms.BaseForm, given: Container[str], names: Container[str], where: str = "") -> Iterator[str]:
+RULE = (
+    "The values do not fit together, or not with what there is already: other values must be unique, or something that "
+    "is needed is missing."
+)
+"""Said in place of words that name a constraint, or columns that callers cannot give."""
+
+
+def problems(form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "") -> Iterator[str]:
     """All that a form finds wrong, a sentence each, with the argument it is about.
 
     Args:
         form: filled in.
         given: names of the fields it was filled in with.
-        names: of those that can be.
+        arguments: what those that can be are called, by field.
         where: the argument that the form is a part of, like ``"passengers[2]"``.
     """
+    model = getattr(getattr(form, "_meta", None), "model", None)
     for name, errors in form.errors.as_data().items():
         for error in errors:
-            if name in names:
-                yield _of_field(form.fields[name], error, f"{where}.{name}" if where else name, name in given)
+            if model is not None and is_about_others(error, model, arguments):
+                yield RULE
+            elif name in arguments:
+                argument = f"{where}.{arguments[name]}" if where else arguments[name]
+                yield _of_field(form.fields[name], error, argument, name in given)
             else:
                 yield in_words(error, where)
 
 
+def is_about_others(error: ValidationError, model: type[models.Model], names: Container[str]) -> bool:
+    """Return True if an error's words would name columns that are not among *names*, or a constraint."""
+    params = error.params if isinstance(error.params, dict) else {}
+    if "unique_check" in params:
+        return any(name not in names for name in params["unique_check"])
+    if error.code == "unique_for_date":
+        return any(params[each] not in names for each in ("field", "date_field"))
+    options = [each._meta for each in (model, *model._meta.all_parents)]  # noqa: SLF001 - Django's documented API
+    constraints = [each for option in options for each in option.constraints]
+    plain = [each for each in constraints if each.violation_error_message == each.default_violation_error_message]
+    return error.messages[0] in {str(each.get_violation_error_message()) for each in plain}
+
+
 def in_words(error: ValidationError, where: str = "") -> str:
     """An error about no field."""
-    words = _plain(error)
+    words = plain(error)
     return about_argument([where], words) if where else words
 
 
@@ -224,7 +267,7 @@ def _of_field(field: Any, error: ValidationError, where: str, is_given: bool) ->
     is_plain = error.code == "required" and error.message == forms.Field.default_error_messages["required"]
     if is_plain and not is_given:
         return missing_argument([where])
-    return f"{about_argument([where], _plain(error))}{_hint(field, error)}"
+    return f"{about_argument([where], plain(error))}{_hint(field, error)}"
 
 
 def _hint(field: Any, error: ValidationError) -> str:
@@ -246,12 +289,14 @@ def _offer(field: Any, value: str) -> str:
     return f" {'Choose one of' if len(named) == len(choices) else 'There are, among others,'} {', '.join(named)}."
 
 
-def _plain(error: ValidationError) -> str:
-    """An error's words; a form may write them as HTML."""
+def plain(error: ValidationError) -> str:
+    """An error's words; a form may write them as HTML. Those of Wagtail say of each part of a value what is wrong."""
     words = " ".join(
         html.unescape(strip_tags(each)) if hasattr(each, "__html__") else str(each) for each in error.messages
     )
-    return sentence(words.replace("\0", "\\0"))
+    parts = getattr(error, "as_json_data", None)
+    more = f" {json.dumps(parts(), cls=DjangoJSONEncoder)}" if callable(parts) else ""
+    return sentence(words.replace("\0", "\\0")) + shortened(more, 500)
 
 
 class Lookup:
@@ -444,6 +489,63 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: Viewer) -
         form.cleaned_data[name] = [*form.cleaned_data[name], *(key for key in there if key not in seen)]
 
 
+GIVEN = Parameter("given", Any, None, None)
+"""Under which a form's arguments are passed on."""
+
+
+_NOT_NULL = {
+    "string": "string_type",
+    "array": "list_type",
+    "object": "dict_type",
+    "integer": "int_type",
+    "number": "float_type",
+    "boolean": "bool_type",
+}
+"""pydantic's names for what is wrong with null."""
+
+
+class FormArguments(Arguments):
+    """What a form takes. The form itself checks it, where it may ask the database.
+
+    Args:
+        schema: of all arguments.
+        is_strict: numbers and booleans are those of JSON, and not texts that a page might have sent.
+    """
+
+    def __init__(self, schema: dict[str, Any], *, is_strict: bool = False) -> None:
+        self.schema, self._is_strict = schema, is_strict
+        self.names = tuple(schema["properties"])
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All of it, for the form to look at.
+
+        Raises:
+            ArgumentError: a value is of the wrong type.
+        """
+        if self._is_strict:
+            nulls = [name for name, value in values.items() if value is None]
+            found = [each for name in nulls for each in self._misfit(name)]
+            if details := [*found, *misfits(dict(values), self.schema, self.schema)]:
+                raise ArgumentError(sentences(details, values, self.schema))
+        return {"given": dict(values)}
+
+    def _misfit(self, name: str) -> Iterator[dict[str, Any]]:
+        """What is wrong with null for an argument, as ``ValidationError.errors()`` has it."""
+        kinds = self.schema["properties"].get(name, {}).get("type", "null")
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if "null" not in kinds:
+            yield {"type": _NOT_NULL[kinds[0]], "loc": (name,), "input": None, "msg": ""}
+
+
+def with_lookup(schema: dict[str, Any], name: str, described: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of arguments with one before them that says which row is changed."""
+    return {
+        **schema,
+        "properties": {name: described, **schema["properties"]},
+        "required": [name, *schema.get("required", ())],
+    }
+
+
 Filled = list[tuple[forms.BaseForm, Mapping[str, Any]]]
 """Forms, and the arguments of each."""
 
@@ -455,8 +557,10 @@ class FormSource:
         form_class: the class.
         form_kwargs: takes the context, gives further arguments of the class.
         most_bytes: how large a file may be.
-        changes: rows that are there are changed: what is not given stays.
         label: for messages to the site's owner.
+        changes: rows that are there are changed: what is not given stays.
+        renamed: fields whose arguments are not called as they are.
+        is_bare: the class is read without being called, so that nothing is asked of the database.
 
     Attributes:
         model: whose rows it writes, or None.
@@ -470,9 +574,11 @@ class FormSource:
         label: str,
         *,
         changes: bool,
+        renamed: Mapping[str, str] = NOTHING,
+        is_bare: bool = False,
     ) -> None:
         self._class, self._kwargs, self._most_bytes = form_class, form_kwargs, most_bytes
-        self._label, self._changes = label, changes
+        self._label, self._changes, self._renamed, self._is_bare = label, changes, renamed, is_bare
         self._choices: dict[Any, Mapping[str, Choice]] = {}
         self.model = getattr(getattr(form_class, "_meta", None), "model", None)
 
@@ -483,13 +589,29 @@ class FormSource:
             ImproperlyConfigured: it cannot be made.
             DatabaseError, InterfaceError: it cannot be made without the database.
         """
-        form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
+        if self._is_bare:
+            form = bare(self._class)
+        else:
+            form = unbound(self._class, self._label, has_arguments=self._kwargs is not None)
         choices = self._choices[server] = choices_of(form, server)
         schema = form_schema(form, asked(form), self._most_bytes, declared(choices))
         if self._changes and self.model is not None:
             kept = set(written_by(form))
             schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
+            for name in kept & schema["properties"].keys():
+                schema["properties"][name].pop("default", None)
+        called = self._arguments(form)
+        schema["properties"] = {called[name]: each for name, each in schema["properties"].items()}
         return schema
+
+    def _arguments(self, form: Any) -> dict[str, str]:
+        """What the fields that somebody fills in are called as arguments."""
+        return {name: self._renamed.get(name, name) for name in asked(form)}
+
+    def by_field(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments by the names of the fields that they are for."""
+        fields = {argument: name for name, argument in self._renamed.items()}
+        return {fields.get(argument, argument): value for argument, value in given.items()}
 
     def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """The form, filled in and valid.
@@ -503,10 +625,11 @@ class FormSource:
             ArgumentError: the arguments do not fit, or the form says no.
             ToolError: the call was approved for other rows than it chooses now.
         """
-        form = self._made(ctx, given, obj)
-        found = [*unknown(given, asked(form)), *self._problems(ctx, form, given)]
+        form = self._made(ctx, self.by_field(given), obj)
+        wrong = unknown(given, self._arguments(form).values())
+        found = dict.fromkeys([*wrong, *self._problems(ctx, form, self.by_field(given))])
         if found:
-            raise ArgumentError(abridged(found))
+            raise ArgumentError(abridged([*found]))
         return form
 
     def _made(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
@@ -524,10 +647,10 @@ class FormSource:
     def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
         viewer = Viewer(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
-        mine = asked(form)
+        mine = self._arguments(form)
         taken, rows = narrow(form, given, viewer)
         for name, each in rows.items():
-            require_same(ctx, name, each)
+            require_same(ctx, mine[name], each)
         if is_change:
             keep(form, form.instance, given)
         fill(form, taken, self._most_bytes)
@@ -549,7 +672,10 @@ class FormSource:
             given: the arguments.
             obj: see ``bound``.
         """
-        return dict(chosen(self._made(ctx, given, obj), given, Viewer(ctx)))
+        own = self.by_field(given)
+        form = self._made(ctx, own, obj)
+        called = self._arguments(form)
+        return {called[name]: rows for name, rows in chosen(form, own, Viewer(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""
@@ -580,6 +706,11 @@ def unbound(form_class: Any, label: str, *, has_arguments: bool) -> Any:
             if asked:
                 _leave_rows_open(form, form_class.base_fields)
             return form
+    return bare(form_class)
+
+
+def bare(form_class: Any) -> Any:
+    """Return a form without data whose class was not called."""
     base = forms.BaseModelForm if issubclass(form_class, forms.BaseModelForm) else forms.BaseForm
     return type(form_class)("Bare", (form_class,), {"__init__": base.__init__})()
 
@@ -738,7 +869,7 @@ class FormSetSource:
 
     def _problems(self, formset: Any, items: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
-            names = self._names(form)
+            names = {name: name for name in self._names(form)}
             yield from unknown(item, names, self._place(place))
             yield from problems(form, item, names, self._place(place))
         yield from (in_words(error, self.argument) for error in formset.non_form_errors().as_data())

@@ -31,6 +31,7 @@ from django_mcp.model_resources.schema import (
     MOST_VALUES,
     foreign_words,
     form_choices,
+    has_default,
     is_foreign,
     json_type,
     moment,
@@ -267,6 +268,13 @@ def _moment(text: str) -> datetime.datetime | None:
     return found if timezone.is_naive(found) else known  # without an offset, the form knows in which time zone it is
 
 
+def _clock(text: str) -> datetime.time | None:
+    found = parse_time(text)
+    if found is not None and datetime.time.fromisoformat(text).tzinfo is not None:
+        raise ValidationError("must not have an offset.", code="kind")
+    return found
+
+
 def _split_moment(field: Any, value: Any) -> Any:
     found = _parsed(_moment)(field, value)
     if isinstance(found, str):
@@ -295,7 +303,7 @@ _READERS: Mapping[type[forms.Field], Reader] = {
     forms.IntegerField: _read_number,
     forms.DateTimeField: _parsed(_moment),
     forms.DateField: _parsed(parse_date),
-    forms.TimeField: _parsed(parse_time),
+    forms.TimeField: _parsed(_clock),
     forms.DurationField: _text,
     forms.CharField: _text,
     forms.ComboField: _text,
@@ -326,7 +334,10 @@ def form_schema(
         field: Any = form.fields[name]
         if name in by:
             field.to_field_name = by[name].name
-        properties[name] = described(name, field, _columns(form).get(name), most_bytes)
+        column = _columns(form).get(name)
+        properties[name] = described(name, field, column, most_bytes)
+        if column is not None and column.null and not field.required:
+            properties[name] = _nullable(properties[name])
         initial = form.initial.get(name, field.initial)
         if (
             name not in by
@@ -335,10 +346,21 @@ def form_schema(
             and (default := _default(field, initial, properties[name])) is not None
         ):
             properties[name]["default"] = default
-        if field.required and not callable(initial) and initial in field.empty_values:
+        has_value = callable(initial) or initial not in field.empty_values
+        if field.required and not has_value and not (column is not None and has_default(column)):
             required.append(name)
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that takes null too, which empties a column."""
+    kinds = schema.get("type", "null")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if "null" in kinds:
+        return schema
+    choices = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*kinds, "null"], **choices}
 
 
 def _columns(form: Any) -> Mapping[str, Any]:
@@ -358,7 +380,9 @@ def foreign_column(form: Any, name: str) -> Any:
 
 
 def _is_read_by(column: Any, field: Any) -> bool:
-    return column is not None and reader_of(field) is None and (is_foreign(column) or custom_type(column) is not None)
+    if column is None or custom_type(field) is not None:
+        return False
+    return is_foreign(column) or (reader_of(field) is None and custom_type(column) is not None)
 
 
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:

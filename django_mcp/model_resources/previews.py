@@ -17,7 +17,6 @@ from django.db import models, router
 from django.db.models import ProtectedError, RestrictedError
 from django.db.models.deletion import Collector
 from django.db.models.expressions import DatabaseDefault
-from django.forms import BaseModelForm
 from django.utils.text import capfirst
 
 from django_mcp.conf import settings
@@ -34,9 +33,6 @@ from django_mcp.model_resources.schema import column_value, is_json, to_json_val
 from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, Showing, serialize_link
 from django_mcp.model_resources.writes import (
     Writer,
-    check_whole,
-    fill,
-    own_sets,
     readable,
     require_change,
     require_delete,
@@ -226,57 +222,47 @@ def _part_of(text: str, start: int, end: int) -> str:
 _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
-def differences(writer: Writer, viewer: Viewer, row: Any, obj: Any, values: Mapping[str, Any]) -> list[Row]:
+def differences(writer: Writer, ctx: Context, row: Any, obj: Any, given: Mapping[str, Any]) -> list[Row]:
     """What would be different of a row; of a new one, what it would have of all that callers can give.
 
     Args:
         writer: that would write it.
-        viewer: the caller.
+        ctx: the call.
         row: as it is read, with its columns; None for one that is created.
         obj: the same row to be filled in, or a new object.
-        values: what is given of the fields.
+        given: the arguments.
 
     Raises:
-        ToolError, ValidationError: it cannot be.
+        ArgumentError, ToolError: it cannot be.
     """
     old = _stored(obj)
-    given = writer.with_rows(values, viewer)
-    obj, sets = _filled_in(writer, obj, given)
-    return list(_different(writer, Fields(writer.exposed, viewer), row, old, obj, given, sets))
-
-
-def _filled_in(writer: Writer, obj: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The object with what is given, as valid as can be seen without saving it; and the sets of rows it would have."""
-    if writer.exposed.resource.form is None:
-        writer.fill_in(obj, given)
-        return obj, {name: rows for name, rows in given.items() if writer.fields[name].is_set}
-    form = fill(writer.exposed, obj, given, writer.fields)
-    obj = form.instance
-    if type(form).save is BaseModelForm.save:  # one of its own may yet set what is lacking
-        check_whole(obj, given, change=writer.change)
-    wanted = given if writer.change else writer.fields
-    return obj, {each.name: form.cleaned_data[each.name] for each in own_sets(obj) if each.name in wanted}
+    form = writer.bound(ctx, obj, given)
+    return list(_different(writer, Fields(writer.exposed, Viewer(ctx)), row, old, form, writer.source.by_field(given)))
 
 
 def _different(
-    writer: Writer, fields: Fields, row: Any, old: Mapping[str, Any], obj: Any, given: Mapping[str, Any], sets: Any
+    writer: Writer, fields: Fields, row: Any, old: Mapping[str, Any], form: Any, given: Mapping[str, Any]
 ) -> Iterator[Row]:
+    obj = form.instance
     new = _stored(obj)
     for name, field in _comparable(writer):
         if field.many_to_many:
-            entry = fields.set_change(field, obj, sets[name], is_new=row is None) if name in sets else None
-            if entry is not None:
-                yield entry
+            if name in given or (row is None and name in form.cleaned_data):
+                # Those that stay because the caller does not see them are given as keys.
+                rows = [each for each in form.cleaned_data[name] if isinstance(each, models.Model)]
+                entry = fields.set_change(field, obj, rows, is_new=row is None)
+                if entry is not None:
+                    yield entry
             continue
         differs = name in new and _differ(field, old.get(name), new[name])
-        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=writer.fields):
+        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=writer.arguments):
             yield fields.change(field, row, obj, is_given=name in given)
 
 
 def _comparable(writer: Writer) -> Iterator[tuple[str, Any]]:
     """What callers can give comes first, in the order of the declaration."""
     own = own_fields(writer.exposed)
-    for name in dict.fromkeys([*writer.fields, *own]):
+    for name in dict.fromkeys([*writer.arguments, *own]):
         field = own.get(name)  # a form may ask for more
         if field is not None and not field.primary_key and not isinstance(field, _WITHOUT_VALUE):
             yield name, field
@@ -323,7 +309,7 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
 
 def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     obj = writer.exposed.model()
-    changes = differences(writer, Viewer(ctx), None, obj, writer.values(given))
+    changes = differences(writer, ctx, None, obj, given["given"])
     return {"verb": "create", "object": capfirst(writer.exposed.one), "changes": changes}
 
 
@@ -339,13 +325,13 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
 
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     exposed, viewer = writer.exposed, Viewer(ctx)
-    values = writer.values(given)
+    value, values = writer.apart(given)
     fields = Fields(exposed, viewer)
     columns = [each for field in own_fields(exposed).values() for each in fields.columns(field)]
-    row = _row(exposed, viewer, given[exposed.lookup_name], columns)
+    row = _row(exposed, viewer, value, columns)
     obj = _stored_value(exposed, row)
     require_change(exposed, ctx, obj)
-    return {"verb": "update", **_named(exposed, row), "changes": differences(writer, viewer, row, obj, values)}
+    return {"verb": "update", **_named(exposed, row), "changes": differences(writer, ctx, row, obj, values)}
 
 
 def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -363,14 +349,11 @@ def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mappin
     viewer, name = Viewer(ctx), exposed.lookup_name
 
     def look() -> Row:
-        found: Row = {}
-        if writer is None or writer.change:
-            found[name] = _row(exposed, viewer, given[name], ())
-        if writer is not None:
-            links = {each: value for each, value in writer.values(given).items() if writer.fields[each].target}
-            rows = writer.with_rows(links, viewer)
-            found |= {writer.arguments[each]: value for each, value in rows.items()}
-        return found
+        if writer is None:
+            return {name: _row(exposed, viewer, given[name], ())}
+        value, values = writer.apart(given) if writer.change else (None, given["given"])
+        found = writer.source.chosen(ctx, values, None)
+        return {name: _row(exposed, viewer, value, ()), **found} if writer.change else found
 
     return _looking(exposed, {} if writer is None else writer.arguments, look)
 

@@ -23,12 +23,10 @@ from django.utils.text import capfirst
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import to_json
 
-from django_mcp.core.signatures import list_of, one_of
 from django_mcp.primitives.field_schema import (
     DECIMAL_INPUT,
     MOST_TOLD,
     custom_type,
-    limits,
     output_schema_of,
     schema_of,
 )
@@ -266,6 +264,11 @@ def behind(field: Any) -> Any:
     return value_field(field)
 
 
+def has_default(field: Any) -> bool:
+    """Whether a column has a value where none is given."""
+    return bool(field.has_default()) or getattr(field, "db_default", models.NOT_PROVIDED) is not models.NOT_PROVIDED
+
+
 def is_array(field: Any) -> bool:
     """Return True for a column of PostgreSQL's arrays."""
     return hasattr(field, "base_field") and not is_range(field)
@@ -300,46 +303,6 @@ _MOST_LOGGED = 500
 _TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What classes of columns raise for values that they did not expect."""
-
-
-def write_type(field: Any) -> Any:
-    """The annotation of an argument that is written into a column, null left aside."""
-    if choices := choices_of(field):
-        values = [value for value, _ in choices]
-        return one_of(dict.fromkeys([*values, *([""] if field.blank and isinstance(field, _TEXTS) else [])]))
-    annotation, custom = _write_type(field), custom_type(behind(field))
-    return annotation if custom is None else Annotated[annotation, WithJsonSchema(schema_of(behind(field)) or {})]
-
-
-def _write_type(field: Any) -> Any:
-    custom = custom_type(field)
-    if custom is not None and custom.from_json is not None:
-        return known_type(field)
-    if is_json(field):
-        return Annotated[Any, AfterValidator(storable)]
-    if isinstance(field, _TEXTS):
-        return Annotated[text_type(field.max_length), WithJsonSchema(_text_schema(field))]
-    if is_array(field):
-        return list_of(write_type(field.base_field), most=min(getattr(field, "size", None) or MOST_VALUES, MOST_VALUES))
-    known = known_type(field)
-    return text_type(getattr(behind(field), "max_length", None)) if known is None else known
-
-
-def _text_schema(field: Any) -> dict[str, Any]:
-    """Return the schema of a text that is written into a column: with its format, pattern and lengths.
-
-    The empty text, which clears a column that may be blank, has no format and fits no pattern.
-    """
-    schema = schema_of(field) or {"type": "string"}
-    schema = {**schema, "maxLength": min(field.max_length or MOST_TEXT, MOST_TEXT)}
-    found = {**schema, **limits(schema, field.validators, is_required=not field.blank)}
-    of_blank = {"format", "pattern", "minLength"} if field.blank else set()
-    return {key: value for key, value in found.items() if key not in of_blank}
-
-
-def text_type(most: int | None) -> Any:
-    """The annotation of a text of *most* characters; None: as many as any text may have."""
-    return Annotated[str, Field(max_length=min(most or MOST_TEXT, MOST_TEXT)), AfterValidator(without_nul)]
 
 
 def storable(value: Any) -> Any:
@@ -379,7 +342,7 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
 
 def is_foreign(field: Any) -> bool:
     """Return True for a column whose class says what its values are, and nothing of Django's does."""
-    if field.is_relation or isinstance(field, models.JSONField):
+    if field.is_relation or isinstance(field, models.JSONField | models.FileField):
         return False
     return is_json(field) or not (isinstance(field, _TEXTS) or is_array(field) or known_type(field) is not None)
 
@@ -391,22 +354,6 @@ def foreign_words(field: Any) -> str:
     if not isinstance(blocks, Mapping):
         return kind
     return f"{kind} A list of blocks, each with type and value; types are {', '.join(map(str, blocks))}."
-
-
-def read_foreign(field: Any, given: Any) -> Any:
-    """Return the value of such a column that a caller gave. It is read as from a fixture, and cleaned by the column's
-    form field, which is where packages look at the parts of a value.
-
-    Raises:
-        ValidationError: it is none of the column's values.
-    """
-    value, asked = _read(field, given), field.formfield()
-    if asked is None or isinstance(asked, forms.CharField):  # of those the values are text
-        return value
-    with _reading(field):
-        value = asked.clean(value)
-    require_kept(field, given, value)
-    return value
 
 
 def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
@@ -474,14 +421,6 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
 # Fields of forms
 
 
-def form_type(field: forms.Field) -> Any:
-    """The annotation of an argument for a field that a form declares; None where JSON has no value for it."""
-    for kind, annotation in _FORM_TYPES:
-        if isinstance(field, kind):
-            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
-    return None
-
-
 def form_choices(field: Any) -> list[tuple[Any, Any]]:
     """Values and labels of a form field's choices; none where they are only known later, or are too many to name."""
     choices = field.choices
@@ -493,41 +432,3 @@ def form_choices(field: Any) -> list[tuple[Any, Any]]:
     flat = [(to_json_value(value), label) for value, label in every if value is not None]
     flat = [(value, label) for value, label in flat if isinstance(value, str | int)]
     return flat if len(flat) <= MOST_CHOICES else []
-
-
-def _choice(field: Any) -> Any:
-    values = [value for value, _ in form_choices(field) if value != ""]
-    return one_of(dict.fromkeys([*values, *([] if field.required else [""])])) if values else text_type(None)
-
-
-def _choices(field: Any) -> Any:
-    return list_of(_choice(field), most=MOST_VALUES)
-
-
-def _integer(field: Any) -> Any:
-    limits = (None if callable(each) else each for each in (field.min_value, field.max_value))
-    least, most = limits
-    return Annotated[int, Field(ge=least, le=most)]
-
-
-def _like(column: Any) -> Callable[[Any], Any]:
-    return lambda _: input_type(column)
-
-
-_FORM_TYPES: tuple[tuple[Any, Any], ...] = (
-    ((forms.FileField, forms.MultiValueField, forms.ComboField, forms.ModelChoiceField), lambda _: None),
-    (forms.MultipleChoiceField, _choices),
-    (forms.ChoiceField, _choice),
-    (forms.BooleanField, bool),
-    (forms.JSONField, lambda _: Annotated[Any, AfterValidator(storable)]),
-    (forms.UUIDField, uuid.UUID),
-    (forms.CharField, lambda field: text_type(field.max_length)),
-    (forms.DecimalField, _like(models.DecimalField())),
-    (forms.FloatField, _like(models.FloatField())),
-    (forms.IntegerField, _integer),
-    (forms.DateTimeField, _like(models.DateTimeField())),
-    (forms.DateField, _like(models.DateField())),
-    (forms.TimeField, _like(models.TimeField())),
-    (forms.DurationField, _like(models.DurationField())),
-)
-"""Types, or functions that make one of a field. The first that fits counts: most of these are text or choices too."""

@@ -15,12 +15,13 @@ from django_mcp.core.signatures import function, list_of, one_of, optional, shap
 from django_mcp.model_resources import pagination
 from django_mcp.model_resources.access import Viewer
 from django_mcp.model_resources.bound_resource import Exposed
-from django_mcp.model_resources.compile import declared_names, field_problems, read_field
+from django_mcp.model_resources.compile import field_problems
+from django_mcp.model_resources.form_binding import GIVEN, FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
 from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, read_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
 from django_mcp.model_resources.queryset import COUNT, MOST_DIMENSIONS, aggregated, filtered, searched
-from django_mcp.model_resources.schema import input_type, write_type
+from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
 from django_mcp.model_resources.writes import Writer, run_delete
 from django_mcp.primitives.base import phrase
@@ -279,31 +280,22 @@ _DELETED = {
 def writing_tools(exposed: Exposed) -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
     verbs = exposed.resource.actions
-    fields = [read_field(exposed, name) for name in declared_names(exposed)] if {"create", "update"} & {*verbs} else []
     row = shaped(row_schema(exposed, exposed.columns))
     if "create" in verbs:
-        asked = [each.parameter(exposed, change=False) for each in fields]
         words = "Creates one row, and gives it with all that is shown of it."
-        writer = Writer(exposed, fields, change=False)
+        writer = Writer(exposed, change=False)
         look = partial(preview_create, writer)
         yield _write_tool(
-            exposed, "create", writer.create, look, words, asked, row, writer, destructive=False, idempotent=False
+            exposed, "create", writer.create, look, words, [], row, writer, destructive=False, idempotent=False
         )
     if "update" in verbs:
-        asked = [_which(exposed), *(each.parameter(exposed, change=True) for each in fields)]
         words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
-        writer = Writer(exposed, fields, change=True)
-        yield _write_tool(exposed, "update", writer.update, partial(preview_update, writer), words, asked, row, writer)
+        writer = Writer(exposed, change=True)
+        yield _write_tool(exposed, "update", writer.update, partial(preview_update, writer), words, [], row, writer)
     if "delete" in verbs:
         words = "Deletes one row, and what there cannot be without it."
         call, look = partial(run_delete, exposed), partial(preview_delete, exposed)
-        yield _write_tool(exposed, "delete", call, look, words, [_which(exposed)], shaped(_DELETED))
-
-
-def _which(exposed: Exposed) -> Parameter:
-    return Parameter(
-        exposed.lookup_name, write_type(exposed.lookup), EMPTY, "Of which row, as search and URIs show it."
-    )
+        yield _write_tool(exposed, "delete", call, look, words, get_parameters(exposed), shaped(_DELETED))
 
 
 def _write_tool(
@@ -323,6 +315,7 @@ def _write_tool(
     tool = Tool(
         function(call, name, f"{exposed.description}\n\n{words}", parameters, resource, returns),
         context_type=Context,
+        arguments=None if writer is None else FormArguments(writer.schema(), is_strict=True),
         name=name,
         title=phrase(f"{verb.capitalize()} {{}}", exposed.options.verbose_name),
         icons=resource.icons,
@@ -332,7 +325,7 @@ def _write_tool(
         open_world=False,
         scopes=(*resource.scopes, *resource.write_scopes),
         visible=Permitted(resource, verb),
-        preview=function(look, f"preview_{name}", "", parameters, resource),
+        preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
     )
     tool.rows_of = partial(rows_of, exposed, writer)
     # Only what the site wrote itself can ask the person at the client.

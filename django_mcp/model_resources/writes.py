@@ -2,50 +2,55 @@
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.apps import apps
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connections, router, transaction
 from django.db.models import Model, ProtectedError, RestrictedError
 from django.db.models.expressions import DatabaseDefault
+from django.utils.text import format_lazy
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import Viewer, find_row, linked, locked, on_writer
+from django_mcp.model_resources.access import Viewer, find_row, locked, on_writer
 from django_mcp.model_resources.bound_resource import Exposed
-from django_mcp.model_resources.compile import NOT_GIVEN, WriteField, has_default
-from django_mcp.model_resources.form_binding import Given, as_shown, keep
+from django_mcp.model_resources.compile import written_arguments
+from django_mcp.model_resources.form_binding import RULE, FormSource, is_about_others, plain, with_lookup
 from django_mcp.model_resources.pagination import show_row
-from django_mcp.model_resources.schema import form_value, read_foreign, require_kept
+from django_mcp.model_resources.schema import has_default, json_type
+from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.output import ToolResult
+from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import ToolError
-from django_mcp.primitives.validation_errors import shortened
+from django_mcp.primitives.validation_errors import about_argument, missing_argument
 
 ADDED, CHANGED, DELETED = 1, 2, 3
 """``django.contrib.admin.models`` has the same, which can be imported only where the admin is installed."""
 
 
-def note(ctx: Context, obj: Model, action: int, message: Sequence[dict[str, Any]]) -> None:
+def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
     """Make a ``LogEntry``, in the transaction of what was written; where there is an admin, and the caller is a user.
 
     Args:
         ctx: of the call.
         obj: what was written; not yet deleted.
         action: what was done.
-        message: what the admin would write of it.
+        form: that it was written through; None where it is deleted.
     """
     if not ctx.user.is_authenticated or not apps.is_installed("django.contrib.admin"):
         return
     from django.contrib.admin.models import LogEntry  # noqa: PLC0415 - where it is installed
+    from django.contrib.admin.utils import construct_change_message  # noqa: PLC0415 - likewise
     from django.contrib.contenttypes.models import ContentType  # noqa: PLC0415 - likewise
 
     if router.db_for_write(LogEntry) != DEFAULT_DB_ALIAS:  # the transaction of a tool is of that one
         return
+    message = [] if form is None else construct_change_message(form, (), action == ADDED)
     LogEntry.objects.create(
         user_id=ctx.user.pk,
         content_type_id=ContentType.objects.get_for_model(obj, for_concrete_model=False).pk,
@@ -77,67 +82,8 @@ def _look(exposed: Exposed, ctx: Context, value: object) -> Any:
     return None
 
 
-# Relations
-
-
-def find_related(field: WriteField, argument: str, value: Any, viewer: Viewer) -> Any:
-    """The row that *value* addresses in another model; of a set the list of rows; None for null.
-
-    Raises:
-        ToolError: one does not exist for the caller.
-    """
-    if value is None:
-        return None
-    values = value if field.is_set else [value]
-    # All in one query, however many there are.
-    found = _addressed(field, values, viewer)
-    lacking = [each for each in values if _key(field.target, each) not in found]
-    if lacking:
-        names = ", ".join(repr(str(each)[:80]) for each in lacking[:5])
-        raise ToolError(
-            f"Argument {argument!r}: there is no {field.target.one} with {field.target.lookup_name} {names}."
-        )
-    rows = {row.pk: row for row in (found[_key(field.target, each)] for each in values)}
-    return list(rows.values()) if field.is_set else next(iter(rows.values()))
-
-
-def _addressed(field: WriteField, values: Iterable[Any], viewer: Viewer) -> dict[Any, Any]:
-    target = field.target
-    name = target.lookup.attname
-    keys = [key for key in (_key(target, each) for each in values) if key is not None]
-    rows = on_writer(viewer.door(target)).order_by().complex_filter(field.field.get_limit_choices_to())
-    return {getattr(row, name): row for row in rows.filter(**{f"{name}__in": keys}) if viewer.sees(target, row)}
-
-
-def _key(target: Exposed, value: Any) -> Any:
-    try:
-        return target.lookup.to_python(value)
-    except (ValidationError, ValueError, TypeError, OverflowError):
-        return None
-
-
-def visible(obj: Any, field: WriteField, viewer: Viewer) -> dict[Any, Any]:
-    """The rows in a set of *obj* that exist for the caller, by primary key."""
-    rows = on_writer(viewer.door(field.target)).order_by().filter(pk__in=linked(obj, field.field))
-    return {row.pk: row for row in rows if viewer.sees(field.target, row)}
-
-
-def replace(obj: Any, field: WriteField, rows: Iterable[Any], viewer: Viewer) -> None:
-    """Make *rows* the set of *obj*, as far as the caller sees it: what they cannot see stays in it."""
-    given, before = {row.pk: row for row in rows}, visible(obj, field, viewer)
-    manager = getattr(obj, field.name)
-    if gone := [row for key, row in before.items() if key not in given]:
-        manager.remove(*gone)
-    if new := [row for key, row in given.items() if key not in before]:
-        manager.add(*new)
-
-
 logger = logging.getLogger("django_mcp")
 
-RULE = (
-    "The values do not fit together, or not with what there is already: other values must be unique, or something that "
-    "is needed is missing."
-)
 NOT_SET = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
 _MOST_CHARACTERS = 500
 _LACKING = frozenset({"blank", "null", "required"})
@@ -210,20 +156,12 @@ def in_words(error: ValidationError, exposed: Exposed, arguments: Mapping[str, s
 
 
 def _sentence(name: str, error: Any, exposed: Exposed, arguments: Mapping[str, str]) -> str:
-    params = error.params if isinstance(error.params, dict) else {}
-    if "unique_check" in params:
-        return _unique(params["unique_check"], arguments)
-    if error.code == "unique_for_date":
-        return _unique((params["field"], params["date_field"]), arguments)
-    message = error.messages[0]
-    if message in _names_of_constraints(exposed):
+    if is_about_others(error, exposed.model, arguments):
         return RULE
-    message = shortened(message + _parts(error), _MOST_CHARACTERS)
-    if name not in arguments:
-        return _of_another_field(name, error.code, message, exposed)
-    if error.code in _OF_RELATIONS and _is_relation(exposed, name):
-        message = "it cannot be this one; it is none of those that can be chosen here."
-    return f"Argument {arguments[name]!r}: {message}"
+    words = plain(error)
+    if name in arguments:
+        return about_argument([arguments[name]], words)
+    return words if name == NON_FIELD_ERRORS else _of_another_field(name, error.code, words, exposed)
 
 
 def _of_another_field(name: str, code: Any, message: str, exposed: Exposed) -> str:
@@ -239,222 +177,156 @@ def _others(error: ValidationError, arguments: Mapping[str, str]) -> dict[str, l
     return {name: words for name, words in by_name.items() if name not in arguments and name != NON_FIELD_ERRORS}
 
 
-def _parts(error: ValidationError) -> str:
-    """What an error says of the parts of a value, as those of Wagtail do of blocks."""
-    told = getattr(error, "as_json_data", None)
-    return f" {json.dumps(told(), cls=DjangoJSONEncoder)}" if callable(told) else ""
-
-
-def _unique(names: Any, arguments: Mapping[str, str]) -> str:
-    if any(name not in arguments for name in names):
-        return RULE
-    together = " and ".join(repr(arguments[name]) for name in names)
-    alone = len(names) == 1
-    return f"{'Argument' if alone else 'Arguments'} {together}: {'it' if alone else 'together they'} must be unique."
-
-
-def _names_of_constraints(exposed: Exposed) -> set[str]:
-    """What Django says of a constraint for which the model has no words: its name, which is not for callers."""
-    constraints = [each for options in _with_parents(exposed) for each in options.constraints]
-    plain = [each for each in constraints if each.violation_error_message == each.default_violation_error_message]
-    return {str(each.get_violation_error_message()) for each in plain}
-
-
-def _with_parents(exposed: Exposed) -> Iterator[Any]:
-    yield exposed.options
-    for parent in exposed.options.all_parents:
-        yield parent._meta  # noqa: SLF001 - Django's documented API
-
-
-def _is_relation(exposed: Exposed, name: str) -> bool:
-    return any(each.name == name and each.is_relation for each in exposed.options.get_fields())
-
-
-def fill(exposed: Exposed, obj: Any, given: Mapping[str, Any], fields: Mapping[str, WriteField]) -> Any:
-    """The form of a declaration, filled in and valid.
-
-    Args:
-        exposed: the model.
-        obj: a row that is there already, or a new object.
-        given: values by name of field; for relations to exposed models the rows.
-        fields: all that can be given.
-
-    Raises:
-        ValidationError: the form says no.
+class WholeRow:
+    """What a form has before its own class, so that it looks at the row as a whole: also at rules for values that it
+    does not ask for, and that ``full_clean`` of the model tells of.
     """
-    form = exposed.resource.form(data={}, instance=obj)
-    is_new = obj._state.adding  # noqa: SLF001 - Django's documented API
-    data: dict[str, Any] = {}
-    for name, field in form.fields.items():
-        if name in given:
-            data[form.add_prefix(name)] = _as_data(form, name, given[name], fields[name])
-        elif is_new and (initial := form.get_initial_for_field(field, name)) is not None:
-            data[form.add_prefix(name)] = as_shown(field, initial)
-    if not is_new:
-        keep(form, obj, given)
-    for field in form.fields.values():
-        field.widget = Given()
-    form.data = data
-    if not form.is_valid():
-        raise ValidationError(form.errors.as_data())
-    for name, value in given.items():
-        if _is_read_by_column(form, fields[name]):
-            with of_field(name):
-                require_kept(fields[name].field, value, form.cleaned_data[name])
-    return form
+
+    def add_error(self: Any, field: Any, error: Any) -> None:
+        """Take errors about fields that the form lacks for errors about all of it."""
+        if field is None and hasattr(error, "error_dict"):
+            for name, errors in error.error_dict.items():
+                super().add_error(name if name in self.fields else None, errors)  # type: ignore[misc]
+        else:
+            super().add_error(field, error)  # type: ignore[misc]
+
+    def validate_unique(self: Any) -> None:
+        """See that the row breaks no rule that holds for several fields, or several rows."""
+        skipped = {*self.errors, *_unset(self.instance)}
+        for check in (self.instance.validate_unique, self.instance.validate_constraints):
+            try:
+                check(exclude=skipped)
+            except ValidationError as error:
+                self._update_errors(error)
 
 
-def _is_read_by_column(form: Any, field: WriteField) -> bool:
-    return field.is_foreign and field.name not in form.declared_fields
+def _unset(obj: Any) -> set[str]:
+    """The fields of a new row that get their values only later, in ``save_model`` or from the database."""
+    fields = obj._meta.fields if obj._state.adding else ()  # noqa: SLF001 - Django's documented API
+    return {each.name for each in fields if _is_unset(obj, each)}
 
 
-def _as_data(form: Any, name: str, value: Any, field: WriteField) -> Any:
-    asked = form.fields[name]
-    if _is_read_by_column(form, field):
-        with of_field(name):
-            return form_value(field.field, asked, value)
-    if field.target is not None and value is not None:
-        key = asked.to_field_name or "pk"
-        return [getattr(row, key) for row in value] if field.is_set else getattr(value, key)
-    # JSON is text in forms; everything else they take as it is.
-    return asked.prepare_value(value) if isinstance(asked, forms.JSONField) else value
+def _is_unset(obj: Any, field: Any) -> bool:
+    if getattr(field, "generated", False):  # an unsaved row does not even let one ask
+        return True
+    value = getattr(obj, field.attname)
+    needed = not field.blank and not has_default(field)
+    return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)
 
 
-def save_sets(
-    form: Any, obj: Any, given: Mapping[str, Any], fields: Mapping[str, WriteField], viewer: Viewer, *, change: bool
-) -> None:
-    """Write the sets of rows that were given; what the caller cannot see stays in them."""
-    for field in own_sets(obj):
-        name = field.name
-        if name not in form.cleaned_data:
-            continue
-        if change and name not in given:
-            del form.cleaned_data[name]
-        elif change and fields[name].target is not None:
-            seen = visible(obj, fields[name], viewer)
-            hidden = [key for key in linked(obj, field) if key not in seen]
-            form.cleaned_data[name] = [*form.cleaned_data[name], *hidden]
-    form.save_m2m()
+def row_form(exposed: Exposed) -> Any:
+    """The form that rows of a model are written through: the declared one, or one of ``writable_fields``."""
+    resource = exposed.resource
+    own: Any = resource.form or forms.ModelForm
+    base: Any = type(own)(own.__name__, (WholeRow, own), {"__module__": own.__module__})
+    if resource.form is not None:
+        return forms.modelform_factory(exposed.model, base)
+    made = partial(_form_field, exposed)
+    return forms.modelform_factory(exposed.model, base, fields=list(resource.writable_fields), formfield_callback=made)
 
 
-def own_sets(obj: Any) -> Iterable[Any]:
-    """The sets of rows that the model of *obj* declares."""
-    sets: Iterable[Any] = obj._meta.many_to_many  # noqa: SLF001 - Django's documented API
-    return sets
+def _form_field(exposed: Exposed, field: Any, **options: Any) -> Any:
+    """The field of a form for a column or set of rows, as the model says; texts are left as they are given."""
+    if not field.is_relation:
+        asked = field.formfield(**options)
+        if isinstance(asked, forms.CharField):
+            asked.strip = False
+        return asked
+    target = exposed.on_server(field.related_model)
+    asked = field.formfield(**options, to_field_name=None)
+    words = format_lazy("there is no {} with {} '%(value)s'.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
+    asked.error_messages["invalid_choice"] = words
+    return asked
 
 
 class Writer:
-    """Creates rows of a model, or changes them.
+    """Creates rows of a model, or changes them, through its form.
 
     Args:
         exposed: the model.
-        fields: what callers can give.
         change: change rows instead of creating them.
+
+    Attributes:
+        arguments: what the form's fields are called for callers.
+        source: the form.
     """
 
-    def __init__(self, exposed: Exposed, fields: Iterable[WriteField], *, change: bool) -> None:
-        self.exposed = exposed
-        self.fields = {each.name: each for each in fields}
-        self.arguments = {each.name: each.argument(exposed, change=change) for each in fields}
-        self.change = change
+    def __init__(self, exposed: Exposed, *, change: bool) -> None:
+        self.exposed, self.change = exposed, change
+        self.arguments = written_arguments(exposed, change=change)
+        renamed = {name: argument for name, argument in self.arguments.items() if name != argument}
+        label, made = exposed.options.label, row_form(exposed)
+        self.source = FormSource(made, None, MOST_BYTES, label, changes=change, renamed=renamed, is_bare=True)
 
-    def create(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments."""
+        schema = self.source.schema(self.exposed.server)
+        if not self.change:
+            return schema
+        which = {**json_type(self.exposed.lookup), "description": "Of which row, as search and URIs show it."}
+        return with_lookup(schema, self.exposed.lookup_name, which)
+
+    def create(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """A new row, shown.
 
         Raises:
-            ToolError: it cannot be like that.
+            ArgumentError, ToolError: it cannot be like that.
         """
         with in_database(self.exposed.model), readable(self.exposed, self.arguments):
-            obj = self._write(ctx, self.exposed.model(), self.values(given))
-            shown = self._shown(ctx, obj, f"The {self.exposed.one} was not created: you could not see it.")
-            note(ctx, obj, ADDED, [{"added": {}}])
+            form = self._save(ctx, self.exposed.model(), keywords["given"])
+            shown = self._shown(ctx, form.instance, f"The {self.exposed.one} was not created: you could not see it.")
+            note(ctx, form.instance, ADDED, form)
             return shown
 
-    def update(self, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+    def update(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """A row that was changed, shown.
 
         Raises:
-            ToolError: there is none for the caller, they may not change it, or it cannot be like that.
+            ArgumentError, ToolError: there is none for the caller, they may not change it, or it cannot be like that.
         """
-        values = self.values(given)
+        value, given = self.apart(keywords)
         with in_database(self.exposed.model), readable(self.exposed, self.arguments):
-            obj = lock_row(self.exposed, ctx, given[self.exposed.lookup_name])
+            obj = lock_row(self.exposed, ctx, value)
             require_change(self.exposed, ctx, obj)
-            obj = self._write(ctx, obj, values)
-            shown = self._shown(ctx, obj, f"The {self.exposed.one} was not changed: you could not see it any more.")
-            note(ctx, obj, CHANGED, [{"changed": {"fields": [*values]}}])
+            form = self._save(ctx, obj, given)
+            words = f"The {self.exposed.one} was not changed: you could not see it any more."
+            shown = self._shown(ctx, form.instance, words)
+            note(ctx, form.instance, CHANGED, form)
             return shown
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is given of the fields, by their names.
+    def apart(self, keywords: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return what says which row is changed, and the other arguments.
 
         Raises:
-            ToolError: a row is to be changed, and there is nothing.
+            ArgumentError: the first is missing.
         """
-        named = {name: given.get(argument, NOT_GIVEN) for name, argument in self.arguments.items()}
-        values = {name: value for name, value in named.items() if value is not NOT_GIVEN}
-        if self.change and not values:
+        given = dict(keywords["given"])
+        if self.exposed.lookup_name not in given:
+            raise ArgumentError([missing_argument([self.exposed.lookup_name])])
+        return given.pop(self.exposed.lookup_name), given
+
+    def bound(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
+        """The form, filled in and valid.
+
+        Raises:
+            ArgumentError, ToolError: the arguments do not fit, or there is nothing to change.
+        """
+        form = self.source.bound(ctx, given, obj)
+        if self.change and not given:
             raise ToolError(f"Give at least one of {', '.join(map(repr, self.arguments.values()))}.")
-        return values
+        return form
 
-    def with_rows(self, values: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
-        """*values* with rows in place of what addresses them.
-
-        Raises:
-            ToolError: one does not exist for the caller.
-        """
-        return {
-            name: value
-            if self.fields[name].target is None
-            else find_related(self.fields[name], self.arguments[name], value, viewer)
-            for name, value in values.items()
-        }
-
-    def fill_in(self, obj: Any, given: Mapping[str, Any]) -> None:
-        """Put what is given into *obj*, but for sets of rows, and see that it can be like that. Nothing is saved.
+    def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
+        """Save *obj* with what is given, and return its form.
 
         Raises:
-            ValidationError: it cannot.
+            ArgumentError, ToolError, ValidationError, IntegrityError, DataError: it cannot be.
         """
-        for name, value in given.items():
-            field = self.fields[name]
-            if not field.is_set:
-                with of_field(name):
-                    setattr(obj, name, read_foreign(field.field, value) if field.is_foreign else value)
-        others = {each.name for each in self.exposed.options.fields} - set(given)
-        obj.full_clean(exclude=others, validate_unique=False, validate_constraints=False)
-        check_whole(obj, given, change=self.change)
-
-    def _write(self, ctx: Context, obj: Any, values: Mapping[str, Any]) -> Any:
-        """Save *obj* with *values*.
-
-        Raises:
-            ToolError, ValidationError, IntegrityError, DataError: it cannot be.
-        """
-        viewer = Viewer(ctx)
-        given = self.with_rows(values, viewer)
-        for name in (each for each in values if self.fields[each].target is not None):
-            require_same(ctx, self.arguments[name], given[name])
-        save = self._save if self.exposed.resource.form is None else self._save_form
-        obj = save(ctx, obj, given, viewer)
+        form = self.bound(ctx, obj, given)
+        self.exposed.resource.save_model(ctx, form.save(commit=False), self.change)
+        form.save_m2m()
         check_at_once(self.exposed.model)
-        return obj
-
-    def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> Any:
-        self.fill_in(obj, given)
-        self.exposed.resource.save_model(ctx, obj, self.change)
-        for name, rows in given.items():
-            if self.fields[name].is_set:
-                replace(obj, self.fields[name], rows, viewer)
-        return obj
-
-    def _save_form(self, ctx: Context, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> Any:
-        form = fill(self.exposed, obj, given, self.fields)
-        obj = form.save(commit=False)
-        check_whole(obj, given, change=self.change)
-        self.exposed.resource.save_model(ctx, obj, self.change)
-        save_sets(form, obj, given, self.fields, viewer, change=self.change)
-        return obj
+        return form
 
     def _shown(self, ctx: Context, obj: Any, words: str) -> ToolResult[Any]:
         """The row as the caller sees it now.
@@ -470,33 +342,6 @@ class Writer:
         return ToolResult(row)
 
 
-def check_whole(obj: Any, given: Collection[str], *, change: bool) -> None:
-    """See that the row as a whole does not break rules that hold for several fields, or several rows.
-
-    Raises:
-        ValidationError: it does.
-    """
-    fields = () if change else obj._meta.fields  # noqa: SLF001 - Django's documented API
-    unset = {each.name for each in fields if each.name not in given and _is_unset(obj, each)}
-    errors: Any = {}
-    for check in (obj.validate_unique, obj.validate_constraints):
-        try:
-            check(exclude=unset)
-        except ValidationError as error:
-            errors = error.update_error_dict(errors)
-    if errors:
-        raise ValidationError(errors)
-
-
-def _is_unset(obj: Any, field: Any) -> bool:
-    """Whether a new row gets the value of a field only later, in ``save_model`` or from the database."""
-    if getattr(field, "generated", False):  # an unsaved row does not even let one ask
-        return True
-    value = getattr(obj, field.attname)
-    needed = not field.blank and not has_default(field)
-    return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)
-
-
 def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Delete a row; the URI it had.
 
@@ -507,7 +352,7 @@ def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Tool
         obj = lock_row(exposed, ctx, given[exposed.lookup_name])
         require_delete(exposed, ctx, obj)
         uri = exposed.uri_of(obj)
-        note(ctx, obj, DELETED, [])
+        note(ctx, obj, DELETED)
         exposed.resource.delete_model(ctx, obj)
         check_at_once(exposed.model)
         return ToolResult({"deleted": uri})

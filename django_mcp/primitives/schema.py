@@ -572,7 +572,7 @@ def _complaints(value: Any, schema: Mapping[str, Any]) -> list[str]:
         is_wrong = isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
         return [complaint] if is_wrong else []
     kinds = schema.get("type", ())
-    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    kinds = [kinds] if isinstance(kinds, str) else [each for each in kinds if each != "null"]
     if not kinds or not all(each in _COMPLAINTS for each in kinds):
         return []
     if isinstance(value, float) and value.is_integer() and "integer" in kinds:

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_mcp import Context, MCPServer, ModelResource, ToolError, register
+from django_mcp.primitives.schema import ArgumentError
 from tests.model_resources import allowing
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Copy, Draft, Publisher, Review, Tag, Ticket
@@ -41,7 +42,7 @@ def root(server: MCPServer, books: list[Book], people: Mapping[str, User]) -> Lo
 
 
 def problem(preview: Look, name: str, /, **arguments: Any) -> str:
-    with pytest.raises(ToolError) as caught:
+    with pytest.raises((ArgumentError, ToolError)) as caught:
         preview(name, **arguments)
     return str(caught.value)
 

