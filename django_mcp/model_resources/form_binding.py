@@ -112,13 +112,15 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
     """Have a field of one form clean what the column of another package's class makes of a value of JSON; where there
     is none, what the page would show at first. Widgets of packages want inputs of their own, which no call has.
     """
-    clean, field.widget, value = field.clean, Given(), given.get(column.name)
-    if value is None and column.name in given and column.null:
-        fix(field, None)
+    clean, field.widget = field.clean, Given()
+    value, is_given = given.get(column.name), column.name in given
+    field.has_changed = lambda *_: is_given  # Wagtail's compare values of their own
+    if value is None and is_given and column.null:
+        field.required, field.clean = False, lambda *_: None
         return
     try:
         storable(value)
-        taken = initial if column.name not in given and initial is not None else form_value(column, field, value)
+        taken = initial if not is_given and initial is not None else form_value(column, field, value)
     except ValidationError as error:
         refuse(field, error)
     except ValueError as error:
