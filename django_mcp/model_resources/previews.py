@@ -304,7 +304,7 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
         ToolError: it cannot be like that.
     """
     exposed = writer.exposed
-    return _looking(exposed, writer.arguments, lambda: _create(writer, ctx, given))
+    return _looking(ctx, exposed, writer.arguments, lambda: _create(writer, ctx, given))
 
 
 def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -320,7 +320,7 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
         ToolError: there is none for the caller, they may not change it, or it cannot be like that.
     """
     exposed = writer.exposed
-    return _looking(exposed, writer.arguments, lambda: _update(writer, ctx, given))
+    return _looking(ctx, exposed, writer.arguments, lambda: _update(writer, ctx, given))
 
 
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -355,7 +355,7 @@ def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mappin
         found = writer.source.chosen(ctx, values, None)
         return {name: _row(exposed, viewer, value, ()), **found} if writer.change else found
 
-    return _looking(exposed, {} if writer is None else writer.arguments, look)
+    return _looking(ctx, exposed, {} if writer is None else writer.arguments, look)
 
 
 def preview_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -364,7 +364,7 @@ def preview_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> 
     Raises:
         ToolError: there is none for the caller, they may not delete it, or something needs it.
     """
-    return _looking(exposed, {}, lambda: _delete(exposed, ctx, given))
+    return _looking(ctx, exposed, {}, lambda: _delete(exposed, ctx, given))
 
 
 def _delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -383,10 +383,10 @@ def _delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
 # Rows
 
 
-def _looking(exposed: Exposed, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
+def _looking(ctx: Context, exposed: Exposed, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
     """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
     alias = router.db_for_write(exposed.model)
-    with readable(exposed, arguments):
+    with readable(ctx, exposed, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 

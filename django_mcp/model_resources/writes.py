@@ -13,6 +13,7 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import DEFAULT_DB_ALIAS, DataError, IntegrityError, connections, router, transaction
 from django.db.models import Model, ProtectedError, RestrictedError
 from django.db.models.expressions import DatabaseDefault
+from django.utils import translation
 from django.utils.text import format_lazy
 
 from django_mcp.core.context import Context
@@ -85,16 +86,15 @@ def _look(exposed: Exposed, ctx: Context, value: object) -> Any:
 logger = logging.getLogger("django_mcp")
 
 NOT_SET = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
-_MOST_CHARACTERS = 500
 _LACKING = frozenset({"blank", "null", "required"})
-_OF_RELATIONS = frozenset({"invalid", "invalid_choice", "invalid_pk_value"})
 
 
 @contextmanager
-def readable(exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
-    """What goes wrong while a row is written, as far as the caller may know.
+def readable(ctx: Context, exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
+    """Say in the caller's language what goes wrong while a row is written, as far as they may know.
 
     Args:
+        ctx: of the call.
         exposed: the row's model.
         arguments: of each field that can be given, what it is called for the caller.
 
@@ -102,7 +102,7 @@ def readable(exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
         ToolError: in place of what was raised; so the transaction is rolled back.
     """
     try:
-        with stored(exposed.options.label):
+        with translation.override(ctx.language), stored(exposed.options.label):
             yield
     except ValidationError as error:
         if others := _others(error, arguments):
@@ -110,19 +110,6 @@ def readable(exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
         raise ToolError(in_words(error, exposed, arguments)) from None
     except (ProtectedError, RestrictedError):
         raise ToolError(f"This {exposed.one} cannot be deleted: there is something else that needs it.") from None
-
-
-@contextmanager
-def of_field(name: str) -> Iterator[None]:
-    """Have what is wrong with a value be told of the field *name*.
-
-    Raises:
-        ValidationError: one that names the field, in place of one that names none.
-    """
-    try:
-        yield
-    except ValidationError as error:
-        raise ValidationError({name: error}) from None
 
 
 @contextmanager
@@ -189,6 +176,10 @@ class WholeRow:
                 super().add_error(name if name in self.fields else None, errors)  # type: ignore[misc]
         else:
             super().add_error(field, error)  # type: ignore[misc]
+
+    def _get_validation_exclusions(self: Any) -> set[str]:
+        kept = {name for name, field in self.fields.items() if field.disabled}
+        return kept | super()._get_validation_exclusions()  # type: ignore[misc, no-any-return]
 
     def validate_unique(self: Any) -> None:
         """See that the row breaks no rule that holds for several fields, or several rows."""
@@ -272,7 +263,7 @@ class Writer:
         Raises:
             ArgumentError, ToolError: it cannot be like that.
         """
-        with in_database(self.exposed.model), readable(self.exposed, self.arguments):
+        with in_database(self.exposed.model), readable(ctx, self.exposed, self.arguments):
             form = self._save(ctx, self.exposed.model(), keywords["given"])
             shown = self._shown(ctx, form.instance, f"The {self.exposed.one} was not created: you could not see it.")
             note(ctx, form.instance, ADDED, form)
@@ -285,7 +276,7 @@ class Writer:
             ArgumentError, ToolError: there is none for the caller, they may not change it, or it cannot be like that.
         """
         value, given = self.apart(keywords)
-        with in_database(self.exposed.model), readable(self.exposed, self.arguments):
+        with in_database(self.exposed.model), readable(ctx, self.exposed, self.arguments):
             obj = lock_row(self.exposed, ctx, value)
             require_change(self.exposed, ctx, obj)
             form = self._save(ctx, obj, given)
@@ -324,6 +315,10 @@ class Writer:
         """
         form = self.bound(ctx, obj, given)
         self.exposed.resource.save_model(ctx, form.save(commit=False), self.change)
+        if self.change:
+            sets = {each.name for each in self.exposed.options.many_to_many}
+            for name in sets - self.source.by_field(given).keys():
+                form.cleaned_data.pop(name, None)
         form.save_m2m()
         check_at_once(self.exposed.model)
         return form
@@ -348,7 +343,7 @@ def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Tool
     Raises:
         ToolError: there is none for the caller, they may not delete it, or something needs it.
     """
-    with in_database(exposed.model), readable(exposed, {}):
+    with in_database(exposed.model), readable(ctx, exposed, {}):
         obj = lock_row(exposed, ctx, given[exposed.lookup_name])
         require_delete(exposed, ctx, obj)
         uri = exposed.uri_of(obj)

@@ -53,7 +53,7 @@ def author(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) 
 
     @register(Book, server=server)
     class Books(ModelResource):
-        fields = ("title", "slug", "price", "pages", "text", "extra", "binding", "reading_time", "added")
+        fields = ("title", "slug", "price", "pages", "text", "extra", "binding", "reading_time", "added", "weight")
         lookup_field = "slug"
         actions = ("create", "update")
         writable_fields = fields
@@ -124,6 +124,21 @@ class TestWords:
         Book.objects.filter(slug="salt").update(title="")
         assert author(price="1.00") == ""
         assert Book.objects.get(slug="salt").title == ""
+        Book.objects.filter(slug="salt").update(binding="leather", price="1.005")
+        assert author(pages=7) == ""
+        assert Book.objects.get(slug="salt").binding == "leather"
+
+    def test_texts_are_written_as_they_are_given(self, author: Callable[..., str]) -> None:
+        assert author(text="  indented\n") == ""
+        assert Book.objects.get(slug="salt").text == "  indented\n"
+
+    def test_words_of_django_are_in_the_language_of_the_caller(
+        self, author: Callable[..., str], server: MCPServer, reader: Callable[..., Reader]
+    ) -> None:
+        root = reader("root")
+        params = {"name": "update_book", "arguments": {"slug": "salt", "title": ""}}
+        answer = root.request("tools/call", params, headers={"accept-language": "de"})
+        assert answer.text == "Argument 'title': Dieses Feld ist zwingend erforderlich."
 
 
 class TestWrongValues:
@@ -138,6 +153,10 @@ class TestWrongValues:
             ({"pages": 10**30}, "Argument 'pages'"),
             ({"pages": -1}, "Argument 'pages'"),
             ({"pages": "many"}, "Argument 'pages'"),
+            ({"pages": "7"}, "Argument 'pages' must be an integer, not '7'"),
+            ({"weight": "1.5"}, "Argument 'weight' must be a number, not '1.5'"),
+            ({"pages": None}, "Argument 'pages' must be an integer, not null"),
+            ({"title": None}, "Argument 'title' must be a string, not null"),
             ({"price": "1000000"}, "Argument 'price'"),
             ({"price": "NaN"}, "Argument 'price'"),
             ({"price": "1E-999999999"}, "Argument 'price'"),
