@@ -42,7 +42,7 @@ from django_mcp.model_resources.form_binding import (
 from django_mcp.model_resources.form_schema import asked, foreign_column
 from django_mcp.model_resources.options import ACTIONS, DEFAULT
 from django_mcp.model_resources.pagination import show_row
-from django_mcp.model_resources.previews import unless_secret
+from django_mcp.model_resources.previews import changes_of, unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
 from django_mcp.primitives.base import Primitive, check_options
@@ -94,7 +94,8 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
 
 
 def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
-    """A preview: what the caller gave, by its labels. What was there before is not read, for nobody said who may.
+    """A preview: what the caller gave, by its labels. What was there before is only read where a declaration says who
+    may: ``changes_of``.
 
     Args:
         verb: ``"create"``, ``"update"``, or ``"submit"`` where it is no row.
@@ -444,12 +445,16 @@ class DeclaredForm:
             obj, form = self._filled(ctx, given)
             is_change = self._changes and not obj._state.adding  # noqa: SLF001 - Django's documented API
             filled = self._source.filled(form, given)
-        if self._written is None:
-            return filled_in("submit", words_of(self.form_class), filled)
-        options = self._written._meta  # noqa: SLF001 - Django's documented API
-        if is_change:
-            return filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
-        return filled_in("create", str(options.verbose_name_plural if self._is_set else options.verbose_name), filled)
+            if self._written is None:
+                return filled_in("submit", words_of(self.form_class), filled)
+            options = self._written._meta  # noqa: SLF001 - Django's documented API
+            if not is_change:
+                name = options.verbose_name_plural if self._is_set else options.verbose_name
+                return filled_in("create", str(name), filled)
+            shown = filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
+            if (exposed := ctx.server.exposed.get(self._written)) is not None:
+                shown["changes"] = changes_of(exposed, ctx, form, given, shown["changes"])
+            return shown
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
         """Return the row that the form is about, or None, and the form: filled in, valid, and for the caller to save.

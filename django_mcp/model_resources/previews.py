@@ -222,30 +222,22 @@ def _part_of(text: str, start: int, end: int) -> str:
 _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
-def differences(writer: Writer, ctx: Context, row: Any, obj: Any, given: Mapping[str, Any]) -> list[Row]:
-    """What would be different of a row; of a new one, what it would have of all that callers can give.
+def differences(
+    exposed: Exposed, viewer: Viewer, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
+) -> Iterator[Row]:
+    """Yield what a form would make different of a row; of a new one, what it would have of all that callers can give.
 
     Args:
-        writer: that would write it.
-        ctx: the call.
+        exposed: the model.
+        viewer: the caller.
         row: as it is read, with its columns; None for one that is created.
-        obj: the same row to be filled in, or a new object.
-        given: the arguments.
-
-    Raises:
-        ArgumentError, ToolError: it cannot be.
+        old: what ``_stored`` gave of it before the form was filled in.
+        form: filled in, and valid.
+        given: the fields that the caller gave.
     """
-    old = _stored(obj)
-    form = writer.bound(ctx, obj, given)
-    return list(_different(writer, Fields(writer.exposed, Viewer(ctx)), row, old, form, writer.source.by_field(given)))
-
-
-def _different(
-    writer: Writer, fields: Fields, row: Any, old: Mapping[str, Any], form: Any, given: Mapping[str, Any]
-) -> Iterator[Row]:
-    obj = form.instance
+    fields, obj = Fields(exposed, viewer), form.instance
     new = _stored(obj)
-    for name, field in _comparable(writer):
+    for name, field in _comparable(exposed, form).items():
         if field.many_to_many:
             if name in given or (row is None and name in form.cleaned_data):
                 # Those that stay because the caller does not see them are given as keys.
@@ -255,17 +247,42 @@ def _different(
                     yield entry
             continue
         differs = name in new and _differ(field, old.get(name), new[name])
-        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=writer.arguments):
+        if _is_listed(fields, field, given, new.get(name), is_new=row is None, differs=differs, asked=form.fields):
             yield fields.change(field, row, obj, is_given=name in given)
 
 
-def _comparable(writer: Writer) -> Iterator[tuple[str, Any]]:
-    """What callers can give comes first, in the order of the declaration."""
-    own = own_fields(writer.exposed)
-    for name in dict.fromkeys([*writer.arguments, *own]):
-        field = own.get(name)  # a form may ask for more
-        if field is not None and not field.primary_key and not isinstance(field, _WITHOUT_VALUE):
-            yield name, field
+def changes_of(exposed: Exposed, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
+    """What a form of ``form_tool`` would change of a row, as the model's declaration shows it to the caller.
+
+    Args:
+        exposed: the model.
+        ctx: the call.
+        form: filled in, and valid.
+        given: the fields that the caller gave.
+        told: what is known without the declaration: all there is where the row does not exist for the caller, and else
+            what is no field of the model.
+    """
+    viewer = Viewer(ctx)
+    row = _found(exposed, viewer, viewer.door(exposed).filter(pk=form.instance.pk), _all_columns(exposed, viewer))
+    if row is None:
+        return told
+    compared = _comparable(exposed, form)
+    changes = differences(exposed, viewer, row, _stored(_stored_value(exposed, row)), form, given)
+    return [*changes, *(each for each in told if each["field"] not in compared)]
+
+
+def _all_columns(exposed: Exposed, viewer: Viewer) -> list[Column]:
+    fields = Fields(exposed, viewer)
+    return [each for field in own_fields(exposed).values() for each in fields.columns(field)]
+
+
+def _comparable(exposed: Exposed, form: Any) -> dict[str, Any]:
+    """The fields whose values are compared, those that the form asks for first, in its order."""
+    own = own_fields(exposed)
+    known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
+    return {
+        name: field for name, field in known.items() if not field.primary_key and not isinstance(field, _WITHOUT_VALUE)
+    }
 
 
 def _is_listed(
@@ -308,9 +325,12 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
 
 
 def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    obj = writer.exposed.model()
-    changes = differences(writer, ctx, None, obj, given["given"])
-    return {"verb": "create", "object": capfirst(writer.exposed.one), "changes": changes}
+    exposed, values = writer.exposed, given["given"]
+    obj = exposed.model()
+    old = _stored(obj)
+    form = writer.bound(ctx, obj, values)
+    changes = differences(exposed, Viewer(ctx), None, old, form, writer.source.by_field(values))
+    return {"verb": "create", "object": capfirst(exposed.one), "changes": [*changes]}
 
 
 def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -326,12 +346,13 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     exposed, viewer = writer.exposed, Viewer(ctx)
     value, values = writer.apart(given)
-    fields = Fields(exposed, viewer)
-    columns = [each for field in own_fields(exposed).values() for each in fields.columns(field)]
-    row = _row(exposed, viewer, value, columns)
+    row = _row(exposed, viewer, value, _all_columns(exposed, viewer))
     obj = _stored_value(exposed, row)
     require_change(exposed, ctx, obj)
-    return {"verb": "update", **_named(exposed, row), "changes": differences(writer, ctx, row, obj, values)}
+    old = _stored(obj)
+    form = writer.bound(ctx, obj, values)
+    changes = differences(exposed, viewer, row, old, form, writer.source.by_field(values))
+    return {"verb": "update", **_named(exposed, row), "changes": [*changes]}
 
 
 def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -396,12 +417,19 @@ def _row(exposed: Exposed, viewer: Viewer, value: Any, columns: Iterable[Column]
     Raises:
         ToolError: there is none, for this caller.
     """
+    row = _found(exposed, viewer, find_row(exposed, viewer, str(value)), columns)
+    if row is None:
+        raise exposed.missing(value)
+    return row
+
+
+def _found(exposed: Exposed, viewer: Viewer, rows: models.QuerySet[Any], columns: Iterable[Column]) -> Any:
     shown = [*columns]
-    for row in with_columns(exposed, viewer, on_writer(find_row(exposed, viewer, str(value))), shown)[:1]:
+    for row in with_columns(exposed, viewer, on_writer(rows), shown)[:1]:
         if viewer.sees(exposed, row):
             load_sets([row], shown, exposed, viewer)
             return row
-    raise exposed.missing(value)
+    return None
 
 
 def _stored_value(exposed: Exposed, row: Any) -> Any:

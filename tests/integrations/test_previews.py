@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 
-from django_mcp import MCPServer, form_tool, tool, view_tool
+from django_mcp import MCPServer, ModelResource, form_tool, register, tool, view_tool
 from django_mcp.core import server as registry
 from django_mcp.core.redaction import HIDDEN
 from django_mcp.model_resources import registry as registration
@@ -79,6 +79,31 @@ def test_that_of_a_form_hides_secrets_and_what_was_there_before(server: MCPServe
     }
     ada.refresh_from_db()
     assert ada.email == "ada@before.example"
+
+
+def test_that_of_a_form_shows_what_was_there_where_the_declaration_of_the_model_does(
+    server: MCPServer, db: None
+) -> None:
+    @register(User, server=server)
+    class Users(ModelResource):
+        fields = ("email",)
+        view_permission = None
+
+    assert Users
+    ada = User.objects.create_user("ada", email="ada@before.example", first_name="Ada")
+    form_tool(Profile, server=server, lookup="pk", permission=None)
+    given = {"email": "ada@after.example", "first_name": "Ada", "api_token": "hush"}
+    shown = look(server, NOBODY, "update_profile", pk=ada.pk, **given)
+    assert shown["changes"] == [
+        {
+            "field": "email",
+            "label": "Email address",
+            "before": "ada@before.example",
+            "after": "ada@after.example",
+        },
+        {"field": "first_name", "label": "First name", "after": "Ada", "hidden": True},
+        {"field": "api_token", "label": "Api token", "after": HIDDEN, "hidden": True},
+    ]
 
 
 def test_that_of_a_set_of_forms_numbers_them(server: MCPServer, db: None) -> None:
