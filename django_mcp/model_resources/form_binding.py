@@ -126,7 +126,8 @@ def _read_by_column(field: Any, column: Any, given: Mapping[str, Any], initial: 
     except ValueError as error:
         refuse(field, ValidationError(f"{error}.", code="kind"))
     else:
-        field.clean = lambda *_: clean(taken)
+        is_value = isinstance(field, forms.CharField) and not isinstance(taken, str)  # of which it would make text
+        field.clean = lambda *_: taken if is_value else clean(taken)
 
 
 def _read(field: forms.Field, value: Any, most_bytes: int) -> Any:

@@ -382,7 +382,7 @@ def foreign_column(form: Any, name: str) -> Any:
 def _is_read_by(column: Any, field: Any) -> bool:
     if column is None or custom_type(field) is not None:
         return False
-    return is_foreign(column) or (reader_of(field) is None and custom_type(column) is not None)
+    return is_foreign(column) or custom_type(column) is not None
 
 
 def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def described(name: str, field: forms.Field, column: Any, most_bytes: int) -> di
     if field.label and (isinstance(field.label, Promise) or field.label != pretty_name(name)):
         schema["title"] = plain_text(field.label)
     notes = [field.help_text, *_notes(field, schema)]
-    if _is_read_by(column, field):
+    if _is_read_by(column, field) and custom_type(column) is None:
         notes.insert(0, foreign_words(column))
     if isinstance(field, forms.FileField):
         notes.append(file_note(most_bytes))

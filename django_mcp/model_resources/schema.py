@@ -364,7 +364,7 @@ def form_value(field: Any, asked: forms.Field, given: Any) -> Any:
     """
     value = _read(field, given)
     if isinstance(asked, forms.CharField):
-        return _as_text(field, given)
+        return value if custom_type(field) is not None else _as_text(field, given)
     with _reading(field), suppress(ValidationError):  # which the form tells with all others
         asked.clean(value)
     return value

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.postgresql
 def root(server: MCPServer, reader: Callable[..., Reader], people: Any) -> Reader:
     @register(Stall, server=server)
     class Stalls(ModelResource):
-        fields = ("name", "opens", "rest", "rent", "area", "sign")
+        fields = ("name", "opens", "rest", "rent", "area", "sign", "colour")
         filterset_fields = ("area", "area__gte", "sign__icontains", "opens__gte")
         ordering_fields = ("area", "sign")
         aggregates = {"area": ["sum", "avg", "max"], "rent": ["max"]}
         group_by_fields = ("sign",)
         actions = ("create", "update")
-        writable_fields = ("name", "opens", "rest", "width", "length")
+        writable_fields = ("name", "opens", "rest", "width", "length", "colour", "rent")
 
     assert Stalls
     for name, width in [("Harbour", 4), ("Mill", 5)]:
@@ -85,3 +85,13 @@ def test_a_row_with_a_generated_column_is_created_and_changed(root: Reader) -> N
 def test_a_decimal_column_is_shown_as_a_number_in_text_whatever_it_is_in_python(root: Reader) -> None:
     assert {row["rent"] for row in root.data("search_stalls")["rows"]} == {"1000.00"}
     assert root.data("aggregate_stalls", measures=["max_rent"])["groups"] == [{"max_rent": "1000.00"}]
+
+
+def test_a_column_with_a_default_of_the_database_may_be_left_out(root: Reader) -> None:
+    (tool,) = (each for each in root.list("tools/list") if each["name"] == "create_stall")
+    assert set(tool["inputSchema"]["required"]) == {"name", "opens", "rest"}
+    made = root.data("create_stall", name="Quay", opens="07:05", rest="PT1H")
+    assert (made["colour"], made["rent"]) == ("red", "1000.00")
+    given = root.data("create_stall", name="Pier", opens="07:05", rest="PT1H", colour="blue", rent="12.50")
+    assert (given["colour"], given["rent"]) == ("blue", "12.50")
+    assert root.data("update_stall", pk=given["pk"], name="Jetty")["colour"] == "blue"

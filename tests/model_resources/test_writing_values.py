@@ -11,10 +11,11 @@ from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register
 from django_mcp.model_resources.schema import input_type
+from django_mcp.primitives import field_schema
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments
 from tests.model_resources.conftest import Reader, registering
-from tests.model_resources.library.models import Book, Copy, Leaf
+from tests.model_resources.library.models import Book, Copy, Leaf, Place, PlaceField
 
 pytestmark = pytest.mark.postgresql
 
@@ -305,6 +306,37 @@ class TestColumnsOfOtherPackages:
         assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': it is no value")
         words = root.problem("update_leaf", pk=made["pk"], body=[{"type": "script", "value": "x"}])
         assert words.startswith("Argument 'body': only 0 of 1 parts of the list")
+
+    def test_are_read_and_shown_as_the_site_registered_them(
+        self, server: MCPServer, reader: Callable[..., Reader], people: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shape = {"type": "object", "properties": {"shelf": {"type": "string"}, "number": {"type": "integer"}}}
+        monkeypatch.setattr(field_schema, "_TYPES", dict(field_schema._TYPES))
+        field_schema.register_field(
+            PlaceField,
+            schema=shape,
+            from_json=lambda value: Place(value["shelf"], value["number"]),
+            to_json=lambda place: {"shelf": place.shelf, "number": place.number},
+        )
+
+        @register(Leaf, server=server)
+        class Leaves(ModelResource):
+            fields = ("title", "place")
+            actions = ("create", "update")
+            writable_fields = ("title", "body", "place")
+
+            def save_model(self, ctx: Any, obj: Any, change: bool) -> None:
+                obj.path, obj.depth = "1", 1
+                obj.save()
+
+        assert Leaves
+        root, body = reader("root"), [{"type": "p", "value": "x"}]
+        made = root.data("create_leaf", title="Reef", body=body, place={"shelf": "B", "number": 7})
+        assert made["place"] == {"shelf": "B", "number": 7}
+        assert root.data("update_leaf", pk=made["pk"], title="Salt")["place"] == made["place"]
+        assert root.data("update_leaf", pk=made["pk"], place=None)["place"] is None
+        words = root.problem("update_leaf", pk=made["pk"], place={"shelf": "B"})
+        assert words == "Argument 'place': it is no value of this field."
 
     def test_are_neither_compared_nor_sorted_by_where_they_hold_json(self, server: MCPServer) -> None:
         declared: list[dict[str, Any]] = [

@@ -279,6 +279,7 @@ class Stall(models.Model):
     width = models.IntegerField(default=2)
     length = models.IntegerField(default=3)
     rent = MoneyField(max_digits=8, decimal_places=2, default=1000)
+    colour = models.CharField(max_length=20, db_default="red")
     area = models.GeneratedField(
         expression=models.F("width") * models.F("length"), output_field=models.IntegerField(), db_persist=True
     )
