@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -206,14 +207,23 @@ def _is_unset(obj: Any, field: Any) -> bool:
 
 
 def row_form(exposed: Exposed) -> Any:
-    """The form that rows of a model are written through: the declared one, or one of ``writable_fields``."""
+    """The form that rows of a model are written through: the declared one, or one of ``writable_fields``.
+
+    Dates and times are those of ISO 8601 alone: what others mean depends on the language.
+    """
     resource = exposed.resource
     own: Any = resource.form or forms.ModelForm
-    base: Any = type(own)(own.__name__, (WholeRow, own), {"__module__": own.__module__})
-    if resource.form is not None:
-        return forms.modelform_factory(exposed.model, base)
-    made = partial(_form_field, exposed)
-    return forms.modelform_factory(exposed.model, base, fields=list(resource.writable_fields), formfield_callback=made)
+    made: Any = type(own)(own.__name__, (WholeRow, own), {"__module__": own.__module__})
+    if resource.form is None:
+        names, fields = list(resource.writable_fields), partial(_form_field, exposed)
+        made = forms.modelform_factory(exposed.model, made, fields=names, formfield_callback=fields)
+    else:
+        made = forms.modelform_factory(exposed.model, made)
+    made.base_fields = deepcopy(made.base_fields)  # those that a form declares are its class's
+    for field in made.base_fields.values():
+        if hasattr(field, "input_formats"):
+            field.input_formats = ()
+    return made
 
 
 def _form_field(exposed: Exposed, field: Any, **options: Any) -> Any:

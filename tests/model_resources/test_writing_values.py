@@ -54,7 +54,19 @@ def author(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) 
 
     @register(Book, server=server)
     class Books(ModelResource):
-        fields = ("title", "slug", "price", "pages", "text", "extra", "binding", "reading_time", "added", "weight")
+        fields = (
+            "title",
+            "slug",
+            "price",
+            "pages",
+            "text",
+            "extra",
+            "binding",
+            "reading_time",
+            "added",
+            "weight",
+            "published",
+        )
         lookup_field = "slug"
         actions = ("create", "update")
         writable_fields = fields
@@ -171,6 +183,9 @@ class TestWrongValues:
             ({"extra": "x" * 100_001}, "Argument 'extra' must have at most 100000 bytes"),
             ({"reading_time": "forever"}, "Argument 'reading_time'"),
             ({"added": "0001-01-01T00:00:00"}, "Argument 'added'"),
+            ({"added": "05/31/2030 14:30"}, "Argument 'added': Enter a valid date/time."),
+            ({"published": "05/31/2030"}, "Argument 'published': Enter a valid date. Write it like 2026-05-31."),
+            ({"published": 20300531}, "Argument 'published' must be a"),
             ({"internal": "seen"}, "Unknown argument 'internal'."),
             ({"id": 1}, "Unknown argument 'id'."),
             ({"pk": 1}, "Unknown argument 'pk'."),
