@@ -73,6 +73,7 @@ class Migration(migrations.Migration):
                 ("width", models.IntegerField(default=2)),
                 ("length", models.IntegerField(default=3)),
                 ("rent", tests.model_resources.library.models.MoneyField(decimal_places=2, default=1000, max_digits=8)),
+                ("colour", models.CharField(db_default="red", max_length=20)),
                 (
                     "area",
                     models.GeneratedField(
