@@ -3,8 +3,8 @@
 import copy
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -16,16 +16,28 @@ from django.urls import NoReverseMatch, get_script_prefix
 from django.urls.resolvers import RoutePattern
 from ninja import NinjaAPI, Router
 from ninja.compatibility.files import FIX_MIDDLEWARE_PATH, fix_request_files_middleware
-from ninja.constants import NOT_SET
+from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
-from ninja.params.models import BodyModel, CookieModel, FileModel, FormModel, HeaderModel, PathModel, QueryModel
+from ninja.params.models import BodyModel, FileModel, FormModel
 from ninja.security.apikey import APIKeyBase
 from ninja.security.http import HttpAuthBase
 from ninja.security.session import SessionAuth, SessionAuthSuperUser
-from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from django_mcp import Context, ToolError, ToolResult
+from django_mcp.contrib.openapi import (
+    LEFT_OUT,
+    Document,
+    OperationArguments,
+    Place,
+    Sent,
+    as_object,
+    as_text,
+    body_places,
+    output_schema,
+    parameter_places,
+    without_required,
+)
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import function, shaped
@@ -42,9 +54,8 @@ from django_mcp.integrations.http import (
     tool_result,
 )
 from django_mcp.integrations.views import fits_into_path, nothing_with
-from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
-from django_mcp.primitives.function import EMPTY, Parameter
-from django_mcp.primitives.schema import ArgumentError, Arguments, json_schema, property_name, typed_dict
+from django_mcp.primitives.function import EMPTY
+from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import sentences
 
@@ -134,310 +145,74 @@ def _wants_credential(callback: Any) -> bool:
     return isinstance(callback, HttpAuthBase | APIKeyBase) and not is_session
 
 
-Schema = dict[str, Any]
+class _Description(OpenAPISchema):
+    """What ``NinjaAPI.get_openapi_schema`` says of single operations.
 
-
-def output_schema(published: Published) -> Schema | None:
-    """The schema of structured content; None where no single one is promised.
-
-    That is so where nothing was declared, where an answer may be empty, or of several shapes, and where it is a stream
-    or no JSON.
-    """
-    operation = published.operation
-    statuses = operation.response_models
-    models = [model for status, model in statuses.items() if status is Ellipsis or 200 <= status < 300]  # noqa: PLR2004
-    is_json = operation.api.renderer.media_type == "application/json" and operation.stream_format is None
-    if not is_json or len(models) != 1 or models[0] in (None, NOT_SET):
-        return None
-    whole = json_schema(TypeAdapter(models[0]), "serialization", by_alias=operation.by_alias)
-    answer: Schema = _inlined(whole["properties"]["response"], whole.get("$defs", {}))
-    if operation.exclude_unset or operation.exclude_defaults or operation.exclude_none:
-        answer = _without_required(answer)
-    if answer.get("type") != "object":
-        answer = {"type": "object", "properties": {"result": answer}, "required": ["result"]}
-    return answer
-
-
-def _inlined(schema: Any, shared: Mapping[str, Schema], within: frozenset[str] = frozenset()) -> Any:
-    """A schema without references. Of one within itself just the type is left."""
-    match schema:
-        case {"$ref": str(reference), **others}:
-            name = reference.rpartition("/")[2]
-            if name in within:
-                return {"type": shared[name].get("type", "object"), **others}
-            return {**_inlined(shared[name], shared, within | {name}), **others}
-        case dict():
-            return {key: _inlined(each, shared, within) for key, each in schema.items()}
-        case list():
-            return [_inlined(each, shared, within) for each in schema]
-    return schema
-
-
-def _without_required(schema: Any) -> Any:
-    """A schema for objects from which anything may be left out."""
-    match schema:
-        case dict():
-            names = (key for key in schema if key != "required" or not isinstance(schema[key], list))
-            return {key: _without_required(schema[key]) for key in names}
-        case list():
-            return [_without_required(each) for each in schema]
-    return schema
-
-
-_FILE: Schema = {**FILE_SCHEMA, "description": file_note()}
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an argument goes.
-
-    Attributes:
-        source: ``"path"``, ``"query"``, ``"form"``, ``"file"``, ``"part"`` (JSON in a form), ``"body"`` (a member of
-            the body) or ``"whole"`` (the body).
-        name: what it is called there.
-        location: where ninja says it is, when it is wrong.
-        schema: of its values.
-        required: it must be given.
+    One for each: in a document of several, schemas of one name take each other's place.
     """
 
-    source: str
-    name: str
-    location: tuple[str, ...]
-    schema: Schema
-    required: bool
+    def get_paths(self) -> dict[str, Any]:
+        """None; an operation is described when it is asked for."""
+        return {}
+
+    def document(self) -> Document:
+        """All that what was described refers to."""
+        return Document(self.schemas)
 
 
-class Places:
-    """The arguments of an operation, by name.
+def places(operation: Operation, headers: Mapping[str, str], label: str) -> list[Place]:
+    """Return where the arguments of an operation go.
 
     Args:
         operation: whose they are.
         headers: what every request has, by lower-case name with hyphens; no others are sent.
         label: names the operation in errors.
 
-    Attributes:
-        found: by the name of the argument.
-        shared: schemas that others refer to, by name.
-
     Raises:
-        ImproperlyConfigured: it needs a header or a cookie that nobody sends, or two arguments have one name.
+        ImproperlyConfigured: it needs a header or a cookie that nobody sends.
     """
-
-    def __init__(self, operation: Operation, headers: Mapping[str, str], label: str) -> None:
-        self._label = label
-        self.found: dict[str, Place] = {}
-        models = {f"m{number}": model for number, model in enumerate(operation.models)}
-        whole = json_schema(TypeAdapter(typed_dict("operation", models)), "validation")
-        self.shared: Schema = whole.get("$defs", {})
-        # The body comes last, for what is in it can make way for the others.
-        for key, model in sorted(models.items(), key=lambda item: issubclass(item[1], BodyModel)):
-            schema = self._resolved(whole["properties"][key])
-            if issubclass(model, HeaderModel | CookieModel):
-                self._require_sent(model, schema, headers)
-            elif issubclass(model, BodyModel):
-                self._add(self._of_body(model, schema))
-            else:
-                self._add({place.name: place for place in self._flat(model, schema)})
-
-    def _resolved(self, schema: Schema) -> Schema:
-        """What a schema refers to; of an optional object the object, without what it requires."""
-        for each in schema.get("anyOf", ()):
-            if "properties" in (found := self._resolved(each)):
-                return {**found, "required": []}
-        return self.shared[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-
-    def _flat(self, model: Any, schema: Schema) -> Iterator[Place]:
-        """Those in path, query, form and files, where the members of objects are flat."""
-        sources = {PathModel: "path", QueryModel: "query", FormModel: "form", FileModel: "file"}
-        source = next(name for kind, name in sources.items() if issubclass(model, kind))
-        paths = getattr(model, "__ninja_flatten_map__", None) or {name: (name,) for name in schema["properties"]}
-        for name, path in paths.items():
-            found, required = schema, True
-            for step in path:
-                found = self._resolved(found)
-                required = required and step in found.get("required", ())
-                found = found["properties"][step]
-            if found.get("include_in_schema", True):
-                shown = _with_files(found) if source == "file" else found
-                yield Place(source, name, path, shown, required or source == "path")
-
-    def _of_body(self, model: Any, schema: Schema) -> dict[str, Place]:
-        """The members of the body where it is one object whose names are free; else what makes it up, one by one."""
-        needed = schema.get("required", ())
-        source = "body" if getattr(model, "__read_from_single_attr__", None) is None else "whole"
-        if getattr(model, "__ninja_body_params__", None):
-            source = "part"
-        given = {
-            name: Place(source, name, (name,), each, name in needed) for name, each in schema["properties"].items()
-        }
-        if source != "whole":
-            return given
-        ((name, place),) = given.items()
-        inner = self._resolved(place.schema)
-        members = inner.get("properties", {})
-        is_open = not members or "additionalProperties" in inner
-        if is_open or not place.required or not members.keys().isdisjoint(self.found):
-            return given
-        needed = inner.get("required", ())
-        return {each: Place("body", each, (name, each), members[each], each in needed) for each in members}
-
-    def _add(self, places: Mapping[str, Place]) -> None:
-        for name, place in places.items():
-            argument = property_name(name)
-            if argument in self.found:
-                msg = f"{self._label}: it takes {argument!r} twice; give one of them an alias."
-                raise ImproperlyConfigured(msg)
-            self.found[argument] = _sent_as(place)
-
-    def _require_sent(self, model: Any, schema: Schema, headers: Mapping[str, str]) -> None:
-        kind = "header" if issubclass(model, HeaderModel) else "cookie"
-        names = [name.lower().replace("_", "-") for name in schema.get("required", ())]
-        if needed := [name for name in names if kind == "cookie" or name not in headers]:
+    described = _Description(operation.api, "")
+    parameters = described.operation_parameters(operation)
+    body = described.request_body(operation)
+    for each in parameters:
+        name, kind = each["name"].lower().replace("_", "-"), each["in"]
+        if each["required"] and (kind == "cookie" or (kind == "header" and name not in headers)):
             msg = (
-                f"{self._label}: it needs the {kind} {needed[0]!r}, which an MCP client does not send. Give it a "
+                f"{label}: it needs the {kind} {name!r}, which an MCP client does not send. Give it a "
                 "default, exclude the operation, or say what headers every request has: headers={…}."
             )
             raise ImproperlyConfigured(msg)
+    parameters = [{**each, "required": each["required"] or each["in"] == "path"} for each in parameters]
+    found = list(parameter_places(parameters, described.document()))
+    if body:
+        (content,) = body["content"].values()
+        name = _body_name(operation)
+        found += body_places(content["schema"], described.document(), required=body["required"], name=name)
+    return found
 
 
-def _sent_as(place: Place) -> Place:
-    """*place*, with the name that the API has for it where no argument can have that name."""
-    if property_name(place.name) == place.name:
-        return place
-    words = f"{place.schema.get('description', '')} Sent as {place.name!r}.".strip()
-    return replace(place, schema={**place.schema, "description": words})
+def _is_form(operation: Operation) -> bool:
+    return any(issubclass(each, FormModel | FileModel) for each in operation.models)
 
 
-def _with_files(schema: Schema) -> Schema:
-    """What stands for a file in a call, or for several, in place of what a form has."""
-    described: Schema = {key: schema[key] for key in ("title", "description") if key in schema}
-    several = schema.get("type") == "array" or any(each.get("type") == "array" for each in schema.get("anyOf", ()))
-    return {"type": "array", "items": _FILE, **described} if several else {**_FILE, **described}
+def _body_name(operation: Operation) -> str | None:
+    """The name of the parameter that is the body as a whole; None where each parameter is a member of it."""
+    models = [] if _is_form(operation) else [each for each in operation.models if issubclass(each, BodyModel)]
+    names = [field.alias or name for model in models for name, field in model.model_fields.items()]
+    return names[0] if len(names) == 1 else None
 
 
-LEFT_OUT = object()
+def output(operation: Operation) -> dict[str, Any] | None:
+    """Return the schema of structured content; None where no single one is promised.
 
-
-@dataclass
-class Sent:
-    """The values of one call, each where it goes.
-
-    Attributes:
-        form: fields of a form, as text.
-        files: by field, a list each.
-        body: JSON; ``LEFT_OUT`` for none.
+    That is so where nothing was declared, where an answer may be empty, or of several shapes, and where it is a stream
+    or no JSON.
     """
-
-    path: dict[str, Any] = field(default_factory=dict)
-    query: dict[str, Any] = field(default_factory=dict)
-    form: dict[str, Any] = field(default_factory=dict)
-    files: dict[str, Any] = field(default_factory=dict)
-    body: Any = LEFT_OUT
-
-
-class OperationArguments(Arguments):
-    """Arguments of which only the names are looked at. Whether values fit is for the operation to say.
-
-    Args:
-        operation: whose they are.
-        headers: what every request has, by lower-case name with hyphens.
-        label: names the operation in errors.
-
-    Raises:
-        ImproperlyConfigured: the operation needs what no argument can be.
-    """
-
-    def __init__(self, operation: Operation, headers: Mapping[str, str], label: str) -> None:
-        places = Places(operation, headers, label)
-        self._places = places.found
-        required = [name for name, place in self._places.items() if place.required]
-        named = [Parameter(name, Any, EMPTY if name in required else LEFT_OUT, None) for name in self._places]
-        super().__init__(named, label)
-        self.schema = {
-            "type": "object",
-            "properties": {name: place.schema for name, place in self._places.items()},
-            "additionalProperties": False,
-        }
-        if required:
-            self.schema["required"] = required
-        if used := _definitions(self.schema, places.shared):
-            self.schema["$defs"] = used
-
-    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under one name, ``given``: any name may be one of theirs.
-
-        Raises:
-            ArgumentError: one is unknown or missing.
-        """
-        return {"given": {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}}
-
-    def sent(self, given: Mapping[str, Any]) -> Sent:
-        """Each value where it goes.
-
-        Raises:
-            ArgumentError: a file is none.
-        """
-        sent = Sent()
-        if any(place.source == "body" and len(place.location) > 1 for place in self._places.values()):
-            sent.body = {}  # an object there must be, if only one of defaults
-        for argument, value in given.items():
-            place = self._places[argument]
-            match place.source:
-                case "path":
-                    sent.path[place.name] = value
-                case "query":
-                    sent.query[place.name] = value
-                case "form":
-                    sent.form[place.name] = _as_text(value)
-                case "part":
-                    sent.form[place.name] = json.dumps(value)
-                case "file" if value is not None:
-                    given_files = value if isinstance(value, list) else [value]
-                    sent.files[place.name] = [file_argument(argument, each) for each in given_files]
-                case "body":
-                    sent.body = {**({} if sent.body is LEFT_OUT else sent.body), place.name: value}
-                case "whole":
-                    sent.body = value
-        return sent
-
-    def argument(self, location: Sequence[Any]) -> tuple[Any, ...]:
-        """Where in the arguments what ninja says is wrong is."""
-        for name, place in self._places.items():
-            for known in (place.location, (place.name,)):
-                if tuple(location[: len(known)]) == known:
-                    return (name, *location[len(known) :])
-        return tuple(location)
-
-
-def _definitions(schema: Schema, shared: Schema) -> Schema:
-    """Those of the *shared* schemas that one refers to, directly or not."""
-    used: Schema = {}
-    wanted = list(_references(schema))
-    while wanted:
-        name = wanted.pop()
-        if name not in used:
-            used[name] = shared[name]
-            wanted += _references(shared[name])
-    return used
-
-
-def _references(schema: Any) -> Iterator[str]:
-    match schema:
-        case {"$ref": str(reference)}:
-            yield reference.rpartition("/")[2]
-        case dict():
-            for each in schema.values():
-                yield from _references(each)
-        case list():
-            for each in schema:
-                yield from _references(each)
-
-
-def _as_text(value: Any) -> Any:
-    """A value as a form has it. A box that is not ticked is no field to a browser, but it is one here."""
-    if isinstance(value, list):
-        return [_as_text(each) for each in value]
-    return value if isinstance(value, str) or value is None else json.dumps(value)
+    described = _Description(operation.api, "")
+    schema = output_schema(described.responses(operation), described.document())
+    if schema is not None and (operation.exclude_unset or operation.exclude_defaults or operation.exclude_none):
+        schema = without_required(schema)
+    return None if schema is None else as_object(schema)
 
 
 _VARIABLE = re.compile(r"<(?:[^>:]+:)?([^>]+)>")
@@ -490,18 +265,15 @@ class Endpoint:
 
     def _call(self, path: str, sent: Sent) -> Call:
         models = self.published.operation.models
-        has_body = any(issubclass(model, BodyModel) for model in models)
-        has_form = any(issubclass(model, FormModel | FileModel) for model in models)
-        body = None if sent.body is LEFT_OUT else json.dumps(sent.body).encode()
-        return Call(
-            self.published.method,
-            path,
-            sent.query,
-            sent.form if has_form else body,
-            (MULTIPART if has_body or sent.files else FORM) if has_form else JSON,
-            self.headers,
-            sent.files,
-        )
+        parts = [name for model in models if issubclass(model, BodyModel) for name in model.model_fields]
+        body: Any = None if sent.body is LEFT_OUT else sent.body
+        if is_form := _is_form(self.published.operation):
+            given = (body or {}).items()
+            body = {name: json.dumps(value) if name in parts else as_text(value) for name, value in given}
+        elif body is not None or sent.body is None:
+            body = json.dumps(body).encode()
+        kind = (MULTIPART if parts or sent.files else FORM) if is_form else JSON
+        return Call(self.published.method, path, sent.query, body, kind, self.headers, sent.files)
 
     def _view(self, variables: Mapping[str, Any]) -> Callable[[Any], Any]:
         """The operation as a view. Of the site's middleware it has the one that ninja needs for files."""
@@ -527,7 +299,10 @@ class Endpoint:
 
     def _detail(self, detail: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """One of ninja's details, about an argument instead of a part of the request."""
-        location = self.arguments.argument(detail["loc"][1:])
+        source, *location = detail["loc"]
+        if source == "body" and location[:1] == [_body_name(self.published.operation)]:
+            location = location[1:]
+        location = self.arguments.argument(location) or tuple(location)
         value: Any = given
         for step in location:
             try:
@@ -576,7 +351,11 @@ def ninja_tools(
     chosen = _chosen(source, api, include, exclude, with_tags)
     for each in chosen:
         _guard(each, auth)
-    arguments = [OperationArguments(each.operation, sent, f"ninja_tools: {each.label}") for each in chosen]
+    labels = [f"ninja_tools: {each.label}" for each in chosen]
+    arguments = [
+        OperationArguments(places(each.operation, sent, label), label)
+        for each, label in zip(chosen, labels, strict=True)
+    ]
     for one in servers_of(server):
         for each, taken in zip(chosen, arguments, strict=True):
             one.add(_tool(each, taken, sent, tags, options))
@@ -591,8 +370,8 @@ def _tool(
 ) -> Tool:
     operation, endpoint = published.operation, Endpoint(published, arguments, headers)
     name = f"{published.prefix}_{published.name}" if published.prefix else published.name
-    output = output_schema(published)
-    returns = EMPTY if output is None else shaped(output)
+    shown = output(operation)
+    returns = EMPTY if shown is None else shaped(shown)
     words = operation.description or operation.summary
     own: dict[str, Any] = {
         "name": name,

@@ -5,7 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from ninja import NinjaAPI
+from django.http import HttpRequest
+from ninja import NinjaAPI, Schema
+from pydantic import field_serializer
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import ninja_tools
@@ -115,10 +117,50 @@ def test_a_body_of_defaults_alone_need_not_be_given_and_what_is_left_out_is_not_
     assert "required" not in tool(nobody, "taste")["outputSchema"]
 
 
-def test_a_body_whose_names_are_taken_is_an_argument_of_its_own(nobody: Reader) -> None:
-    assert set(tool(nobody, "retitle")["inputSchema"]["properties"]) == {"title", "payload"}
-    assert nobody.data("retitle", title="a", payload={"title": "b"}) == {"result": ["a", "b"]}
-    assert nobody.problem("retitle", title="a", payload={}) == "Missing argument 'payload.title'."
+def test_a_member_of_the_body_whose_name_is_taken_is_the_new_one(nobody: Reader) -> None:
+    schema = tool(nobody, "retitle")["inputSchema"]
+    assert set(schema["properties"]) == {"title", "new_title", "pages", "tags"}
+    assert schema["properties"]["new_title"]["description"] == "The new title. As it is printed."
+    assert nobody.data("retitle", title="a", new_title="b") == {"result": ["a", "b"]}
+    assert nobody.problem("retitle", title="a") == "Missing argument 'new_title'."
+
+
+class Inner(Schema):
+    size: int
+
+
+def test_two_schemas_of_one_name_are_told_apart_and_so_are_request_and_response(
+    server: MCPServer, mount: Mount, nobody: Reader
+) -> None:
+    api = NinjaAPI(urls_namespace="named-alike")
+    other: Any = type("Inner", (Schema,), {"__annotations__": {"word": str}, "__module__": __name__})
+
+    class Both(Schema):
+        stamp: int
+
+        @field_serializer("stamp")
+        def as_text(self, value: int) -> str:
+            return str(value)
+
+    @api.post("/one", response=Both)
+    def one(request: HttpRequest, given: Inner) -> Any:
+        return {"stamp": given.size}
+
+    @api.post("/two", response=Both)
+    def two(request: HttpRequest, given: other) -> Any:
+        return {"stamp": 2}
+
+    @api.post("/three", response=Both)
+    def three(request: HttpRequest, given: Both) -> Any:
+        return given
+
+    ninja_tools(api, server=server)
+    mount(api, at="alike/")
+    assert tool(nobody, "one")["inputSchema"]["properties"] == {"size": {"type": "integer"}}
+    assert tool(nobody, "two")["inputSchema"]["properties"] == {"word": {"type": "string"}}
+    assert tool(nobody, "three")["inputSchema"]["properties"] == {"stamp": {"type": "integer"}}
+    assert tool(nobody, "three")["outputSchema"]["properties"] == {"stamp": {"type": "string"}}
+    assert nobody.data("three", stamp=3) == {"stamp": "3"}
 
 
 def test_forms_and_files_are_sent_as_a_browser_sends_them(nobody: Reader) -> None:

@@ -1,0 +1,342 @@
+"""An operation as OpenAPI describes it: the arguments of its tool, where each of them goes, and the output schema."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from django_mcp.integrations.form_schema import FILE_SCHEMA, file_argument, file_note
+from django_mcp.integrations.http import JSON
+from django_mcp.primitives.function import EMPTY, Parameter
+from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
+from django_mcp.primitives.validation_errors import missing_argument
+
+Schema = dict[str, Any]
+
+_OPENAPI_ONLY = frozenset(
+    {"deprecated", "discriminator", "example", "externalDocs", "include_in_schema", "nullable", "readOnly", "title"}
+    | {"writeOnly", "xml"}
+)
+_FORMATS = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "uri", "uuid"})
+"""Others are OpenAPI's own, or mean something else to Django: its times have no offset from UTC."""
+_EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+_LARGEST = 10**9
+"""Limits of numbers beyond it are the database's."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What schemas of an operation refer to, for reading them as JSON Schema 2020-12.
+
+    Attributes:
+        components: the schemas, by name.
+        hidden: the mark of properties to leave out: ``"readOnly"`` in requests, ``"writeOnly"`` in responses.
+    """
+
+    components: Mapping[str, Schema] = field(default_factory=dict)
+    hidden: str = "readOnly"
+
+    def schema(self, given: Any, name: str = "", within: tuple[str, ...] = ()) -> Any:
+        """Return a schema without references and without what JSON Schema does not know.
+
+        Args:
+            given: a schema of OpenAPI 3.0 or 3.1.
+            name: of its property; a title that only repeats it is left out.
+            within: the components that it stands in. One of itself is just of its type.
+        """
+        if isinstance(given, list):
+            return [self.schema(each, "", within) for each in given]
+        if not isinstance(given, dict):
+            return given
+        if isinstance(reference := given.get("$ref"), str):
+            component = reference.rpartition("/")[2]
+            known = self.components.get(component, {})
+            found = {key: value for key, value in known.items() if key == "type" or component not in within}
+            return self.schema({**found, **_but(given, "$ref")}, name, (*within, component))
+        if len(single := given.get("allOf", ())) == 1:
+            return self.schema({**single[0], **_but(given, "allOf")}, name, within)
+        if given.get("format") == "binary":
+            return _file(given)
+        found = {key: self._keyword(key, value, within) for key, value in given.items() if key not in _OPENAPI_ONLY}
+        title = given.get("title")
+        if title and "properties" not in found and _plain(title) != _plain(name):
+            found = {"title": title, **found}
+        return nullable(_dialect(found)) if given.get("nullable") is True else _dialect(found)
+
+    def _keyword(self, key: str, value: Any, within: tuple[str, ...]) -> Any:
+        if key in {"properties", "patternProperties"}:
+            shown = {name: each for name, each in value.items() if not each.get(self.hidden)}
+            return {name: self.schema(each, name, within) for name, each in shown.items()}
+        return value if key in {"const", "default", "enum", "examples"} else self.schema(value, "", within)
+
+
+def _but(schema: Mapping[str, Any], key: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != key}
+
+
+def _dialect(schema: Schema) -> Schema:
+    """Change in place what JSON Schema says otherwise than OpenAPI 3.0, or not at all."""
+    if "oneOf" in schema:
+        schema["anyOf"] = schema.pop("oneOf")
+    for limit, exclusive in _EXCLUSIVE.items():
+        if schema.get(exclusive) is True:
+            schema[exclusive] = schema.pop(limit)
+        if abs(schema.get(limit) or 0) > _LARGEST:
+            del schema[limit]
+    if schema.get("format") not in _FORMATS:
+        schema.pop("format", None)
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name in schema.get("properties", ())]
+        if not schema["required"]:
+            del schema["required"]
+    return schema
+
+
+def _plain(word: Any) -> str:
+    return str(word).casefold().replace("_", " ").replace("-", " ")
+
+
+def _file(given: Mapping[str, Any]) -> Schema:
+    """What stands for a file in a call."""
+    words = " ".join(filter(None, [str(given.get("description") or ""), file_note()]))
+    return {**FILE_SCHEMA, "description": words, **({"default": None} if given.get("default", "") is None else {})}
+
+
+def nullable(schema: Schema) -> Schema:
+    """Return *schema*, or null."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    kind, allowed = schema.get("type"), dict(schema)
+    if kind is not None:
+        allowed["type"] = [*dict.fromkeys([*([kind] if isinstance(kind, str) else kind), "null"])]
+    if "enum" in schema and None not in schema["enum"]:
+        allowed["enum"] = [*schema["enum"], None]
+    return allowed
+
+
+def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
+    """Return the schema of structured content; None unless there is one success, with JSON.
+
+    Args:
+        responses: of an operation, by status.
+        document: with the components that they refer to.
+    """
+    successes = [each for status, each in responses.items() if str(status).startswith("2")]
+    content = [each.get("content", {}).get(JSON, {}).get("schema") for each in successes]
+    return None if len(content) != 1 or not content[0] else document.schema(content[0])
+
+
+def as_object(schema: Schema, *, required: bool = True) -> Schema:
+    """Return the schema of structured content that must be an object: anything else is its ``result``."""
+    schema.pop("title", None)
+    if schema.get("type") == "object":
+        return schema
+    made: Schema = {"type": "object", "properties": {"result": schema}}
+    return {**made, "required": ["result"]} if required else made
+
+
+def without_required(schema: Any) -> Any:
+    """Return a schema for objects from which anything may be left out."""
+    if isinstance(schema, list):
+        return [without_required(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key != "required" or not isinstance(value, list)}
+    return {key: without_required(value) for key, value in kept.items()}
+
+
+LEFT_OUT = object()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an argument goes.
+
+    Attributes:
+        source: ``"path"``, ``"query"``, ``"body"`` (a member of the body) or ``"whole"`` (the body).
+        name: it has there.
+        schema: of its values.
+        required: it must be given.
+        is_file: it is a file, or a list of files.
+        joined: of a list, the values stand in one text with commas between them.
+    """
+
+    source: str
+    name: str
+    schema: Schema
+    required: bool = False
+    is_file: bool = False
+    joined: bool = False
+
+
+def parameter_places(
+    parameters: Sequence[Mapping[str, Any]], document: Document, sources: Collection[str] = ("path", "query")
+) -> Iterator[Place]:
+    """Yield the places of an operation's parameters."""
+    for each in parameters:
+        if each["in"] in sources:
+            schema = document.schema(each.get("schema", {"type": "string"}), each["name"])
+            if words := each.get("description"):
+                schema = {**schema, "description": words}
+            joined = schema.get("type") == "array" and each.get("explode") is False
+            yield Place(each["in"], each["name"], schema, bool(each.get("required")), joined=joined)
+
+
+def body_places(schema: Schema, document: Document, *, required: bool, name: str | None = None) -> list[Place]:
+    """Return the places of a body's members; of one place where the body is no object, or takes other members too.
+
+    Args:
+        schema: of the body.
+        document: with the components that it refers to.
+        required: the body must be sent.
+        name: of the argument that is a body as a whole; by default ``items`` of a list, else ``body``.
+    """
+    shown = document.schema(schema)
+    if "properties" not in shown or "additionalProperties" in shown or "default" in schema:
+        shown.pop("title", None)
+        name = name or ("items" if shown.get("type") == "array" else "body")
+        return [Place("whole", name, shown, required)]
+    needed = shown.get("required", ())
+    return [Place("body", each, inner, each in needed, _is_file(inner)) for each, inner in shown["properties"].items()]
+
+
+def _is_file(schema: Schema) -> bool:
+    inner = schema.get("items", schema)
+    kinds = inner.get("anyOf", [inner]) if isinstance(inner, dict) else []
+    return any(each.get("properties") is FILE_SCHEMA["properties"] for each in kinds)
+
+
+@dataclass
+class Sent:
+    """The values of one call, each where it goes.
+
+    Attributes:
+        body: ``LEFT_OUT`` for none.
+        files: those of the body, by name.
+    """
+
+    path: dict[str, Any] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
+    body: Any = LEFT_OUT
+    files: dict[str, Any] = field(default_factory=dict)
+
+
+class OperationArguments(Arguments):
+    """Arguments of which only the names are looked at. Whether values fit is for the operation to say.
+
+    A member of the body that is called like a variable of the URL, or a parameter of the query, is ``new_…``.
+
+    Args:
+        places: of the arguments.
+        label: names the tool in errors.
+
+    Attributes:
+        places: by the name of the argument.
+
+    Raises:
+        ImproperlyConfigured: two arguments have one name.
+    """
+
+    def __init__(self, places: Sequence[Place], label: str) -> None:
+        self.places: dict[str, Place] = {}
+        for place in places:
+            self.places[self._free(place, label)] = place
+        needed = {"path", "whole"}  # without which there is no request
+        self._needed = [name for name, each in self.places.items() if each.required and each.source in needed]
+        named = [Parameter(name, Any, EMPTY if name in self._needed else LEFT_OUT, None) for name in self.places]
+        super().__init__(named, label)
+        self.schema = {
+            "type": "object",
+            "properties": {name: _named(place, name) for name, place in self.places.items()},
+            "additionalProperties": False,
+        }
+        if required := [name for name, place in self.places.items() if place.required]:
+            self.schema["required"] = required
+
+    def _free(self, place: Place, label: str) -> str:
+        name = property_name(place.name)
+        while place.source in {"body", "whole"} and name in self.places and self.places[name].source != "body":
+            name = f"new_{name}"
+        if name in self.places:
+            msg = f"{label}: it takes {name!r} twice; give one of them an alias."
+            raise ImproperlyConfigured(msg)
+        return name
+
+    @property
+    def whole(self) -> str | None:
+        """The argument that is the body as a whole."""
+        return next((name for name, place in self.places.items() if place.source == "whole"), None)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the body is an array."""
+        return self.whole is not None and self.places[self.whole].schema.get("type") == "array"
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments under one name, ``given``: any name may be one of theirs.
+
+        Raises:
+            ArgumentError: one is unknown, or one is missing without which there is no request.
+        """
+        given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
+        if missing := [name for name in self._needed if given.get(name) in (None, "")]:
+            raise ArgumentError([missing_argument([name]) for name in missing])
+        return {"given": given}
+
+    def sent(self, given: Mapping[str, Any]) -> Sent:
+        """Each value where it goes.
+
+        Raises:
+            ArgumentError: a file is none.
+        """
+        sent = Sent()
+        if any(place.source == "body" for place in self.places.values()):
+            sent.body = {}
+        for argument, value in given.items():
+            place = self.places[argument]
+            if place.source == "path":
+                if value is not None:
+                    sent.path[place.name] = value
+            elif place.source == "query":
+                is_joined = place.joined and isinstance(value, list)
+                sent.query[place.name] = ",".join(map(str, value)) if is_joined else value
+            elif place.source == "whole":
+                sent.body = value
+            elif place.is_file and value is not None:
+                given_files = value if isinstance(value, list) else [value]
+                sent.files[place.name] = [file_argument(argument, each) for each in given_files]
+            else:
+                sent.body[place.name] = value
+        return sent
+
+    def argument(self, location: Sequence[Any]) -> tuple[Any, ...] | None:
+        """Where in the arguments a place in the body or the query is; None where no argument is it."""
+        whole = () if self.whole is None else (self.whole,)
+        if not location or (self.is_list and isinstance(location[0], int)):
+            return (*whole, *location) or None
+        first, *rest = location
+        named = {place.name: name for name, place in self.places.items() if place.source != "whole"}
+        named |= {place.name: name for name, place in self.places.items() if place.source == "body"}
+        if str(first) in named:
+            return (named[str(first)], *rest)
+        return (*whole, *location) if whole and not self.is_list else None
+
+
+def _named(place: Place, argument: str) -> Schema:
+    """The schema of an argument, with the name that the API has for it where that is another."""
+    name, schema = place.name, place.schema
+    if argument == name:
+        return schema
+    words = schema.get("description", "")
+    if argument != property_name(name):
+        return {**schema, "description": f"The new {name}. {words}".strip()}
+    return {**schema, "description": f"{words} Sent as {name!r}.".strip()}
+
+
+def as_text(value: Any) -> Any:
+    """A value as a form has it. A box that is not ticked is no field to a browser, but it is one here."""
+    if isinstance(value, list):
+        return [as_text(each) for each in value]
+    return value if isinstance(value, str) or value is None else json.dumps(value)
