@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.functional import keep_lazy_text
 
 from django_mcp.integrations.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.integrations.http import JSON
@@ -58,8 +59,13 @@ class Document:
         if len(single := given.get("allOf", ())) == 1:
             return self.schema({**single[0], **_but(given, "allOf")}, name, within)
         if given.get("format") == "binary":
-            return _file(given)
-        found = {key: self._keyword(key, value, within) for key, value in given.items() if key not in _OPENAPI_ONLY}
+            found = {**FILE_SCHEMA, "description": words_of(given.get("description"), file_note())}
+            return nullable(found) if given.get("nullable") is True else found
+        found = {
+            key: self._keyword(key, value, within)
+            for key, value in given.items()
+            if key not in _OPENAPI_ONLY and not key.startswith("x-")
+        }
         title = given.get("title")
         if title and "properties" not in found and _plain(title) != _plain(name):
             found = {"title": title, **found}
@@ -98,10 +104,15 @@ def _plain(word: Any) -> str:
     return str(word).casefold().replace("_", " ").replace("-", " ")
 
 
-def _file(given: Mapping[str, Any]) -> Schema:
-    """What stands for a file in a call."""
-    words = " ".join(filter(None, [str(given.get("description") or ""), file_note()]))
-    return {**FILE_SCHEMA, "description": words, **({"default": None} if given.get("default", "") is None else {})}
+@keep_lazy_text
+def _joined(*words: str) -> str:
+    return " ".join(map(str, words))
+
+
+def words_of(*notes: Any) -> Any:
+    """Return all *notes* but empty ones as one text, lazy if one of them is; None for none."""
+    words = [each for each in notes if each]
+    return _joined(*words) if len(words) > 1 else next(iter(words), None)
 
 
 def nullable(schema: Schema) -> Schema:

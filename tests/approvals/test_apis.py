@@ -245,7 +245,7 @@ def test_a_call_is_approved_for_the_rows_that_its_body_names(
     book = {"title": "Emma", "slug": "emma-2", "author": Author.objects.get().pk}
     bodies = [{"tags": ["a5", "a4"]}, {"shelves": [{"first": "a5"}, {"first": "a4"}]}, {"about": "a4"}]
     for each in bodies:
-        for name, given in (("delete", {**book, **each}), ("create_all", {"items": [{**book, **each}]})):
+        for name, given in (("delete", {**book, **each}), ("create_all", {"body": [{**book, **each}]})):
             with subtests.test(name=name, given=each):
                 assert kind_of(serve(server, people["ann"], name, given)) == "approval_required"
                 assert approve(newest(), people["cleo"])

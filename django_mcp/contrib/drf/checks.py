@@ -5,7 +5,6 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error as DatabaseError
 from django.utils.translation import gettext as _
 
 from django_mcp.contrib.drf.operations import addresses, missing
@@ -20,7 +19,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
         Error(
             _("The tool %(tool)r on %(server)r cannot reach its view. %(missing)s")
             % {"tool": tool.name, "server": server, "missing": missing(endpoint.operation, known)},
-            hint=_("Add the view to the URLconf, name variables with path_arguments={…}, or say mounted=False."),
+            hint=_("Add the view to the URLconf, or say version=… or mounted=False."),
             id="django_mcp.E028",
         )
         for server in every_server()
@@ -31,17 +30,11 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
 
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
-    """The addresses of a view, where none of them has the variables that its tool can fill in."""
+    """The addresses of a view, where none of them can be reached without a version that nobody named."""
     try:
         known = addresses(endpoint.operation, endpoint.version)
     except ImproperlyConfigured:  # the URLconf cannot be imported, and whatever is wrong with it is told elsewhere
         return
-    try:
-        variables = endpoint.described.arguments.variables
-    except (ImproperlyConfigured, DatabaseError):  # E029 tells of the first; the second is there before migrate
-        return
-    version = endpoint.operation.version_variable
-    own = {version} if version and endpoint.version is not None else set()
-    least, most = {name for name, is_needed in variables.items() if is_needed} | own, {*variables, *own}
-    if not any(least <= each.variables.keys() <= most for each in known):
+    unknown = endpoint.operation.version_variable if endpoint.version is None else None
+    if not any(unknown not in each.required for each in known):
         yield known

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,6 +36,14 @@ from django_mcp.integrations.views import Address, fits_into_path
 METHODS = ("get", "post", "put", "patch", "delete")
 STANDARD = ("list", "retrieve", "create", "update", "partial_update", "destroy")
 """The actions of a viewset that routers know of themselves."""
+_ACTIONS = {
+    "get": ("retrieve", "list"),
+    "post": ("create",),
+    "put": ("update",),
+    "patch": ("partial_update",),
+    "delete": ("destroy",),
+}
+"""What the methods of generic views do."""
 _GROUPS = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
 
 
@@ -90,10 +97,6 @@ class Operation:
         """Whether it changes nothing."""
         return self.method == "GET"
 
-    def mentions(self, *names: str) -> bool:
-        """Whether the handler's own code uses an attribute or a name."""
-        return not _names(self.function).isdisjoint(names)
-
     def parameters(self) -> Mapping[str, inspect.Parameter]:
         """Those of the handler's parameters that are variables of the URL."""
         named = inspect.signature(self.function).parameters
@@ -106,10 +109,7 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
-        """The URL's variable that names the row; None where it is about none, or its view finds it without the URL."""
-        is_routed = self.mapping is not None and self.callback is None
-        if not self.detail or not (is_routed or _is_named_in_url(self.view, self.handler)):
-            return None
+        """The URL's variable that names the row, if the URL has it; None for views without rows."""
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
 
     @property
@@ -189,41 +189,9 @@ def _mapped(
 def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) -> Iterator[Operation]:
     for method in METHODS:
         if hasattr(view, method) and method in view.http_method_names:
-            made = Operation(view, method.upper(), method, method, False, None, initkwargs)
-            names = _names(made.function)
-            action = next((each for each in STANDARD if each in names and hasattr(view, each)), method)
-            about_one = action in {"retrieve", "update", "partial_update", "destroy"} or "get_object" in names
+            action = next((each for each in _ACTIONS.get(method, ()) if hasattr(view, each)), method)
+            about_one = action in STANDARD and action not in {"list", "create"}
             yield Operation(view, method.upper(), method, action, about_one, None, initkwargs, callback=callback)
-
-
-def _is_named_in_url(view: Any, handler: str) -> bool:
-    """Return False if neither the handler nor what it calls, a ``get_object`` of the site's own, looks at the URL."""
-    waiting, seen = [handler, "get_object"], set[str]()
-    while waiting:
-        name = waiting.pop()
-        method = getattr(view, name, None)
-        if method is None and name == "get_object":
-            return True
-        method = getattr(method, "fget", None) or getattr(method, "func", None) or method  # of properties
-        if name in seen or not callable(method):
-            continue
-        seen.add(name)
-        names = _names(inspect.unwrap(method))
-        if names & {"kwargs", "lookup_field", "lookup_url_kwarg"} or (name == "get_object" and "super" in names):
-            return True
-        waiting += names
-    return False
-
-
-def _names(function: Any) -> set[str]:
-    """The names that a function uses; none where it is not written in Python, or is a partial of another."""
-    code = getattr(function, "__code__", None)
-    return _names_in(code) if code else set()
-
-
-def _names_in(code: CodeType) -> set[str]:
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names_in(each))}
 
 
 class NoSuchURLError(Exception):
@@ -280,7 +248,7 @@ def missing(operation: Operation, known: Sequence[Address]) -> str:
     has = _("the URLconf has none (in a namespace a URL needs a name)")
     if urls:
         has = _("its URLs are %(urls)s") % {"urls": "; ".join(urls)}
-    return _("No URL leads to %(method)s of %(view)s with the variables that its tool knows: %(has)s.") % {
+    return _("No URL leads to %(method)s of %(view)s with what its tool knows: %(has)s.") % {
         "method": operation.method,
         "view": f"{operation.view.__module__}.{operation.view.__qualname__}",
         "has": has,
@@ -290,7 +258,7 @@ def missing(operation: Operation, known: Sequence[Address]) -> str:
 def addresses(operation: Operation, version: str | None) -> list[Address]:
     """All entries of the URLconf for an operation, in order; of one version where they differ by namespace."""
     every = _by_view(get_resolver(get_urlconf())).get(operation.view, ())
-    known = [each for each in every if _leads_to(each.callback, operation) and "format" not in each.variables]
+    known = [each for each in every if _leads_to(each.callback, operation) and _is_named(each.variables)]
     if operation.callback is not None:
         # One class may be at several URLs, with other permissions at each.
         known = [each for each in known if each.callback is operation.callback] or [
@@ -300,6 +268,10 @@ def addresses(operation: Operation, version: str | None) -> list[Address]:
     if version is None or scheme is None or not issubclass(scheme, NamespaceVersioning):
         return known
     return [each for each in known if version in each.namespaces]
+
+
+def _is_named(variables: Mapping[str, Any]) -> bool:
+    return "format" not in variables and not any(map(views.is_unnamed, variables))
 
 
 def _leads_to(callback: Any, operation: Operation) -> bool:

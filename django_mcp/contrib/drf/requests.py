@@ -1,9 +1,9 @@
 """Call a view with the arguments of a tool, and translate its response or error."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -17,7 +17,6 @@ from pydantic_core import from_json
 from rest_framework.exceptions import APIException
 from rest_framework.parsers import BaseParser
 from rest_framework.response import Response
-from rest_framework.serializers import ListSerializer, Serializer
 from rest_framework.settings import api_settings
 from rest_framework.status import (
     HTTP_204_NO_CONTENT,
@@ -29,10 +28,8 @@ from rest_framework.status import (
 from rest_framework.versioning import AcceptHeaderVersioning, QueryParameterVersioning
 
 from django_mcp import Context, ToolError, ToolResult
-from django_mcp.contrib.drf import request_schema
-from django_mcp.contrib.drf.json_schema import Schema, schema_of_note
 from django_mcp.contrib.drf.operations import NoSuchURLError, Operation, place
-from django_mcp.contrib.drf.request_schema import Parameter
+from django_mcp.contrib.openapi import LEFT_OUT, OperationArguments, Schema, Sent, as_text
 from django_mcp.core.database import rolled_back
 from django_mcp.integrations.http import (
     FORM,
@@ -48,182 +45,49 @@ from django_mcp.integrations.http import (
     tool_result,
 )
 from django_mcp.integrations.views import nothing_with
-from django_mcp.model_resources.form_schema import file_argument
-from django_mcp.primitives.function import EMPTY
-from django_mcp.primitives.function import Parameter as Named
-from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
+from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, missing_argument, shortened, written
 
-LEFT_OUT = object()
 MOST_SHOWN = 80
 """Characters of a value that is told to have been wrong."""
 
 
-@dataclass
-class Sent:
-    """The values of one call, each where it goes.
+class APIArguments(OperationArguments):
+    """Arguments of a view.
 
     Attributes:
-        body: None for no body.
-        files: by the name of the body's field.
-    """
-
-    path: dict[str, Any] = field(default_factory=dict)
-    query: dict[str, Any] = field(default_factory=dict)
-    body: Any = None
-    files: dict[str, Any] = field(default_factory=dict)
-
-
-class APIArguments(Arguments):
-    """Arguments of which only the names are looked at. Whether values fit is for the view to say.
-
-    Args:
-        path: the URL's variables; those that are required must be given.
-        query: what the view reads from the query.
-        body: a serializer, a field or another type, a JSON Schema; None for no body.
-        label: names the tool in errors.
-
-    Attributes:
-        of_body: from members of the body to their arguments.
-        whole: the argument that is the body as a whole, or None.
-        is_list: that is an array.
-        uploads: the members of the body that are files.
-        is_sent: there is a body, an empty one perhaps.
         paging: the parameters of the query that choose a page.
     """
 
     paging: frozenset[str] = frozenset()
 
-    def __init__(self, path: Sequence[Parameter], query: Sequence[Parameter], body: Any, label: str) -> None:
-        self._path = {each.name: each for each in path}
-        self._query: dict[str, Parameter] = {}
-        for each in query:
-            self._query[_free(each.name, {**self._path, **self._query})] = each
-        self.of_body: dict[str, str] = {}
-        self.whole: str | None = None
-        self.is_list = False
-        self.uploads: frozenset[str] = frozenset()
-        self.is_sent = body is not None
-        shown = {name: each.schema for name, each in self._path.items()}
-        shown |= {name: _sent_as(each.schema, each.name, name) for name, each in self._query.items()}
-        required = [name for name, each in {**self._path, **self._query}.items() if each.required]
-        shown, required = self._with_body(body, shown, required)
-        needed = {name for name, each in self._path.items() if each.required}
-        named = [Named(name, Any, EMPTY if name in needed else LEFT_OUT, None) for name in shown]
-        super().__init__(named, label)
-        self.schema = {"type": "object", "properties": shown, "additionalProperties": False}
-        if required:
-            self.schema["required"] = required
-
-    def _with_body(
-        self, body: Any, shown: dict[str, Schema], required: list[str]
-    ) -> tuple[dict[str, Schema], list[str]]:
-        if body is None:
-            return shown, required
-        schema = schema_of_note(body, request_schema.schema_of)
-        if isinstance(body, ListSerializer) or "properties" not in schema:
-            self.is_list = schema.get("type") == "array"
-            self.whole = _free("items" if self.is_list else "body", shown)
-            is_needed = self.is_list or not isinstance(body, dict)
-            return {**shown, self.whole: schema}, [*required, self.whole] if is_needed else required
-        if isinstance(body, Serializer):
-            self.uploads = frozenset(name for name, each in body.fields.items() if request_schema.is_upload(each))
-        for name in schema["properties"]:
-            self.of_body[name] = _free(name, {*shown, *self.of_body.values()})
-        members = {
-            self.of_body[name]: _told(each, name, self.of_body[name]) for name, each in schema["properties"].items()
-        }
-        return {**shown, **members}, [*required, *(self.of_body[name] for name in schema.get("required", ()))]
-
-    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under one name, ``given``: any name may be one of theirs.
-
-        Raises:
-            ArgumentError: one is unknown, or what the URL needs is missing, or a body that is an array.
-        """
-        given = {name: value for name, value in super().validate(values).items() if value is not LEFT_OUT}
-        needed = [name for name, each in self._path.items() if each.required]
-        if self.is_list:
-            needed.append(str(self.whole))
-        if missing := [name for name in needed if given.get(name) in (None, "")]:
-            raise ArgumentError([missing_argument([name]) for name in missing])
-        return {"given": given}
-
     @property
     def variables(self) -> Mapping[str, bool]:
         """The URL's variables, and whether they must be given."""
-        return {name: each.required for name, each in self._path.items()}
-
-    def sent(self, given: Mapping[str, Any]) -> Sent:
-        """Each value where it goes.
-
-        Raises:
-            ArgumentError: a file is none.
-        """
-        sent = Sent(path={name: given[name] for name in self._path if given.get(name) is not None})
-        sent.query = {each.name: _joined(each, given[name]) for name, each in self._query.items() if name in given}
-        if self.whole is not None:
-            sent.body = given.get(self.whole, {})
-        elif self.is_sent:
-            sent.body = {name: given[argument] for name, argument in self.of_body.items() if argument in given}
-            for name in self.uploads & sent.body.keys():
-                if sent.body[name] is not None:
-                    sent.files[name] = file_argument(self.of_body[name], sent.body.pop(name))
-        return sent
-
-    def argument(self, place: Sequence[Any]) -> str | None:
-        """What an error's place in the body or the query is called in the call, like ``items[1].quantity``."""
-        first = str(place[0])
-        if self.whole is not None and first not in self._query and (isinstance(place[0], int) or not self.is_list):
-            return written([self.whole, *place])
-        name = self.of_body.get(first) or next((arg for arg, each in self._query.items() if each.name == first), None)
-        return written([name, *place[1:]]) if name else None
+        return {place.name: place.required for place in self.places.values() if place.source == "path"}
 
     def value(self, place: Sequence[Any], given: Mapping[str, Any]) -> str | None:
-        """The value at an error's place, as JSON; None where there is none, or where it is long."""
-        names = {each.name: arg for arg, each in self._query.items()} | self.of_body
-        steps = [self.whole, *place] if self.whole else [names.get(str(place[0])), *place[1:]]
+        """The value at a place in the arguments, as JSON; None where there is none, or where it is long."""
         found: Any = given
-        for step in steps:
+        for step in place:
             try:
                 found = found[step]
             except (KeyError, IndexError, TypeError):
                 return None
         return text if len(text := json.dumps(found, ensure_ascii=False)) <= MOST_SHOWN else None
 
-    def from_query(self, name: str, text: str) -> Any:
-        """A parameter of a URL's query as the argument it is."""
-        kind = self._query[name].schema.get("type")
-        return int(text) if kind == "integer" and text.isdecimal() else text
-
-    def in_query(self, name: str) -> str:
-        """The argument that a parameter of the query is."""
-        return next(argument for argument, each in self._query.items() if each.name == name)
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    """*name* as that of a property, or one like it: a row's key stands in the URL, and its new one in the body."""
-    name = property_name(name)
-    while name in taken:
-        name = f"new_{name}"
-    return name
-
-
-def _told(schema: Schema, name: str, argument: str) -> Schema:
-    if not argument.startswith("new_") or name == argument:
-        return _sent_as(schema, name, argument)
-    return {**schema, "description": f"The new {name}. {schema.get('description', '')}".strip()}
-
-
-def _sent_as(schema: Schema, name: str, argument: str) -> Schema:
-    """*schema*, with the name that the API has for it where no argument can have that name."""
-    if argument == name or property_name(name) == name:
-        return schema
-    return {**schema, "description": f"{schema.get('description', '')} Sent as {name!r}.".strip()}
-
-
-def _joined(parameter: Parameter, value: Any) -> Any:
-    return ",".join(map(str, value)) if parameter.joined and isinstance(value, list) else value
+    def of_page(self, link: Any) -> dict[str, Any]:
+        """The arguments that a link to another page stands for: a model cannot follow it, but it can call again."""
+        if not isinstance(link, str):
+            return {}
+        sent = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
+        return {
+            name: int(sent[place.name])
+            if place.schema.get("type") == "integer" and sent[place.name].isdecimal()
+            else sent[place.name]
+            for name, place in self.places.items()
+            if place.source == "query" and place.name in self.paging & sent.keys()
+        }
 
 
 UNFIT = object()
@@ -263,21 +127,10 @@ def page_arguments() -> dict[str, Schema]:
 
 
 def _pages(value: dict[str, Any], arguments: APIArguments) -> dict[str, Any]:
-    """A model cannot follow a link; it can call again."""
     inner = value.get("links")
     links: dict[str, Any] = inner if isinstance(inner, dict) else value
-    found = {NEXT: _of_link(links.get("next"), arguments), PREVIOUS: _of_link(links.get("previous"), arguments)}
+    found = {NEXT: arguments.of_page(links.get("next")), PREVIOUS: arguments.of_page(links.get("previous"))}
     return {name: given for name, given in found.items() if given}
-
-
-def _of_link(link: Any, arguments: APIArguments) -> dict[str, Any]:
-    if not isinstance(link, str):
-        return {}
-    given = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True))
-    return {
-        (argument := arguments.in_query(name)): arguments.from_query(argument, given[name])
-        for name in arguments.paging & given.keys()
-    }
 
 
 def fitted(schema: Schema, value: Any) -> Any:
@@ -396,12 +249,12 @@ def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given
     words = shortened(words, 1000)
     if not place:
         return words
-    name = arguments.argument(place)
-    if name is None:
+    found = arguments.argument(place)
+    if found is None:
         return f"{written(place)}: {words}"
-    value = arguments.value(place, given)
+    value = arguments.value(found, given)
     told = f" (It was {value}.)" if value is not None and value not in words else ""
-    return f"Argument {name!r}: {words}{told}"
+    return f"Argument {written(found)!r}: {words}{told}"
 
 
 MOST_ROWS = 100
@@ -581,7 +434,8 @@ class Endpoint:
         content_type = MULTIPART if sent.files else self._content_type
         if isinstance(sent.body, list):  # which no form can be
             content_type = JSON
-        body = sent.body if content_type == JSON else as_form(sent.body or {})
+        body = None if sent.body is LEFT_OUT else sent.body
+        body = body if content_type == JSON else as_form(body or {})
         headers = {"Accept": f"{accept}, */*;q=0.1"}
         return Call(self.operation.method, path, query, body, content_type, headers, sent.files)
 
@@ -604,11 +458,5 @@ def as_form(body: Any, prefix: str = "") -> dict[str, Any]:
             for number, each in enumerate(value):
                 found |= as_form(each, f"{name}[{number}]") if isinstance(each, dict) else {f"{name}[{number}]": each}
         else:
-            found[name] = [_text(each) for each in value] if isinstance(value, list) else _text(value)
+            found[name] = "" if value is None else as_text(value)
     return found
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value)

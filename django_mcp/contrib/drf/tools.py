@@ -4,7 +4,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,34 +14,26 @@ from django.utils.encoding import force_str
 from rest_framework.serializers import BaseSerializer, ListSerializer
 
 from django_mcp import Context
-from django_mcp.contrib.drf import (
-    checks,  # noqa: F401 - registers one
-    response_schema,
-)
-from django_mcp.contrib.drf.json_schema import (
+from django_mcp.contrib.drf import checks  # noqa: F401 - registers one
+from django_mcp.contrib.drf.operations import METHODS, Operation, addresses, operations
+from django_mcp.contrib.drf.requests import APIArguments, Endpoint, page_arguments
+from django_mcp.contrib.drf.schema import (
     NOTHING,
-    OperationNote,
-    Schema,
-    column_of,
-    column_schema,
-    from_annotation,
-    inlined,
-    note_of_operation,
-    schema_of_note,
-    structural,
-)
-from django_mcp.contrib.drf.operations import METHODS, Operation, operations
-from django_mcp.contrib.drf.request_schema import (
-    Parameter,
     addresses_rows,
+    column_of,
     default_serializer,
-    query_parameters,
+    from_annotation,
+    inspector,
+    instance_of,
+    note_schema,
+    query_places,
     request_of,
     response_of,
     rows_in,
-    serializer_parameters,
+    structural,
+    variable_schema,
 )
-from django_mcp.contrib.drf.requests import APIArguments, Endpoint, Sent, page_arguments
+from django_mcp.contrib.openapi import Document, Place, Schema, Sent, as_object, body_places
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import Where
 from django_mcp.core.signatures import function, shaped
@@ -89,10 +81,15 @@ class Noun:
         return sentence.format(name=name, a_name=with_article(name), plural=self.plural.replace("_", " "))
 
 
-def tool_name(operation: Operation, noun: Noun, note: OperationNote) -> str:
+def tool_name(operation: Operation, noun: Noun, schema: Any) -> str:
     """What an operation is called as a tool."""
-    if note.operation_id:
-        return identifier(note.operation_id)
+    if (chosen := schema.get_operation_id()) is not None:
+        return identifier(chosen)
+    return own_name(operation, noun)
+
+
+def own_name(operation: Operation, noun: Noun) -> str:
+    """What it is called where no annotation says so."""
     if operation.action in NAMES:
         return NAMES[operation.action].format(name=noun.name, plural=noun.plural)
     if operation.action in METHODS:
@@ -104,17 +101,17 @@ def tool_name(operation: Operation, noun: Noun, note: OperationNote) -> str:
     return operation.action if noun.name in operation.action else f"{operation.action}_{about}"
 
 
-def description(operation: Operation, view: Any, noun: Noun, note: OperationNote) -> str:
+def description(operation: Operation, view: Any, noun: Noun, schema: Any) -> str:
     """What a model is told of a tool: what the site wrote of the operation, else of the view."""
-    if note.description:
-        return force_str(note.description)
+    if words := schema.get_description():
+        return force_str(words)
     sections = _sections(_written(operation.view))
     if words := _written(operation.function) or sections.get(operation.handler) or sections.get(operation.action):
         return words
-    title = force_str(note.summary or getattr(view, "name", None) or "")
+    title = force_str(schema.get_summary() or getattr(view, "name", None) or "")
     first = noun.in_words(SENTENCES[operation.action]) if operation.action in SENTENCES else title
     if operation.action not in {*SENTENCES, *METHODS}:
-        first = title or f"{tool_name(operation, noun, OperationNote()).replace('_', ' ').capitalize()}."
+        first = title or f"{own_name(operation, noun).replace('_', ' ').capitalize()}."
     return "\n\n".join(filter(None, [first, sections.get("", "")])) or operation.view.__name__
 
 
@@ -157,8 +154,6 @@ def _snake(name: str) -> str:
 
 
 T = TypeVar("T")
-
-ANY_KEY: Schema = {"type": ["integer", "string"]}
 
 
 @dataclass(frozen=True)
@@ -226,7 +221,7 @@ class Described:
 
     def _begin(self) -> None:
         self.view = self.operation.instance()
-        self.note: OperationNote = note_of_operation(self.view, self.operation.decorated, self.operation.method)
+        self.schema = inspector(self.operation, self.view)
         self.noun = Noun(self.operation.view, self.model, self._told.name, self._told.plural)
 
     def _read(self, part: Callable[[], T]) -> T:
@@ -247,8 +242,8 @@ class Described:
         own: dict[str, Any] = {**hints(self.operation.method)}
         if self.operation.action == "create":
             own["destructive"] = False
-        own["description"] = description(self.operation, self.view, self.noun, self.note)
-        own["title"] = self.note.summary or name.replace("_", " ").capitalize()
+        own["description"] = description(self.operation, self.view, self.noun, self.schema)
+        own["title"] = self.schema.get_summary() or name.replace("_", " ").capitalize()
         return APITool(endpoint, self, name=name, **{**own, **options})
 
     @cached_property
@@ -267,7 +262,7 @@ class Described:
 
     @cached_property
     def _request(self) -> Any:
-        return request_of(self.operation, self.view, self.note, self._given)
+        return request_of(self.schema, self._given)
 
     @cached_property
     def addresses_rows(self) -> bool:
@@ -283,23 +278,24 @@ class Described:
         """
         body, arguments = self._body(view), self.arguments
         if arguments.whole is not None:
-            return {arguments.whole: rows_in(body, sent.body)}
+            is_plain = isinstance(sent.body, list) and not isinstance(body, ListSerializer)
+            return {
+                arguments.whole: [rows_in(body, each) for each in sent.body] if is_plain else rows_in(body, sent.body)
+            }
         return {
-            arguments.of_body[name]: rows_in(each, sent.body[name])
-            for name, each in getattr(body, "fields", {}).items()
-            if name in sent.body and name in arguments.of_body
+            name: rows_in(body.fields[place.name], sent.body[place.name])
+            for name, place in arguments.places.items()
+            if place.source == "body" and place.name in sent.body and place.name in getattr(body, "fields", {})
         }
 
     def _body(self, view: Any) -> Any:
-        body = request_of(self.operation, view, self.note, self._given)
-        if not isinstance(body, dict) or not self.arguments.is_list:
-            return body
-        own = default_serializer(self.operation, view)
-        return own if own is None or isinstance(own, ListSerializer) else ListSerializer(child=own, context=own.context)
+        """The serializer that reads the body, or each of its items; that of the view where only a schema is known."""
+        body = instance_of(request_of(inspector(self.operation, view), self._given))
+        return default_serializer(self.operation, view) if isinstance(body, dict) else body
 
     @cached_property
     def _response(self) -> Any:
-        return response_of(self.operation, self.view, self.note, self._told.about(self.operation, self._told.responses))
+        return response_of(self.schema, self._told.about(self.operation, self._told.responses))
 
     @property
     def _done(self) -> str:
@@ -311,55 +307,62 @@ class Described:
         queryset = getattr(self.view, "queryset", None)
         if queryset is not None:
             return queryset.model
-        serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self.note.request]
+        serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self._request]
         models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
         return next(filter(None, models), None)
 
     # Arguments
 
     def _read_arguments(self) -> APIArguments:
-        query = query_parameters(self.operation, self.view, self.note, self.model, self._told.filters)
-        body = self._request
-        if self.operation.is_safe and isinstance(body, BaseSerializer):
-            query, body = [*query, *serializer_parameters(body)], None
-        made = APIArguments(list(self._variables()), query, body, self._label)
+        path, query = list(self._variables()), query_places(self.schema, self.model, self._told.filters)
+        if self._request is None:
+            body = []
+        else:
+            schema, document = note_schema(self.schema, self._request, "request")
+            body = body_places(schema, document, required=not isinstance(self._request, dict))
+        if self.operation.is_safe:
+            query, body = [*query, *(replace(each, source="query") for each in body)], []
+        # What the URL says already no filter has to say again.
+        query = [each for each in query if each.name not in {place.name for place in path}]
+        made = APIArguments([*path, *query, *body], self._label)
         if paginator := getattr(self.view, "paginator", None):
-            pages = {each["name"] for each in paginator.get_schema_operation_parameters(self.view)}
-            made.paging = frozenset(pages & {each.name for each in query})
+            made.paging = frozenset(each["name"] for each in paginator.get_schema_operation_parameters(self.view))
         return made
 
-    def _variables(self) -> Iterator[Parameter]:
-        """The variables of the URL, in the order of a URL, with their types as far as they are known."""
+    def _variables(self) -> Iterator[Place]:
+        """The variables of the URL, with their types as far as they are known; those of the view where it has none."""
         operation, signature = self.operation, self.operation.parameters()
-        names = [*operation.variables, *([operation.lookup] if operation.lookup else []), *signature]
-        for name in dict.fromkeys([*names, *self._told.path_arguments]):
-            if name in {"format", operation.version_variable, None}:
-                continue
-            parameter = signature.get(name)
-            optional = parameter is not None and parameter.default is not parameter.empty and name != operation.lookup
-            yield Parameter(name, self._variable_schema(name, parameter), required=not optional)
+        lookup = [operation.lookup] if operation.lookup and operation.detail else []
+        optional = {name for name, each in signature.items() if each.default is not each.empty and name not in lookup}
+        known = addresses(operation, self._told.version) if self._told.mounted else []
+        if known:
+            names = [name for each in known for name in each.variables]
+            optional = {name for name in names if not all(name in each.required for each in known)}
+        else:
+            names = [*operation.variables, *lookup, *signature, *self._told.path_arguments]
+        for name in dict.fromkeys(names):
+            if name not in {"format", operation.version_variable}:
+                yield Place("path", name, self._variable_schema(name, signature.get(name)), name not in optional)
 
     def _variable_schema(self, name: str, parameter: Any) -> Schema:
         if annotation := self._told.path_arguments.get(name):
-            return from_annotation(annotation) or ANY_KEY
+            return from_annotation(annotation) or variable_schema(None)
         if name == self.operation.lookup and self.model is not None:
             column = column_of(self.model, self.view.lookup_field)
-            schema = ANY_KEY if column is None else column_schema(column)
+            schema = variable_schema(column)
             words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
             return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
         if parameter is not None and parameter.annotation is not parameter.empty:
-            return from_annotation(parameter.annotation) or ANY_KEY
-        return ANY_KEY
+            return from_annotation(parameter.annotation) or variable_schema(None)
+        return variable_schema(None)
 
     # Output
 
     def _read_output(self) -> Schema | None:
         if self._response is NOTHING or self._response is None:
             return None
-        schema = structural(schema_of_note(self._response, response_schema.schema_of))
-        schema = self._several(schema)
-        if schema.get("type") != "object":
-            schema = {"type": "object", "properties": {"result": schema}}
+        schema, document = note_schema(self.schema, self._response, "response")
+        schema = as_object(self._several(structural(document.schema(schema))), required=False)
         return schema if schema.get("properties") else None
 
     def _several(self, schema: Schema) -> Schema:
@@ -368,11 +371,16 @@ class Described:
         is_list = operation.action == "list" and isinstance(self._response, BaseSerializer)
         if is_list and not isinstance(self._response, ListSerializer):
             schema = {"type": "array", "items": schema}
-        is_paged = operation.action == "list" or operation.mentions("paginate_queryset")
-        if schema.get("type") != "array" or not is_paged or not self.arguments.paging:
+        if schema.get("type") != "array" or operation.action != "list" or not self._is_paged:
             return schema
-        page = structural(inlined(self.view.paginator.get_paginated_response_schema(schema)))
+        page = structural(Document().schema(self.view.paginator.get_paginated_response_schema(schema)))
         return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}
+
+    @property
+    def _is_paged(self) -> bool:
+        paginator = getattr(self.view, "paginator", None)
+        sizes = (getattr(paginator, "page_size", None), getattr(paginator, "default_limit", None))
+        return paginator is not None and any(each is not None for each in sizes)
 
 
 def drf_tools(
@@ -430,7 +438,8 @@ def drf_tools(
     )
     wanted = [*(actions or ()), *exclude, *told.names, *told.request, *told.responses]
     described = [Described(operation, told) for operation in _chosen(source, wanted, actions, exclude)]
-    for each, tool in _named([each for each in described if actions is not None or not each.note.excluded], told):
+    shown = [each for each in described if actions is not None or not each.schema.is_excluded()]
+    for each, tool in _named(shown, told):
         needed = [*scopes, *(() if each.operation.is_safe else write_scopes)]
         for one in servers_of(server):
             one.add(each.tool(tool, {**options, "scopes": needed}))
@@ -463,6 +472,6 @@ def _named(described: Sequence[Described], told: Told) -> Iterator[tuple[Describ
     for each in described:
         operation = each.operation
         name = told.names.get(operation.action) or told.names.get(operation.handler)
-        name = name or tool_name(operation, each.noun, each.note)
+        name = name or tool_name(operation, each.noun, each.schema)
         seen[name] += 1
         yield each, name if seen[name] == 1 else f"{operation.method.lower()}_{name}"

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from jsonschema import Draft202012Validator
 from rest_framework import serializers
 
-from django_mcp.contrib.drf import request_schema
+from tests.contrib.drf.described import taken, taken_by
 from tests.model_resources.library.models import Author, Book, Tag
 
 STRING = {"type": "string", "minLength": 1}
@@ -59,12 +59,6 @@ class ByLabel(serializers.RelatedField):
     """A row of a kind of its own."""
 
 
-def schema_of(field: serializers.Field) -> dict[str, Any]:
-    """As part of a serializer, for only there it has a name."""
-    made = type("Made", (serializers.Serializer,), {"value": field})()
-    return request_schema.schema_of(made.fields["value"])
-
-
 def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
     for field, expected in [
         (serializers.BooleanField(), {"type": "boolean"}),
@@ -72,20 +66,25 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
         (serializers.CharField(allow_blank=True, max_length=5), {"type": "string", "maxLength": 5}),
         (serializers.CharField(min_length=2), {"type": "string", "minLength": 2}),
         (serializers.CharField(allow_null=True), {"type": ["string", "null"], "minLength": 1}),
-        (serializers.EmailField(), {**STRING, "format": "email"}),
-        (serializers.URLField(), {**STRING, "format": "uri"}),
+        (serializers.EmailField(), {"type": "string", "format": "email"}),
+        (serializers.URLField(), {"type": "string", "format": "uri"}),
         (serializers.SlugField(), {**STRING, "pattern": "^[-a-zA-Z0-9_]+$"}),
         (serializers.RegexField(r"^[a-z]+\Z"), {**STRING, "pattern": "^[a-z]+$"}),
         (serializers.RegexField(r"(?i)^[a-z]+$"), STRING),
         (serializers.UUIDField(), {"type": "string", "format": "uuid"}),
-        (serializers.IPAddressField(), {"type": "string"}),
+        (serializers.IPAddressField(), STRING),
         (serializers.IPAddressField(protocol="IPv4"), {"type": "string", "format": "ipv4"}),
         (serializers.IntegerField(min_value=1, max_value=9), {"type": "integer", "minimum": 1, "maximum": 9}),
         *([(serializers.BigIntegerField(), {"type": "integer"})] if HAS_BIG_INTEGERS else []),
         (serializers.FloatField(min_value=0.5), {"type": "number", "minimum": 0.5}),
         (
             serializers.DecimalField(6, 2, min_value=Decimal("0.01"), max_value=100),
-            {"type": ["number", "string"], "minimum": 0.01, "maximum": 100, "description": "At most 2 decimal places."},
+            {
+                "type": ["number", "string"],
+                "minimum": 0.01,
+                "maximum": 100,
+                "description": "At most 6 digits. At most 2 decimal places.",
+            },
         ),
         (serializers.DateTimeField(), {"type": "string", "format": "date-time"}),
         (serializers.DateField(), {"type": "string", "format": "date"}),
@@ -120,11 +119,12 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
             serializers.DictField(child=serializers.FloatField()),
             {"type": "object", "additionalProperties": {"type": "number"}},
         ),
-        (serializers.JSONField(), {"description": "Any JSON."}),
+        (serializers.JSONField(), {}),
         (
             Line(),
             {
                 "type": "object",
+                "description": "Part of an order.",
                 "properties": {"quantity": {"type": "integer", "minimum": 1}, "note": {"type": "string"}},
                 "required": ["quantity"],
             },
@@ -161,9 +161,9 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
         ),
         (
             serializers.HyperlinkedRelatedField("user-detail", queryset=User.objects.all()),
-            {"type": "string", "description": "URL of a user."},
+            {"type": "string", "format": "uri", "description": "URL of a user."},
         ),
-        (serializers.ModelField(Book._meta.get_field("pages")), {"type": "integer"}),
+        (serializers.ModelField(Book._meta.get_field("pages")), {"type": "integer", "minimum": 0}),
         (
             serializers.CharField(label="Your name", help_text="As in your passport.", default="Ann"),
             {**STRING, "title": "Your name", "description": "As in your passport.", "default": "Ann"},
@@ -175,7 +175,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
         ),
     ]:
         with subtests.test(field=field, expected=expected):
-            schema = schema_of(field)
+            schema = taken_by(field)
             assert schema == expected
             Draft202012Validator.check_schema(schema)
 
@@ -183,7 +183,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
 def test_a_file_is_an_object_with_its_name_and_its_bytes_in_base64(subtests: pytest.Subtests) -> None:
     for field in [serializers.FileField(), serializers.ImageField()]:
         with subtests.test(field=field):
-            schema = schema_of(field)
+            schema = taken_by(field)
             assert (schema["type"], schema["required"]) == (FILE["type"], FILE["required"])
             assert schema["properties"]["content"]["contentEncoding"] == "base64"
 
@@ -193,17 +193,17 @@ def test_a_file_field_that_takes_text_itself_is_text() -> None:
         def to_internal_value(self, data: Any) -> Any:
             return data
 
-    assert schema_of(Base64File()) == {"type": "string"}
+    assert taken_by(Base64File()) == {"type": "string"}
 
 
 def test_which_files_a_server_has_is_not_told(tmp_path: Any) -> None:
     (tmp_path / "secret.txt").touch()
-    assert schema_of(serializers.FilePathField(str(tmp_path))) == {"type": "string"}
+    assert taken_by(serializers.FilePathField(str(tmp_path))) == {"type": "string"}
 
 
 def test_choices_that_are_rows_are_not_listed(db: None) -> None:
     User.objects.create_user("somebody")
-    assert "enum" not in schema_of(serializers.SlugRelatedField("username", queryset=User.objects.all()))
+    assert "enum" not in taken_by(serializers.SlugRelatedField("username", queryset=User.objects.all()))
 
 
 class BookSerializer(serializers.ModelSerializer):
@@ -217,16 +217,16 @@ class BookSerializer(serializers.ModelSerializer):
 
 
 def test_what_a_caller_cannot_give_is_left_out() -> None:
-    assert set(request_schema.schema_of(BookSerializer())["properties"]) == {"title", "author", "pages", "secret"}
+    assert set(taken(BookSerializer())["properties"]) == {"title", "author", "pages", "secret"}
 
 
 def test_a_partial_update_requires_nothing() -> None:
-    assert "title" in request_schema.schema_of(BookSerializer())["required"]
-    assert "required" not in request_schema.schema_of(BookSerializer(partial=True))
+    assert "title" in taken(BookSerializer())["required"]
+    assert "required" not in taken(BookSerializer(partial=True))
 
 
 def test_lists_of_objects_are_told_with_their_limits() -> None:
-    schema = request_schema.schema_of(Line(many=True, min_length=1, max_length=3))
+    schema = taken(Line(many=True, min_length=1, max_length=3))
     assert (schema["type"], schema["minItems"], schema["maxItems"]) == ("array", 1, 3)
     assert schema["items"]["required"] == ["quantity"]
 
@@ -234,19 +234,22 @@ def test_lists_of_objects_are_told_with_their_limits() -> None:
 def test_words_wait_for_the_language_of_the_reader() -> None:
     from django.utils import translation
 
-    schema = schema_of(serializers.CharField(help_text=gettext_lazy("Yes"), label=gettext_lazy("No")))
+    schema = taken_by(serializers.CharField(help_text=gettext_lazy("Yes"), label=gettext_lazy("No")))
     with translation.override("de"):
         assert (str(schema["description"]), str(schema["title"])) == ("Ja", "Nein")
 
 
 def test_a_relation_through_a_key_that_is_a_relation_has_the_type_at_its_end() -> None:
     field = serializers.PrimaryKeyRelatedField(queryset=Author.objects.all())
-    assert schema_of(field)["type"] == "integer"
+    assert taken_by(field)["type"] == "integer"
 
 
 def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
     for field, more in [
-        (serializers.DecimalField(8, 6, help_text=gettext_lazy("Grade")), "At most 6 decimal places."),
+        (
+            serializers.DecimalField(8, 6, help_text=gettext_lazy("Grade")),
+            "At most 8 digits. At most 6 decimal places.",
+        ),
         (serializers.TimeField(help_text=gettext_lazy("Grade")), "hh:mm[:ss[.uuuuuu]]."),
         (serializers.FileField(help_text=gettext_lazy("Grade")), "The file itself"),
         (
@@ -254,4 +257,4 @@ def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
             "Key of an author.",
         ),
     ]:
-        assert str(schema_of(field)["description"]).startswith(f"Grade {more}")
+        assert str(taken_by(field)["description"]).startswith(f"Grade {more}")

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.exceptions import ImproperlyConfigured
+from drf_spectacular.utils import extend_schema
 from PIL import Image
 from rest_framework import viewsets
 from rest_framework.decorators import action
@@ -35,33 +36,31 @@ def described(client: Reader, name: str) -> str:
 
 
 class Bodies(viewsets.GenericViewSet):
-    """Actions that read a body, and that only seem to."""
+    """Actions that say what they read, and that do not."""
 
     queryset = Book.objects.all()
     serializer_class = shop.BookSerializer
 
     @action(detail=True, methods=["post"])
-    def shown(self, request: Any, pk: str) -> Response:
-        return Response(self.get_serializer(self.get_object()).data)
+    def silent(self, request: Any, pk: str) -> Response:
+        return Response(request.data)
+
+    @action(detail=True, methods=["post"], serializer_class=shop.AddressSerializer)
+    def own(self, request: Any, pk: str) -> Response:
+        return Response(request.data)
+
+    @extend_schema(request=None)
+    @action(detail=True, methods=["post"])
+    def nothing(self, request: Any, pk: str) -> Response:
+        return Response(request.data)
 
     @action(detail=True, methods=["post"])
-    def answered(self, request: Any, pk: str) -> Response:
-        serializer = self.get_serializer(self.get_object())
-        return Response(data=serializer.data)
+    def told(self, request: Any, pk: str) -> Response:
+        return Response(request.data)
 
-    @action(detail=True, methods=["post"])
-    def read(self, request: Any, pk: str) -> Response:
-        serializer = self.get_serializer(self.get_object(), request.data)
-        return Response(serializer.is_valid())
-
-    @action(detail=True, methods=["post"])
-    def given(self, request: Any, pk: str) -> Response:
-        told = self.get_serializer_context()
-        return Response(self.get_serializer(data=told).is_valid())
-
-    @action(detail=True, methods=["post"])
-    def called(self, asked: Any, pk: str) -> Response:
-        return Response(self.get_serializer(self.get_object(), asked.data).is_valid())
+    @action(detail=False, methods=["delete"])
+    def clear(self, request: Any) -> Response:
+        return Response(request.data)
 
 
 class TestViewSets:
@@ -84,7 +83,7 @@ class TestViewSets:
         drf_tools(shop.BookViewSet, server=server)
         assert ann.data("cheapest_books")["slug"] == "lanterns"
         assert ann.data("reprint_book", slug="salt") == {"reprinted": "salt"}
-        assert set(arguments(ann, "reprint_book")["properties"]) == {"slug"}
+        assert arguments(ann, "reprint_book")["required"] == ["slug"]
         assert described(ann, "reprint_book") == "Have it printed again."
 
     def test_an_action_may_have_several_methods_and_variables_in_its_url(
@@ -140,11 +139,24 @@ class TestViewSets:
             ):
                 drf_tools(shop.BookViewSet, **option, server=server)
 
-    def test_a_serializer_that_only_answers_is_no_body(self, server: MCPServer, ann: Reader) -> None:
-        bodies = {"shown": False, "answered": False, "read": True, "given": True, "called": True}
-        drf_tools(Bodies, actions=list(bodies), names={name: name for name in bodies}, mounted=False, server=server)
-        tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in ann.list("tools/list")}
-        assert {name: "title" in takes for name, takes in tools.items()} == bodies
+    def test_an_action_takes_what_is_said_of_it_and_any_json_where_nothing_is(
+        self, server: MCPServer, ann: Reader, subtests: pytest.Subtests
+    ) -> None:
+        names = {name: name for name in ("silent", "own", "nothing", "told", "clear")}
+        request = {"told": shop.AddressSerializer(many=True)}
+        drf_tools(Bodies, actions=list(names), names=names, request=request, mounted=False, server=server)
+        for name, takes in {
+            "silent": {"pk", "body"},
+            "own": {"pk", "street", "zip"},
+            "nothing": {"pk"},
+            "told": {"pk", "items"},
+            "clear": {"body"},
+        }.items():
+            with subtests.test(name):
+                assert set(arguments(ann, name)["properties"]) == takes
+        for body in ({"keys": [1]}, [1, 2], "words"):
+            assert ann.data("silent", pk=1, body=body) == (body if isinstance(body, dict) else {"result": body})
+        assert ann.data("silent", pk=1) == ann.data("clear") == {}
 
     def test_a_router_nested_in_another_has_variables_in_its_prefix(self, server: MCPServer, ann: Reader) -> None:
         from rest_framework.routers import SimpleRouter

@@ -1,0 +1,599 @@
+"""What drf-spectacular says of an operation: parameters, body and answer, as JSON Schema.
+
+Its annotations come first, then a schema class of the site's own, then what is corrected here for a value that must
+fit: what nobody knows is any JSON, and not text.
+"""
+
+import inspect
+import logging
+import typing
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
+from django.db.models import Model
+from django.db.models.constants import LOOKUP_SEP
+from django.utils.encoding import force_str
+from django.utils.functional import Promise
+from drf_spectacular.drainage import GENERATOR_STATS, get_override, has_override
+from drf_spectacular.extensions import OpenApiFilterExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ComponentRegistry, build_basic_type, force_instance, is_serializer
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiRequest, OpenApiResponse
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from rest_framework import ISO_8601, serializers
+from rest_framework.fields import Field
+from rest_framework.filters import OrderingFilter, SearchFilter
+from rest_framework.generics import GenericAPIView
+from rest_framework.relations import (
+    HyperlinkedRelatedField,
+    ManyRelatedField,
+    PrimaryKeyRelatedField,
+    RelatedField,
+    SlugRelatedField,
+)
+from rest_framework.schemas import DefaultSchema
+from rest_framework.schemas.openapi import AutoSchema as OtherSchema
+from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
+from rest_framework.settings import api_settings
+from rest_framework.utils.humanize_datetime import date_formats, datetime_formats, time_formats
+
+from django_mcp.contrib.drf.operations import Operation
+from django_mcp.contrib.openapi import Document, Place, Schema, parameter_places, without_required, words_of
+from django_mcp.model_resources.schema import json_type
+from django_mcp.primitives.field_schema import (
+    DECIMAL_INPUT,
+    choice_schema,
+    choice_words,
+    custom_type,
+    digit_words,
+    limits,
+    output_schema_of,
+    schema_of,
+)
+from django_mcp.primitives.schema import json_schema
+from django_mcp.primitives.validation_errors import with_article
+
+logger = logging.getLogger("django_mcp")
+
+NOTHING: Any = object()
+"""What a request or a response is where nobody says."""
+FREE: Schema = {"description": "The JSON to send."}
+"""A body of which nobody says what it is."""
+MANY_FILTERS = 60
+"""Above so many filters of a class, those made from lookups are offered only where they are named."""
+
+
+# Models
+
+
+def column_of(model: Any, path: str) -> Any:
+    """The field at the end of a path such as ``owner__username``; None where it is no field."""
+    column = None
+    for step in path.replace(".", "__").split("__"):
+        if model is None:
+            return None
+        try:
+            column = model._meta.pk if step == "pk" else model._meta.get_field(step)  # noqa: SLF001 - Django's documented API
+        except FieldDoesNotExist:
+            return None
+        model = column.related_model
+    return column
+
+
+def called(model: Any) -> str:
+    """What a row of a model is called."""
+    return str(model._meta.verbose_name)  # noqa: SLF001 - Django's documented API
+
+
+def from_annotation(annotation: Any) -> Schema | None:
+    """The schema of a Python type as pydantic sees it; None where it has none."""
+    try:
+        found = json_schema(TypeAdapter(annotation), "serialization")
+    except PydanticUserError:
+        return None
+    definitions = found.pop("$defs", {})
+    return Document(definitions).schema(found)  # type: ignore[no-any-return]
+
+
+# Fields
+
+
+def is_taken(field: Field) -> bool:
+    """Whether a caller can give it a value."""
+    return not field.read_only and not isinstance(field, serializers.HiddenField)
+
+
+def is_upload(field: Field) -> bool:
+    """Whether it takes a file as a form sends it. Some descendants of ``FileField`` take text."""
+    own = type(field).to_internal_value in (
+        serializers.FileField.to_internal_value,
+        serializers.ImageField.to_internal_value,
+    )
+    return isinstance(field, serializers.FileField) and own
+
+
+def _is_sites(method: Any) -> bool:
+    return not (getattr(method, "__module__", None) or "").startswith("rest_framework.")
+
+
+def is_read_by_the_site(field: Field) -> bool:
+    """Return True for a relation that is read by code of the site: perhaps it takes a key, or an object, or either.
+
+    The serializer of a whole body takes an object even so: its members are arguments.
+    """
+    if not isinstance(field, BaseSerializer | RelatedField) or not _is_sites(type(field).to_internal_value):
+        return False
+    outer = field.parent
+    return outer is not None and not (isinstance(outer, ListSerializer) and outer.parent is None)
+
+
+def _returned(call: Any) -> Schema | None:
+    try:
+        annotation = typing.get_type_hints(inspect.unwrap(call), include_extras=True).get("return", NOTHING)
+    except (NameError, TypeError):  # written for a type checker alone
+        return None
+    return None if annotation is NOTHING else from_annotation(annotation)
+
+
+_MOMENTS: tuple[tuple[type[Field], str, str, Any], ...] = (
+    (serializers.DateTimeField, "DATETIME_INPUT_FORMATS", "date-time", datetime_formats),
+    (serializers.DateField, "DATE_INPUT_FORMATS", "date", date_formats),
+    (serializers.TimeField, "TIME_INPUT_FORMATS", "", time_formats),
+)
+_SHOWN_MOMENTS: tuple[tuple[type[Field], str, str], ...] = (
+    (serializers.DateTimeField, "DATETIME_FORMAT", "An ISO 8601 date and time."),
+    (serializers.DateField, "DATE_FORMAT", "YYYY-MM-DD."),
+)
+
+
+def _taken(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
+    """What a field takes; None where drf-spectacular says so as well."""
+    if is_upload(field):
+        return {"type": "string", "format": "binary"}
+    if isinstance(field, serializers.FilePathField | serializers.FileField):
+        return {"type": "string"}  # which files a server has is not told to everybody
+    if isinstance(field, serializers.MultipleChoiceField):
+        return {"type": "array", "items": _choices(field), "uniqueItems": True}
+    if isinstance(field, serializers.ChoiceField):
+        return _choices(field)
+    if isinstance(field, serializers.DecimalField):
+        return {**DECIMAL_INPUT, "description": " ".join(digit_words(field))}
+    if isinstance(field, serializers.DurationField):
+        return {"type": "string", "description": "[DD] [HH:[MM:]]ss, or ISO 8601 such as P1DT2H."}
+    for kind, setting, name, words in _MOMENTS:
+        if isinstance(field, kind):
+            formats = list(getattr(field, "input_formats", getattr(api_settings, setting)))
+            is_iso = name and ISO_8601 in formats
+            return {"type": "string", **({"format": name} if is_iso else {"description": f"{words(formats)}."})}
+    known = next(kind for kind in type(field).__mro__ if not _is_sites(kind))
+    if known is not Field:
+        return {} if known is RelatedField else None
+    choices = getattr(field, "choices", None)
+    is_plain = isinstance(choices, Mapping) and all(isinstance(key, str | int | float | None) for key in choices)
+    return _choices(field) if is_plain else {}
+
+
+def _choices(field: Any) -> Schema:
+    blank = [""] if getattr(field, "allow_blank", False) and "" not in field.choices else []
+    words = choice_words((key, force_str(label)) for key, label in field.choices.items())
+    return {**choice_schema([*blank, *field.choices]), **({"description": words} if words else {})}
+
+
+def _kind_of_choices(field: Any) -> Schema:
+    """The type alone: a row may hold what was a choice once."""
+    kind = choice_schema(field.choices).get("type")
+    return {"type": kind} if isinstance(kind, str) else {}
+
+
+def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
+    """What a field shows, likewise."""
+    method = type(field).to_representation
+    if not is_serializer(field) and _is_sites(method):
+        return _returned(method) or {}
+    if isinstance(field, serializers.MultipleChoiceField):
+        return {"type": "array", "items": _kind_of_choices(field)}
+    if isinstance(field, serializers.ChoiceField):
+        return _kind_of_choices(field)
+    if isinstance(field, serializers.FileField):
+        return {"type": "string", "nullable": True}
+    if isinstance(field, serializers.UUIDField) and field.uuid_format == "int":
+        return {"type": "integer"}
+    big = getattr(serializers, "BigIntegerField", ())  # since 3.17 of Django REST framework
+    if isinstance(field, big) and getattr(field, "coerce_to_string", api_settings.COERCE_BIGINT_TO_STRING):
+        return {"type": "string"}
+    for kind, setting, words in _SHOWN_MOMENTS:
+        if isinstance(field, kind):
+            is_iso = getattr(field, "format", getattr(api_settings, setting)) in (None, ISO_8601)
+            return {"type": "string", **({"description": words} if is_iso else {})}
+    return {} if next(kind for kind in type(field).__mro__ if not _is_sites(kind)) is Field else None
+
+
+def _may_be_null(field: Field) -> bool:
+    """Return True if it shows a column that may be null, whatever the field says of itself."""
+    if field.source in (None, "*") or field.parent is None:
+        return False
+    column = column_of(getattr(getattr(field.parent, "Meta", None), "model", None), field.source)
+    return getattr(column, "concrete", False) and bool(column.null)
+
+
+def _untyped(field: Any, schema: Schema) -> Schema:
+    """Return *schema* without ``type``, ``required`` and its other restrictions."""
+    kept = {key: schema[key] for key in ("description", "properties", "items") if schema.get(key)}
+    model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
+    if model is None or "properties" not in kept:
+        return kept
+    return {**kept, "description": f"An object, or what else names {with_article(called(model))}, such as its key."}
+
+
+# Operations
+
+
+class _ForTools:
+    """What schema classes of drf-spectacular say for a tool, behind annotations and before all else."""
+
+    operation: Operation
+    registry: Any
+    view: Any
+
+    def get_operation_id(self) -> None:
+        """None: names of tools are made from actions and models."""
+
+    def get_summary(self) -> None:
+        """None, likewise."""
+
+    def get_description(self) -> None:
+        """None, likewise."""
+
+    def get_request_serializer(self) -> Any:
+        """``FREE`` for actions without a serializer of their own: that of the view is for something else perhaps."""
+        operation, own = self.operation, super().get_request_serializer  # type: ignore[misc]
+        if operation.is_safe or operation.action in {"destroy", "delete"}:
+            return None
+        is_sites = getattr(own, "__func__", None) is not AutoSchema.get_request_serializer
+        has_own = "serializer_class" in getattr(operation.decorated, "kwargs", {})
+        if operation.is_extra and operation.mapping is not None and not has_own and not is_sites:
+            return FREE
+        found = own()
+        return FREE if found is None and not is_sites else found
+
+    def get_response_serializers(self) -> Any:
+        """``NOTHING`` for all but the standard actions."""
+        if self.operation.is_extra or self.operation.action == "destroy":
+            return NOTHING
+        found = super().get_response_serializers()  # type: ignore[misc]
+        return NOTHING if found is None else found
+
+    def _get_serializer(self) -> Any:
+        return default_serializer(self.operation, self.view)
+
+    def _get_format_parameters(self) -> list[Any]:
+        return []
+
+    def _map_serializer_field(self, field: Any, direction: str, bypass_extensions: bool = False) -> Any:
+        own: Any = super()
+        is_request, found = direction == "request", None
+        if isinstance(field, Field) and not has_override(field, "field"):
+            if custom_type(field) is not None:
+                found = schema_of(field) if is_request else output_schema_of(field)
+            elif not OpenApiSerializerFieldExtension.get_match(field):
+                found = _taken(field) if is_request else _shown(field)
+        if found is None:
+            found = own._map_serializer_field(field, direction, bypass_extensions)  # noqa: SLF001 - theirs
+        else:
+            found = _with_meta(found, self._get_serializer_field_meta(field, direction))
+        if found is None or not isinstance(field, Field):
+            return found
+        if not is_request:
+            if isinstance(field, serializers.ListField) and "items" in found:
+                found = {**found, "items": {**found["items"], "nullable": True}}
+            return {**found, "nullable": True} if _may_be_null(field) else found
+        if found.get("type") == "array":
+            least = getattr(field, "min_length", None) or (0 if getattr(field, "allow_empty", True) else 1)
+            most = getattr(field, "max_length", None)
+            found |= {key: value for key, value in {"minItems": least, "maxItems": most}.items() if value}
+        if isinstance(field, RelatedField):
+            found = _with_meta({"description": _words_of_relation(field)}, found)
+        return _untyped(field, Document(self.components).schema(found)) if is_read_by_the_site(field) else found
+
+    @property
+    def components(self) -> Mapping[str, Schema]:
+        """What schemas refer to."""
+        return self.registry.build({}).get("schemas", {})  # type: ignore[no-any-return]
+
+    def _get_serializer_name(self, serializer: Any, direction: str, bypass_extensions: bool = False) -> str:
+        # Two of one name, or one with other fields in another place, are told apart.
+        if isinstance(serializer, Serializer):
+            kind, partial = type(serializer), getattr(serializer, "partial", False)
+            return f"{kind.__module__}.{kind.__qualname__}.{partial}.{'.'.join(serializer.fields)}"
+        return super()._get_serializer_name(serializer, direction, bypass_extensions)  # type: ignore[misc, no-any-return]
+
+    def _get_serializer_field_meta(self, field: Any, direction: str) -> Schema:
+        meta: Schema = super()._get_serializer_field_meta(field, direction)  # type: ignore[misc]
+        # Words wait for the language of their reader.
+        if isinstance(label := getattr(field, "label", None), Promise):
+            meta["title"] = label
+        if isinstance(words := getattr(field, "help_text", None), Promise):
+            meta["description"] = words
+        return meta
+
+    def _insert_field_validators(self, field: Any, schema: Schema) -> None:
+        if schema.get("type") == "array":
+            return
+        if not has_override(field, "field"):
+            is_filled = isinstance(field, serializers.CharField) and not field.allow_blank and not field.read_only
+            schema |= limits(schema, field.validators, is_required=is_filled)
+
+    def _map_response_type_hint(self, method: Any) -> Schema:
+        if get_override(method, "field") is None:
+            return _returned(method) or {}
+        return super()._map_response_type_hint(method)  # type: ignore[misc, no-any-return]
+
+
+def _with_meta(schema: Schema, meta: Schema) -> Schema:
+    """Return *schema* with *meta*, and the words of both."""
+    words = words_of(meta.get("description"), schema.get("description"))
+    found = {key: value for key, value in {**schema, **meta}.items() if key != "description"}
+    return {**found, "description": words} if words else found
+
+
+def _words_of_relation(field: Any) -> str | None:
+    model = getattr(field.get_queryset(), "model", None)
+    if isinstance(field, PrimaryKeyRelatedField):
+        about = "Key"
+    elif isinstance(field, SlugRelatedField):
+        about = f"The {field.slug_field.replace('_', ' ')}"
+    else:
+        about = "URL" if isinstance(field, HyperlinkedRelatedField) else ""
+    return f"{about} of {with_article(called(model))}." if model and about else None
+
+
+@lru_cache(maxsize=256)
+def _kind(noted: Any) -> Any:
+    """A schema class that asks the annotations of *noted* first, then ``_ForTools``, then the class behind them."""
+    behind = next(each for each in noted.__mro__ if each.__module__ != "drf_spectacular.utils")
+    if not issubclass(behind, AutoSchema | OtherSchema):
+        behind = AutoSchema
+    own = (behind,) if issubclass(behind, AutoSchema) else (AutoSchema, behind)
+    between = type("Behind", (_ForTools, *own), {})
+    return between if noted.__module__ != "drf_spectacular.utils" else type("ToolSchema", (noted, between), {})
+
+
+def inspector(operation: Operation, view: Any) -> Any:
+    """drf-spectacular's schema of one operation.
+
+    Args:
+        operation: of the view.
+        view: that serves it, or is as if it did.
+    """
+    noted: Any = getattr(operation.decorated, "kwargs", {}).get("schema") or inspect.getattr_static(
+        type(view), "schema", None
+    )
+    noted = noted if inspect.isclass(noted) else type(noted)
+    noted = api_settings.DEFAULT_SCHEMA_CLASS if noted is DefaultSchema else noted
+    made: Any = _kind(noted)()
+    made.view, made.method, made.path, made.path_regex, made.path_prefix = view, operation.method, "/", "/", ""
+    made.operation, made.registry = operation, ComponentRegistry()
+    return made
+
+
+def default_serializer(operation: Operation, view: Any) -> Any:
+    """The serializer that the view itself would use; None for none."""
+    partial = {"partial": True} if operation.method == "PATCH" else {}
+    own = (getattr(type(view), "get_serializer", None), getattr(type(view), "get_serializer_class", None))
+    is_default = own == (GenericAPIView.get_serializer, GenericAPIView.get_serializer_class)
+    if is_default and view.serializer_class is None:
+        return None
+    if hasattr(view, "get_serializer"):
+        return view.get_serializer(**partial)
+    made = getattr(view, "serializer_class", None)
+    return made(**partial) if made else None
+
+
+def request_of(schema: Any, given: Any) -> Any:
+    """What the body is: a serializer, a field or another type, a schema; None for no body.
+
+    Args:
+        schema: of the operation.
+        given: what the site's ``request=`` says of it; ``NOTHING`` where it does not.
+    """
+    return _made(_of_media_types(schema.get_request_serializer() if given is NOTHING else given), schema)
+
+
+def response_of(schema: Any, given: Any) -> Any:
+    """What a successful answer is, likewise; ``NOTHING`` where nobody says."""
+    return _made(_of_statuses(schema.get_response_serializers() if given is NOTHING else given), schema)
+
+
+def _made(note: Any, schema: Any) -> Any:
+    if not inspect.isclass(note) or not issubclass(note, Field):
+        return note
+    if not issubclass(note, BaseSerializer):
+        return note()
+    context = {"request": schema.view.request, **getattr(schema.view, "get_serializer_context", dict)()}
+    made: Any = note
+    return made(context=context, **({"partial": True} if schema.operation.method == "PATCH" else {}))
+
+
+def instance_of(note: Any) -> Any:
+    """An object of the class that a note is; else the note."""
+    return force_instance(note)  # type: ignore[no-untyped-call]
+
+
+def _of_media_types(note: Any) -> Any:
+    """``OpenApiRequest``, or a dict by media type: the one for JSON, else the first."""
+    if isinstance(note, OpenApiRequest):
+        return note.request
+    if isinstance(note, Mapping) and any("/" in str(key) for key in note):
+        return _of_media_types(note.get("application/json", next(iter(note.values()))))
+    return note
+
+
+def _of_statuses(note: Any) -> Any:
+    """``OpenApiResponse``, or a dict by status: the first that is a success."""
+    if isinstance(note, OpenApiResponse):
+        return note.response
+    if isinstance(note, Mapping) and note and all(_status(key) is not None for key in note):
+        successes = [key for key in note if str(_status(key)).startswith("2")]
+        return _of_statuses(note[min(successes, key=lambda key: str(_status(key)))]) if successes else NOTHING
+    return note
+
+
+def _status(key: Any) -> str | None:
+    status = key[0] if isinstance(key, tuple) else key
+    return str(status) if str(status)[:1].isdigit() else None
+
+
+def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Document]:
+    """The schema of what a note means, and what it refers to.
+
+    Args:
+        schema: of the operation.
+        note: a serializer or field, a Python type, ``OpenApiTypes``, or a schema.
+        direction: ``"request"`` or ``"response"``.
+    """
+    schema.registry = ComponentRegistry()
+    note = instance_of(note)
+    with GENERATOR_STATS.silence():
+        if isinstance(note, dict):
+            found = note
+        elif isinstance(note, Field) or is_serializer(note):
+            found = schema._map_serializer_field(note, direction) or {"type": "object"}  # noqa: SLF001
+        elif isinstance(note, OpenApiTypes):
+            found = build_basic_type(note) or {"type": "null"}
+        else:
+            found = from_annotation(note) or {}
+    return found, Document(schema.components, "readOnly" if direction == "request" else "writeOnly")
+
+
+CHECKED = frozenset({"additionalProperties", "anyOf", "const", "description", "enum", "items", "properties", "type"})
+"""What ``structural`` leaves of a schema."""
+
+
+def structural(schema: Any) -> Schema:
+    """Only what an answer can be held to. Nothing is required: what a row holds may be older than its serializer."""
+    found: Schema = {}
+    for key, value in without_required(schema).items():
+        if key == "properties":
+            found[key] = {name: structural(each) for name, each in value.items()}
+        elif key == "anyOf":
+            found[key] = [structural(each) for each in value]
+        elif key in CHECKED and (key != "additionalProperties" or isinstance(value, dict)):
+            found[key] = structural(value) if isinstance(value, dict) else value
+    return found
+
+
+# Rows
+
+
+def addresses_rows(field: Any) -> bool:  # noqa: PLR0911 - one line for each kind
+    """Return True if a field takes what may come to mean another row, such as a slug: anything but a primary key."""
+    if not isinstance(field, Field) or not is_taken(field):
+        return False
+    match field:
+        case ManyRelatedField():
+            return addresses_rows(field.child_relation)
+        case RelatedField() | BaseSerializer() if is_read_by_the_site(field):
+            return True
+        case RelatedField():
+            return not isinstance(field, PrimaryKeyRelatedField)
+        case ListSerializer():
+            return addresses_rows(field.child)
+        case Serializer():
+            return any(map(addresses_rows, field.fields.values()))
+    return False
+
+
+def rows_in(field: Any, value: Any) -> Any:
+    """The rows that *value* means, in the places where it does, as the field finds them; None for none."""
+    if not addresses_rows(field):
+        return None
+    match field:
+        case ListSerializer() | ManyRelatedField() if isinstance(value, list):
+            child = field.child if isinstance(field, ListSerializer) else field.child_relation
+            return [rows_in(child, each) for each in value]
+        case Serializer() if isinstance(value, dict) and not is_read_by_the_site(field):
+            return {name: rows_in(each, value[name]) for name, each in field.fields.items() if name in value}
+        case RelatedField() | Serializer():
+            try:
+                found = field.to_internal_value(value)
+            except Exception:  # noqa: BLE001 - what it cannot read the call refuses
+                return None
+            within = found if isinstance(found, Mapping) else {"": found}
+            return {name: row for name, row in within.items() if isinstance(row, Model) and row.pk is not None}
+    return None
+
+
+# Queries
+
+
+def query_places(schema: Any, model: Any, filters: Collection[str] | None = None) -> list[Place]:
+    """All that an operation reads from the query, as far as drf-spectacular tells.
+
+    Args:
+        schema: of the operation.
+        model: of the view's rows.
+        filters: the only ones of filter sets to give; None for all, or where they are very many for those that are not
+            made from lookups.
+
+    Raises:
+        ImproperlyConfigured: there is no such filter.
+    """
+    schema.registry = ComponentRegistry()
+    with GENERATOR_STATS.silence():
+        found = {each["name"]: each for each in schema._get_parameters()}  # noqa: SLF001
+        for backend in schema.get_filter_backends():
+            for name in _left_out(schema, backend, model, filters):
+                found.pop(name, None)
+            for name, words in _better_words(backend(), schema.view, model):
+                found[name] = {**found[name], "description": words}
+    return list(parameter_places(list(found.values()), Document(schema.components), {"query"}))
+
+
+def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | None) -> Iterator[str]:
+    """The parameters of a filter set that are not offered."""
+    extension: Any = OpenApiFilterExtension.get_match(backend())
+    if extension is None or not hasattr(backend, "get_filterset_class"):
+        return
+    view, every = schema.view, [each["name"] for each in extension.get_schema_operation_parameters(schema)]
+    if wrong := [name for name in filters or () if name not in every]:
+        msg = f"drf_tools: {type(view).__qualname__} has no filter {wrong[0]!r}; it has {', '.join(sorted(every))}."
+        raise ImproperlyConfigured(msg)
+    if filters is not None:
+        yield from (name for name in every if name not in filters)
+    elif filterset := backend().get_filterset_class(view, _rows(model)):
+        for name, each in filterset.base_filters.items():
+            is_made = LOOKUP_SEP in name and name not in filterset.declared_filters
+            if is_made and len(filterset.base_filters) > MANY_FILTERS:
+                yield from (one for one in every if one.startswith(name))
+            try:
+                if to := each.extra.get("to_field_name"):
+                    each.extra["queryset"].model._meta.get_field(to)  # noqa: SLF001 - Django's documented API
+            except FieldDoesNotExist as error:  # it could never be used, and the others can
+                logger.warning("The filter %r of %s is left out: %s", name, type(view).__qualname__, error)
+                yield name
+
+
+def _better_words(backend: Any, view: Any, model: Any) -> Iterator[tuple[str, str]]:
+    """What the two filters that everybody uses are told better by than by themselves."""
+    if isinstance(backend, SearchFilter) and (fields := backend.get_search_fields(view, view.request)):
+        words = ", ".join(str(each).lstrip("^=@$").replace("__", " ").replace("_", " ") for each in fields)
+        yield backend.search_param, f"Words to look for in: {words}."
+    elif isinstance(backend, OrderingFilter):
+        fields = getattr(view, "ordering_fields", backend.ordering_fields)
+        if model is not None or not (fields is None or fields == "__all__"):
+            valid = backend.get_valid_fields(_rows(model), view, {"request": view.request})
+            names = ", ".join(name for name, _ in valid)
+            yield backend.ordering_param, f"One or more of {names}, with commas between them; - before one reverses it."
+
+
+def _rows(model: Any) -> Any:
+    return None if model is None else model._default_manager.none()  # noqa: SLF001 - Django's documented API
+
+
+def variable_schema(column: Any) -> Schema:
+    """The type of the values of a model's field in a URL; of any key, where it is None."""
+    return {"type": ["integer", "string"]} if column is None else json_type(column)
