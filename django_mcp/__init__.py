@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from django_mcp.model_resources.notifications import notify_changed
     from django_mcp.model_resources.options import ModelResource
     from django_mcp.model_resources.registry import register
+    from django_mcp.primitives.field_schema import register_field
     from django_mcp.primitives.generators import Progress
     from django_mcp.primitives.markers import HeaderParam, Secret, Upload
     from django_mcp.primitives.output import ToolResult
@@ -85,6 +86,7 @@ else:
             "django_mcp.model_resources.notifications": "notify_changed",
             "django_mcp.model_resources.options": "ModelResource",
             "django_mcp.model_resources.registry": "register",
+            "django_mcp.primitives.field_schema": "register_field",
             "django_mcp.primitives.generators": "Progress",
             "django_mcp.primitives.markers": "HeaderParam Secret Upload",
             "django_mcp.primitives.output": "ToolResult",
@@ -161,6 +163,7 @@ __all__ = [
     "prompt",
     "prompt_template",
     "register",
+    "register_field",
     "resource",
     "server",
     "skill",

@@ -55,6 +55,7 @@ PUBLIC = [
     "prompt",
     "prompt_template",
     "register",
+    "register_field",
     "resource",
     "server",
     "skill",

@@ -507,7 +507,7 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
 
 def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
     prepare(site, "forms.md")
-    listed, asked, wrong, made, sent, enrolled, young = site.requests(
+    listed, asked, wrong, made, sent, enrolled, young, stock = site.requests(
         ("tools/list", {}),
         call("enquiry", title="Emma", email="ann@example.com"),
         call("enquiry", title={}, email="ann", copies=10, when="soon"),
@@ -515,8 +515,12 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
         call("letter", text="Hello"),
         call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": 7}]),
         call("enrol", readers=[{"name": "Ann", "age": 9}, {"name": "Bob", "age": "seven"}]),
+        call("stock", isbn="978-0-14-143958-7"),
     )
-    assert {tool["name"] for tool in listed["result"]["tools"]} == {"enquiry", "letter", "enrol"}
+    tools = {tool["name"]: tool for tool in listed["result"]["tools"]}
+    assert tools.keys() == {"enquiry", "letter", "enrol", "stock"}
+    assert tools["stock"]["inputSchema"]["properties"]["isbn"]["pattern"] == "^97[89][-0-9]{10,14}$"
+    assert stock["result"]["content"][0]["text"] == "There are two of 9780141439587."
     assert asked["result"]["content"][0]["text"] == "We will write to ann@example.com."
     assert wrong["result"]["content"][0]["text"] == (
         "Unknown argument 'when'. It takes 'title', 'email', 'copies'. "
