@@ -4,6 +4,7 @@ Its annotations come first, then a schema class of the site's own, then what is 
 fit: what nobody knows is any JSON, and not text.
 """
 
+import copy
 import inspect
 import logging
 import typing
@@ -376,7 +377,7 @@ def inspector(operation: Operation, view: Any) -> Any:
     noted = api_settings.DEFAULT_SCHEMA_CLASS if noted is DefaultSchema else noted
     made: Any = _kind(noted)()
     made.view, made.method, made.path, made.path_regex, made.path_prefix = view, operation.method, "/", "/", ""
-    made.operation, made.registry = operation, ComponentRegistry()
+    made.operation = operation
     return made
 
 
@@ -418,6 +419,13 @@ def _made(note: Any, schema: Any) -> Any:
     return made(context=context, **({"partial": True} if schema.operation.method == "PATCH" else {}))
 
 
+def _afresh(schema: Any) -> Any:
+    """The schema class's object for one description: several threads may describe a view."""
+    made = copy.copy(schema)
+    made.registry = ComponentRegistry()
+    return made
+
+
 def instance_of(note: Any) -> Any:
     """An object of the class that a note is; else the note."""
     return force_instance(note)  # type: ignore[no-untyped-call]
@@ -455,8 +463,7 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
         note: a serializer or field, a Python type, ``OpenApiTypes``, or a schema.
         direction: ``"request"`` or ``"response"``.
     """
-    schema.registry = ComponentRegistry()
-    note = instance_of(note)
+    schema, note = _afresh(schema), instance_of(note)
     with GENERATOR_STATS.silence():
         if isinstance(note, dict):
             found = note
@@ -466,7 +473,10 @@ def note_schema(schema: Any, note: Any, direction: str) -> tuple[Schema, Documen
             found = build_basic_type(note) or {"type": "null"}
         else:
             found = from_annotation(note) or {}
-    return found, Document(schema.components, "readOnly" if direction == "request" else "writeOnly")
+    components = schema.components
+    if getattr(note, "partial", False):  # nothing within it is required either
+        found, components = without_required(found), without_required(components)
+    return found, Document(components, "readOnly" if direction == "request" else "writeOnly")
 
 
 CHECKED = frozenset({"additionalProperties", "anyOf", "const", "description", "enum", "items", "properties", "type"})
@@ -542,7 +552,7 @@ def query_places(schema: Any, model: Any, filters: Collection[str] | None = None
     Raises:
         ImproperlyConfigured: there is no such filter.
     """
-    schema.registry = ComponentRegistry()
+    schema = _afresh(schema)
     with GENERATOR_STATS.silence():
         found = {each["name"]: each for each in schema._get_parameters()}  # noqa: SLF001
         for backend in schema.get_filter_backends():

@@ -307,7 +307,10 @@ class Described:
         queryset = getattr(self.view, "queryset", None)
         if queryset is not None:
             return queryset.model
-        serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self._request]
+        try:
+            serializers = [self._response, getattr(self.view, "serializer_class", None), self._given, self._request]
+        except Exception:  # noqa: BLE001 - it is said where the tool is described, and keeps no site from its start
+            return None
         models = (getattr(getattr(getattr(each, "child", each), "Meta", None), "model", None) for each in serializers)
         return next(filter(None, models), None)
 

@@ -298,3 +298,22 @@ def test_mistakes_that_are_told_by_row_or_by_number_have_their_place_too(
         f"Argument 'items[1]': Not now. (It was {json.dumps(items[1])}.)",
         "Argument 'items[0].email': Taken. (It was \"anna@example.com\".)",
     ]
+
+
+class Letter(serializers.Serializer):
+    class Address(serializers.Serializer):
+        street = serializers.CharField()
+
+    to = Address()
+
+
+class Letters(viewsets.ModelViewSet):
+    queryset = Author.objects.all()
+    serializer_class = Letter
+
+
+def test_a_partial_update_requires_nothing_inside_either(server: MCPServer, ann: Reader) -> None:
+    drf_tools(Letters, actions=["create", "partial_update"], server=server, mounted=False)
+    found = inputs(ann)
+    assert found["create_author"]["properties"]["to"]["required"] == ["street"]
+    assert "required" not in found["update_author"]["properties"]["to"]

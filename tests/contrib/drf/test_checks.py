@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework import generics, routers, viewsets
@@ -10,7 +11,7 @@ from rest_framework import generics, routers, viewsets
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import drf_tools
 from tests.contrib.drf import shop
-from tests.model_resources.conftest import registering
+from tests.model_resources.conftest import Reader, registering
 
 
 def found() -> list[str]:
@@ -61,13 +62,26 @@ def test_what_the_urlconf_has_is_not_found_fault_with(server: MCPServer, subtest
             assert found() == []
 
 
-def test_a_view_that_needs_a_real_request_stops_the_start_and_says_what_to_do(server: MCPServer) -> None:
-    class Choosy(generics.CreateAPIView):
-        def get_serializer_class(self) -> Any:
-            return {"gold": shop.OrderSerializer}[self.request.user.profile.level]
+class Choosy(generics.CreateAPIView):
+    def get_serializer_class(self) -> Any:
+        return {"gold": shop.OrderSerializer}[self.request.user.profile.level]
 
+
+def test_a_view_that_needs_a_real_request_is_refused_where_it_is_declared(server: MCPServer) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"POST \(post\) of .*Choosy cannot be described: .* request=\{"):
         drf_tools(Choosy, server=server)
+
+
+def test_it_keeps_no_site_from_its_start_and_no_other_tool_from_its_clients(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apps, "ready", False)
+    drf_tools(Choosy, server=server)
+    drf_tools(shop.Rates, server=server)
+    monkeypatch.setattr(apps, "ready", True)
+    assert ann.tool_names() == {"rates"}
+    (told,) = [each.msg for each in run_checks() if each.id == "django_mcp.E029" and "'create_choosy'" in each.msg]
+    assert "cannot be described" in told
 
 
 class Pages(viewsets.ViewSet):
