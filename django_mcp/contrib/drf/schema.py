@@ -145,10 +145,6 @@ _MOMENTS: tuple[tuple[type[Field], str, str, Any], ...] = (
     (serializers.DateField, "DATE_INPUT_FORMATS", "date", date_formats),
     (serializers.TimeField, "TIME_INPUT_FORMATS", "", time_formats),
 )
-_SHOWN_MOMENTS: tuple[tuple[type[Field], str, str], ...] = (
-    (serializers.DateTimeField, "DATETIME_FORMAT", "An ISO 8601 date and time."),
-    (serializers.DateField, "DATE_FORMAT", "YYYY-MM-DD."),
-)
 
 
 def _taken(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each kind
@@ -206,10 +202,6 @@ def _shown(field: Any) -> Schema | None:  # noqa: PLR0911 - one line for each ki
     big = getattr(serializers, "BigIntegerField", ())  # since 3.17 of Django REST framework
     if isinstance(field, big) and getattr(field, "coerce_to_string", api_settings.COERCE_BIGINT_TO_STRING):
         return {"type": "string"}
-    for kind, setting, words in _SHOWN_MOMENTS:
-        if isinstance(field, kind):
-            is_iso = getattr(field, "format", getattr(api_settings, setting)) in (None, ISO_8601)
-            return {"type": "string", **({"description": words} if is_iso else {})}
     return {} if next(kind for kind in type(field).__mro__ if not _is_sites(kind)) is Field else None
 
 
@@ -322,9 +314,7 @@ class _ForTools:
         return meta
 
     def _insert_field_validators(self, field: Any, schema: Schema) -> None:
-        if schema.get("type") == "array":
-            return
-        if not has_override(field, "field"):
+        if schema.get("type") != "array" and not has_override(field, "field"):
             is_filled = isinstance(field, serializers.CharField) and not field.allow_blank and not field.read_only
             schema |= limits(schema, field.validators, is_required=is_filled)
 
@@ -343,12 +333,9 @@ def _with_meta(schema: Schema, meta: Schema) -> Schema:
 
 def _words_of_relation(field: Any) -> str | None:
     model = getattr(field.get_queryset(), "model", None)
-    if isinstance(field, PrimaryKeyRelatedField):
-        about = "Key"
-    elif isinstance(field, SlugRelatedField):
-        about = f"The {field.slug_field.replace('_', ' ')}"
-    else:
-        about = "URL" if isinstance(field, HyperlinkedRelatedField) else ""
+    slug = getattr(field, "slug_field", "").replace("_", " ")
+    kinds = {PrimaryKeyRelatedField: "Key", SlugRelatedField: f"The {slug}", HyperlinkedRelatedField: "URL"}
+    about = next((words for kind, words in kinds.items() if isinstance(field, kind)), None)
     return f"{about} of {with_article(called(model))}." if model and about else None
 
 

@@ -47,7 +47,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
         (serializers.FloatField(), {"type": "number"}),
         (serializers.DecimalField(5, 2), STRING),
         (serializers.DecimalField(5, 2, coerce_to_string=False), {"type": "number"}),
-        (serializers.DateField(), {**STRING, "description": "YYYY-MM-DD."}),
+        (serializers.DateField(), STRING),
         (serializers.DateTimeField(format="%d.%m."), STRING),
         (serializers.ChoiceField(["a", "b"]), STRING),
         (serializers.ChoiceField([1, 2]), {"type": "integer"}),
@@ -182,7 +182,7 @@ class Outer(serializers.Serializer):
 
 def test_serializers_in_serializers_are_objects() -> None:
     properties = shown(Outer())["properties"]
-    inner = {"name": STRING, "born": {"type": ["string", "null"], "description": "YYYY-MM-DD."}}
+    inner = {"name": STRING, "born": {"type": ["string", "null"]}}
     assert properties["author"] == {"type": ["object", "null"], "properties": inner}
     assert properties["authors"] == {"type": "array", "items": {"type": "object", "properties": inner}}
 
