@@ -56,7 +56,7 @@ class Operation:
         method: of HTTP, in upper case.
         handler: the name of the view's method.
         action: which of ``STANDARD`` it does; else *handler*.
-        detail: it is about one row, named in the URL.
+        detail: it is about one row, named in the URL; perhaps, where a view has a handler of its own.
         mapping: for viewsets, from methods of HTTP to names of the view's.
         initkwargs: what ``as_view`` is given.
         variables: names of the URL's variables besides the row's, as far as they are known here.
@@ -109,7 +109,9 @@ class Operation:
 
     @property
     def lookup(self) -> str | None:
-        """The URL's variable that names the row, if the URL has it; None for views without rows."""
+        """The URL's variable that names the row, if the URL has it; None where it is about none."""
+        if not self.detail:
+            return None
         return getattr(self.view, "lookup_url_kwarg", None) or getattr(self.view, "lookup_field", None)
 
     @property
@@ -190,7 +192,7 @@ def _of_view(view: type[APIView], initkwargs: Mapping[str, Any], callback: Any) 
     for method in METHODS:
         if hasattr(view, method) and method in view.http_method_names:
             action = next((each for each in _ACTIONS.get(method, ()) if hasattr(view, each)), method)
-            about_one = action in STANDARD and action not in {"list", "create"}
+            about_one = action not in {"list", "create"}
             yield Operation(view, method.upper(), method, action, about_one, None, initkwargs, callback=callback)
 
 

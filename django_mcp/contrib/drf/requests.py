@@ -61,11 +61,6 @@ class APIArguments(OperationArguments):
 
     paging: frozenset[str] = frozenset()
 
-    @property
-    def variables(self) -> Mapping[str, bool]:
-        """The URL's variables, and whether they must be given."""
-        return {place.name: place.required for place in self.places.values() if place.source == "path"}
-
     def value(self, place: Sequence[Any], given: Mapping[str, Any]) -> str | None:
         """The value at a place in the arguments, as JSON; None where there is none, or where it is long."""
         found: Any = given

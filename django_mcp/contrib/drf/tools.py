@@ -335,7 +335,8 @@ class Described:
     def _variables(self) -> Iterator[Place]:
         """The variables of the URL, with their types as far as they are known; those of the view where it has none."""
         operation, signature = self.operation, self.operation.parameters()
-        lookup = [operation.lookup] if operation.lookup and operation.detail else []
+        is_known = operation.mapping is not None or not operation.is_extra
+        lookup = [operation.lookup] if operation.lookup and is_known else []
         optional = {name for name, each in signature.items() if each.default is not each.empty and name not in lookup}
         known = addresses(operation, self._told.version) if self._told.mounted else []
         if known:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.urls import path
 from django.views.decorators.cache import never_cache
-from rest_framework.generics import RetrieveUpdateAPIView
+from rest_framework.generics import GenericAPIView, ListCreateAPIView, RetrieveUpdateAPIView
 from rest_framework.permissions import AllowAny, IsAdminUser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -121,3 +121,33 @@ def test_a_view_that_finds_its_row_without_the_url_takes_no_key(
                 assert not [each for each in run_checks() if each.id == "django_mcp.E028" and "'test'" in each.msg]
                 assert ann.data("get_user", **named)["username"] == "ann"
                 assert ann.data("update_user", **named, first_name="Ann")["first_name"] == "Ann"
+
+
+class OfOneAuthor(ListCreateAPIView[User]):
+    """Its URL names something else than its rows."""
+
+    queryset = User.objects.all()
+    serializer_class = Profile.serializer_class
+
+
+class Greeting(GenericAPIView[User]):
+    """A handler of the site's own, about a row."""
+
+    queryset = User.objects.all()
+    lookup_field = "username"
+
+    def post(self, request: Request, username: str) -> Response:
+        return Response({"greeted": self.get_object().pk})
+
+
+def test_a_variable_is_said_to_name_a_row_where_it_does(
+    server: MCPServer, ann: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = [path("of/<int:pk>/users/", OfOneAuthor.as_view()), path("greet/<str:username>/", Greeting.as_view())]
+    with api_beside(urls, monkeypatch):
+        drf_tools(OfOneAuthor, server=server)
+        drf_tools(Greeting, server=server)
+        described = {each["name"]: each["inputSchema"]["properties"] for each in ann.list("tools/list")}
+        assert described["list_users"]["pk"] == described["create_user"]["pk"] == {"type": ["integer", "string"]}
+        assert described["greeting"]["username"]["description"] == "The username of the user."
+        assert ann.data("greeting", username="ann")["greeted"] == User.objects.get(username="ann").pk
