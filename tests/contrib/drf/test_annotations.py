@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
     OpenApiParameter,
@@ -154,3 +155,41 @@ def test_fields_and_serializers_are_annotated_too() -> None:
         "colour": {"type": ["string", "null"], "enum": ["red", None]},
     }
     assert set(taken(Row())["properties"]) == {"slug", "title", "colour"}
+
+
+class Flexible(serializers.Serializer):
+    """Has the fields that it is made with."""
+
+    x = serializers.IntegerField()
+    y = serializers.CharField()
+
+    def __init__(self, *args: Any, only: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields = {only: self.fields[only]}
+
+
+class Twice(serializers.Serializer):
+    first = Flexible(only="x")
+    second = Flexible(only="y", many=True)
+
+
+def test_one_serializer_with_other_fields_in_another_place_is_told_apart() -> None:
+    for described in (taken(Twice())["properties"], shown(Twice())["properties"]):
+        assert set(described["first"]["properties"]) == {"x"}
+        assert set(described["second"]["items"]["properties"]) == {"y"}
+
+
+class Money(serializers.Field):
+    """Of a package, which has an extension for drf-spectacular."""
+
+
+class MoneyExtension(OpenApiSerializerFieldExtension):
+    target_class = Money
+
+    def map_serializer_field(self, auto_schema: Any, direction: str) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^[0-9]+ EUR$"}
+
+
+def test_extensions_of_drf_spectacular_count() -> None:
+    made = type("Made", (serializers.Serializer,), {"price": Money()})()
+    assert taken(made)["properties"]["price"] == {"type": "string", "pattern": "^[0-9]+ EUR$"}
