@@ -23,8 +23,6 @@ _OPENAPI_ONLY = frozenset(
 _FORMATS = frozenset({"date", "date-time", "email", "ipv4", "ipv6", "uri", "uuid"})
 """Others are OpenAPI's own, or mean something else to Django: its times have no offset from UTC."""
 _EXCLUSIVE = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
-_LARGEST = 10**9
-"""Limits of numbers beyond it are the database's."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,6 @@ def _dialect(schema: Schema) -> Schema:
     for limit, exclusive in _EXCLUSIVE.items():
         if schema.get(exclusive) is True:
             schema[exclusive] = schema.pop(limit)
-        if abs(schema.get(limit) or 0) > _LARGEST:
-            del schema[limit]
     if schema.get("format") not in _FORMATS:
         schema.pop("format", None)
     if "required" in schema:

@@ -313,6 +313,9 @@ class _ForTools:
             meta["description"] = words
         return meta
 
+    def _insert_min_max(self, field: Any, content: Schema) -> None:
+        """Nothing: its validators say it, but for the limits of databases."""
+
     def _insert_field_validators(self, field: Any, schema: Schema) -> None:
         if schema.get("type") != "array" and not has_override(field, "field"):
             is_filled = isinstance(field, serializers.CharField) and not field.allow_blank and not field.read_only
@@ -565,12 +568,11 @@ def _left_out(schema: Any, backend: Any, model: Any, filters: Collection[str] | 
         for name, each in filterset.base_filters.items():
             is_made = LOOKUP_SEP in name and name not in filterset.declared_filters
             if is_made and len(filterset.base_filters) > MANY_FILTERS:
-                yield from (one for one in every if one.startswith(name))
-            try:
-                if to := each.extra.get("to_field_name"):
-                    each.extra["queryset"].model._meta.get_field(to)  # noqa: SLF001 - Django's documented API
-            except FieldDoesNotExist as error:  # it could never be used, and the others can
-                logger.warning("The filter %r of %s is left out: %s", name, type(view).__qualname__, error)
+                yield from (one for one in every if one == name or one.startswith(f"{name}_"))
+            model, to = getattr(each.extra.get("queryset"), "model", None), each.extra.get("to_field_name")
+            if model and to and column_of(model, to) is None:  # it could never be used, and the others can
+                who = type(view).__qualname__
+                logger.warning("The filter %r of %s is left out: %s has no field %r.", name, who, model.__name__, to)
                 yield name
 
 

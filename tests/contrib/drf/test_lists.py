@@ -221,4 +221,4 @@ def test_a_filter_that_can_never_work_is_left_out_and_the_log_says_why(
     assert "publisher" not in properties
     assert "shelf" in properties
     assert "'publisher' of " in caplog.text
-    assert "Book has no field named 'account'" in caplog.text
+    assert "Book has no field 'account'" in caplog.text
