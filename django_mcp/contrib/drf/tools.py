@@ -188,7 +188,12 @@ class APITool(LateTool):
         self.endpoint, self._described, self._options = endpoint, described, options
         super().__init__(self._function(EMPTY), **options)
         self.rows_of = endpoint.rows
+        # What is wrong with serializers is said where they are declared; the URLconf may import that very module.
+        self._at_urls = not endpoint.mounted
         self.complete_now()
+        if endpoint.mounted:
+            self._at_urls = True
+            self.forget()
 
     def _function(self, returns: Any) -> Any:
         return function(self.endpoint, self._options["name"], "", [], self._described.view, returns)
@@ -197,7 +202,8 @@ class APITool(LateTool):
         """See ``LateTool``."""
         output = self._described.output
         call = self._function(EMPTY if output is None else shaped(output))
-        return Tool(call, context_type=Context, arguments=self._described.arguments, **self._options)
+        taken = self._described.arguments if self._at_urls else APIArguments(self._described.sent, "")
+        return Tool(call, context_type=Context, arguments=taken, **self._options)
 
     def _fill(self, whole: Tool) -> None:
         super()._fill(whole)
@@ -250,6 +256,11 @@ class Described:
     def arguments(self) -> APIArguments:
         """What the operation takes."""
         return self._read(self._read_arguments)
+
+    @cached_property
+    def sent(self) -> list[Place]:
+        """What it takes in the query and the body."""
+        return self._read(self._read_sent)
 
     @cached_property
     def output(self) -> Schema | None:
@@ -316,18 +327,19 @@ class Described:
 
     # Arguments
 
+    def _read_sent(self) -> list[Place]:
+        query, body = query_places(self.schema, self.model, self._told.filters), self._request
+        if body is None:
+            return query
+        schema, document = note_schema(self.schema, body, "request")
+        places = body_places(schema, document, required=not isinstance(body, dict))
+        return [*query, *(replace(each, source="query") if self.operation.is_safe else each for each in places)]
+
     def _read_arguments(self) -> APIArguments:
-        path, query = list(self._variables()), query_places(self.schema, self.model, self._told.filters)
-        if self._request is None:
-            body = []
-        else:
-            schema, document = note_schema(self.schema, self._request, "request")
-            body = body_places(schema, document, required=not isinstance(self._request, dict))
-        if self.operation.is_safe:
-            query, body = [*query, *(replace(each, source="query") for each in body)], []
+        path = {each.name: each for each in self._variables()}
         # What the URL says already no filter has to say again.
-        query = [each for each in query if each.name not in {place.name for place in path}]
-        made = APIArguments([*path, *query, *body], self._label)
+        sent = [each for each in self.sent if each.source != "query" or each.name not in path]
+        made = APIArguments([*path.values(), *sent], self._label)
         if paginator := getattr(self.view, "paginator", None):
             made.paging = frozenset(each["name"] for each in paginator.get_schema_operation_parameters(self.view))
         return made

@@ -6,6 +6,7 @@ import pytest
 from django.apps import apps
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
 from rest_framework import generics, routers, viewsets
 
 from django_mcp import MCPServer
@@ -107,3 +108,10 @@ def test_a_view_set_in_which_nothing_is_found_is_told_with_what_can_be_done(serv
         assert "as_view({" in str(refused.value)
         assert "view_tool" in str(refused.value)
         assert "it has ." not in str(refused.value)
+
+
+def test_the_urlconf_is_not_read_where_a_view_is_declared(server: MCPServer, ann: Reader) -> None:
+    """It may import the module that declares it, and have no patterns yet."""
+    with override_settings(ROOT_URLCONF="tests.contrib"):
+        drf_tools(shop.AuthorBooks, actions=["list"], server=server)
+    assert "author_pk" in server.tools["list_books"].definition["inputSchema"]["properties"]
