@@ -395,8 +395,8 @@ class Described:
     @property
     def _is_paged(self) -> bool:
         paginator = getattr(self.view, "paginator", None)
-        sizes = (getattr(paginator, "page_size", None), getattr(paginator, "default_limit", None))
-        return paginator is not None and any(each is not None for each in sizes)
+        sizes = [getattr(paginator, each) for each in ("page_size", "default_limit") if hasattr(paginator, each)]
+        return paginator is not None and (not sizes or any(each is not None for each in sizes))
 
 
 def drf_tools(

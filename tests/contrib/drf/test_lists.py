@@ -7,6 +7,8 @@ import pytest
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from jsonschema import Draft202012Validator
+from rest_framework.pagination import BasePagination
+from rest_framework.response import Response
 from rest_framework.test import APIClient
 
 from django_mcp import MCPServer
@@ -222,3 +224,34 @@ def test_a_filter_that_can_never_work_is_left_out_and_the_log_says_why(
     assert "shelf" in properties
     assert "'publisher' of " in caplog.text
     assert "Book has no field 'account'" in caplog.text
+
+
+class Unsized(shop.TwoByTwo):
+    """Pages only where a size is given."""
+
+    page_size = None
+
+
+class Chapters(BasePagination):
+    """A site's own, which has no size."""
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
+        return list(queryset)
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"rows": data})
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "properties": {"rows": schema}}
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [{"name": "chapter", "in": "query", "schema": {"type": "integer"}}]
+
+
+def test_an_answer_has_the_shape_that_its_pages_have(server: MCPServer, books: Books, ann: Reader) -> None:
+    for paginator, member in ((Unsized, "result"), (Chapters, "rows")):
+        view = type("Paged", (shop.BookViewSet,), {"pagination_class": paginator})
+        with registering(server):
+            drf_tools(view, actions=["list"], server=server, mounted=False)
+            assert member in tool(ann)["outputSchema"]["properties"]
+            assert len(ann.data("list_books")[member]) == len(books)
