@@ -432,9 +432,11 @@ def drf_tools(
         name: what one row is called in names of tools; by default as its model.
         plural: what several are called.
         names: of single tools, by action.
-        request: serializers for what actions take, where the view does not tell; of GET, for the query.
+        request: serializers for what actions take, where the view does not tell, or None for no body; of GET, for the
+            query.
         responses: serializers for what actions answer, likewise.
-        path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name.
+        path_arguments: types of the URL's variables that the view does not tell of, or None for any, by name; without
+            a URL their names too.
         filters: names of the only filters of a ``filterset_class`` to offer; by default all, or above 60 those that
             the class declares and those without a lookup (``__``) in their names. Each is an argument, and a model
             reads hundreds of them before it reads a question.

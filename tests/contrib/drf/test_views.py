@@ -157,6 +157,9 @@ class TestViewSets:
         for body in ({"keys": [1]}, [1, 2], "words"):
             assert ann.data("silent", pk=1, body=body) == (body if isinstance(body, dict) else {"result": body})
         assert ann.data("silent", pk=1) == ann.data("clear") == {}
+        with registering(server):
+            drf_tools(Bodies, actions=["silent"], request={"silent": None}, mounted=False, server=server)
+            assert set(arguments(ann, "silent_book")["properties"]) == {"pk"}
 
     def test_a_router_nested_in_another_has_variables_in_its_prefix(self, server: MCPServer, ann: Reader) -> None:
         from rest_framework.routers import SimpleRouter
