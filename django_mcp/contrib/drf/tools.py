@@ -383,11 +383,11 @@ class Described:
 
     def _several(self, schema: Schema) -> Schema:
         """For what lists: the array, in what the paginator puts around it."""
-        operation = self.operation
-        is_list = operation.action == "list" and isinstance(self._response, BaseSerializer)
-        if is_list and not isinstance(self._response, ListSerializer):
+        is_many = isinstance(instance_of(self._response), ListSerializer)
+        if self.operation.action == "list" and isinstance(self._response, BaseSerializer) and not is_many:
             schema = {"type": "array", "items": schema}
-        if schema.get("type") != "array" or operation.action != "list" or not self._is_paged:
+        is_list = self.operation.action == "list" or (is_many and self.operation.is_safe)
+        if schema.get("type") != "array" or not is_list or not self._is_paged:
             return schema
         page = structural(Document().schema(self.view.paginator.get_paginated_response_schema(schema)))
         return {**page, "properties": {**page.get("properties", {}), **page_arguments()}}

@@ -6,7 +6,9 @@ import django_filters.rest_framework as django_filters
 import pytest
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
+from drf_spectacular.utils import extend_schema
 from jsonschema import Draft202012Validator
+from rest_framework.decorators import action
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
 from rest_framework.test import APIClient
@@ -255,3 +257,22 @@ def test_an_answer_has_the_shape_that_its_pages_have(server: MCPServer, books: B
             drf_tools(view, actions=["list"], server=server, mounted=False)
             assert member in tool(ann)["outputSchema"]["properties"]
             assert len(ann.data("list_books")[member]) == len(books)
+
+
+class Found(shop.BookViewSet):
+    """An action that filters and pages as the list does."""
+
+    @extend_schema(filters=True, responses=shop.BookSerializer(many=True))
+    @action(detail=False)
+    def found(self, request: Any) -> Response:
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+
+def test_an_action_that_says_so_filters_and_pages_too(server: MCPServer, books: Books, ann: Reader) -> None:
+    drf_tools(Found, actions=["found"], server=server, mounted=False)
+    assert {"search", "cheaper_than", "page"} <= tool(ann, "found_books")["inputSchema"]["properties"].keys()
+    assert {"count", "results"} <= tool(ann, "found_books")["outputSchema"]["properties"].keys()
+    first = ann.data("found_books", size=2)
+    assert (len(first["results"]), first["next_arguments"]) == (2, {"page": 2, "size": 2})
+    assert slugs(ann, "found_books", cheaper_than=9) == ["lanterns"]
