@@ -149,8 +149,7 @@ def _fitted_members(schema: Schema, value: dict[str, Any]) -> Any:
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     schemas = {name: properties.get(name, others if isinstance(others, dict) else {}) for name in value}
     fitting = {name: fitted(schemas[name], each) for name, each in value.items()}
-    kept = {name: each for name, each in fitting.items() if each is not UNFIT}
-    return kept if kept.keys() >= set(schema.get("required", ())) else UNFIT
+    return {name: each for name, each in fitting.items() if each is not UNFIT}
 
 
 def _is_of_type(kind: Any, value: Any) -> bool:
@@ -200,7 +199,7 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
             for key, inner in body.items():
                 is_number = str(key).isdecimal() and (place or arguments.whole is not None)
                 step = int(key) if is_number else key
-                at = place if _is_general(key, inner, place, arguments) else (*place, step)
+                at = place if _is_general(key, inner, place, arguments, given) else (*place, step)
                 yield from _lines(inner, at, arguments, given)
         case list() if any(isinstance(each, dict | list) for each in body):
             for number, inner in enumerate(body):
@@ -218,20 +217,31 @@ def _lines(body: Any, place: tuple[Any, ...], arguments: APIArguments, given: Ma
             yield _sentence(str(body), place, arguments, given)
 
 
-def _is_general(key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments) -> bool:
+def _is_general(
+    key: str, inner: Any, place: tuple[Any, ...], arguments: APIArguments, given: Mapping[str, Any]
+) -> bool:
     """Whether something is about the whole, and its key is not the name of a field."""
     if key in (api_settings.NON_FIELD_ERRORS_KEY, NON_FIELD_ERRORS):
         return True
     if key == _DETAIL and isinstance(inner, str):  # of a field of that name there would be a list
         return True
-    kind = dict | list if arguments.is_list else dict
-    return not place and key in _ENVELOPES and isinstance(inner, kind) and arguments.argument((key,)) is None
+    if place or key not in _ENVELOPES:
+        return False
+    if _items(arguments, given) is not None:
+        return isinstance(inner, dict | list)
+    return isinstance(inner, dict) and arguments.argument((key,)) is None
+
+
+def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | None:
+    """What a body has that is a list."""
+    items = None if arguments.whole is None else given.get(arguments.whole)
+    return items if isinstance(items, list) else None
 
 
 def _item(told: Any, arguments: APIArguments, given: Mapping[str, Any]) -> int | None:
     """The number of the item that mistakes are about, where they are told beside its number or what names its row."""
-    items = given.get(arguments.whole) if arguments.whole is not None and arguments.is_list else None
-    if not isinstance(items, list) or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
+    items = _items(arguments, given)
+    if items is None or not isinstance(told, dict) or not isinstance(told.get("errors"), dict):
         return None
     if isinstance(told.get("index"), int):
         return int(told["index"])

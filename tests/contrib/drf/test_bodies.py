@@ -285,18 +285,19 @@ class ItemByItem(Authors):
         return Response({"detail": "2 of 2 failed.", "errors": errors}, status=400)
 
 
+@pytest.mark.parametrize(("request_", "name"), [(BODIES, "items"), ({}, "body")])
 def test_mistakes_that_are_told_by_row_or_by_number_have_their_place_too(
-    server: MCPServer, ann: Reader, authors: list[Author]
+    server: MCPServer, ann: Reader, authors: list[Author], request_: dict[str, Any], name: str
 ) -> None:
     router = ManyRouter()
     router.register("authors", ItemByItem)
-    drf_tools(router, request=BODIES, server=server, mounted=False)
+    drf_tools(router, request=request_, server=server, mounted=False)
     items = [{"id": each.pk, "name": each.name, "email": each.email} for each in authors]
-    assert ann.problem("bulk_update_authors", items=items).splitlines() == [
+    assert ann.problem("bulk_update_authors", **{name: items}).splitlines() == [
         "2 of 2 failed.",
-        "Argument 'items[1].name': Too long. (It was \"carl\".)",
-        f"Argument 'items[1]': Not now. (It was {json.dumps(items[1])}.)",
-        "Argument 'items[0].email': Taken. (It was \"anna@example.com\".)",
+        f"Argument '{name}[1].name': Too long. (It was \"carl\".)",
+        f"Argument '{name}[1]': Not now. (It was {json.dumps(items[1])}.)",
+        f"Argument '{name}[0].email': Taken. (It was \"anna@example.com\".)",
     ]
 
 
