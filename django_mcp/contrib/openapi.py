@@ -8,8 +8,8 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import keep_lazy_text
 
-from django_mcp.integrations.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.integrations.http import JSON
+from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
 from django_mcp.primitives.validation_errors import missing_argument
