@@ -266,7 +266,7 @@ def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
         return ctx.user is not None and bool(ctx.user.has_perm(_permission(model, verb)))
     resource = exposed.resource
     scopes = frozenset((*resource.scopes, *resource.write_scopes))
-    return covers(ctx.principal.scopes, scopes) and bool(resource.allows(verb, ctx.user))
+    return covers(ctx.principal.scopes, scopes) and bool(resource.allows(ctx, verb))
 
 
 def _permission(model: type[Model], verb: str) -> str:

@@ -12,6 +12,7 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Cast
 
 from django_mcp.core.context import Context
+from django_mcp.core.permissions import covers
 from django_mcp.model_resources.bound_resource import Exposed, Path
 from django_mcp.model_resources.options import is_plain
 
@@ -32,7 +33,11 @@ class Viewer:
         """Whether the caller may view the model at all."""
         if exposed not in self._views:
             # One whose declaration has a problem offers nothing, and nothing leads to its rows.
-            self._views[exposed] = exposed.is_sound and exposed.is_for(self.ctx.principal)
+            self._views[exposed] = (
+                exposed.is_sound
+                and covers(self.ctx.principal.scopes, frozenset(exposed.resource.scopes))
+                and exposed.resource.has_view_permission(self.ctx)
+            )
         return self._views[exposed]
 
     def behind(self, relation: Any, exposed: Exposed) -> models.QuerySet[Any] | None:
@@ -60,7 +65,7 @@ class Viewer:
             return True
         key = exposed, obj.pk
         if key not in self._seen:
-            self._seen[key] = exposed.resource.has_view_permission(self.ctx.user, obj)
+            self._seen[key] = exposed.resource.has_view_permission(self.ctx, obj)
         return self._seen[key]
 
     def sees_behind(self, relation: Any, obj: Any, exposed: Exposed) -> bool:

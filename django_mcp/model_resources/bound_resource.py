@@ -18,8 +18,6 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic import ValidationError as PydanticError
 
-from django_mcp.core.permissions import covers
-from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import list_of, optional
 from django_mcp.model_resources.options import ModelResource
@@ -482,12 +480,6 @@ class Exposed:
         """What the model is, for whoever reads it."""
         written = self.resource.description or type(self.resource).__doc__
         return inspect.cleandoc(written) if written else f"{self.title}."
-
-    def is_for(self, principal: Principal) -> bool:
-        """Whether the caller may view rows of the model at all: by scopes and by permission."""
-        return covers(principal.scopes, frozenset(self.resource.scopes)) and self.resource.has_view_permission(
-            principal.user
-        )
 
     # Rows
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
 from django_mcp.model_resources.compile import compile_declaration, declared_names
-from django_mcp.model_resources.options import READ_TOOLS, WRITE_ACTIONS, ModelResource
+from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
 from django_mcp.model_resources.schema import has_default
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 
@@ -235,7 +235,7 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
             _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
             _("Show the field by a method."),
         )
-    for attribute, known in (("tools", READ_TOOLS), ("actions", WRITE_ACTIONS)):
+    for attribute, known in (("tools", READ_TOOLS), ("actions", ACTIONS)):
         value = getattr(resource, attribute)
         if isinstance(value, str) or set(value) - set(known):
             text = _("%(resource)r: %(attribute)s is %(value)r.") % {

@@ -10,7 +10,6 @@ from django.db import models
 from django.db.models import F
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.expressions import OrderBy
-from django.http import HttpRequest
 
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
@@ -111,38 +110,36 @@ class AdminResource(ModelResource):
         """Whether the admin's own ``has_view_permission`` is asked about each row: where it was overridden."""
         return self.object_permissions
 
-    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may see rows at all, or the row *obj*, as the admin says."""
+    def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the admin lets the caller see rows at all, or the row *obj*."""
         if self.view_permission != DEFAULT:
-            return super().has_view_permission(user, obj)
-        return self._asks("has_view_permission", user, obj)
+            return super().has_view_permission(ctx, obj)
+        return self._asks("has_view_permission", ctx, obj)
 
-    def has_add_permission(self, user: Any) -> bool:
-        """Whether *user* may add rows, as the admin says."""
+    def has_add_permission(self, ctx: Context) -> bool:
+        """Return True if the admin lets the caller add rows."""
         if self.add_permission != DEFAULT:
-            return super().has_add_permission(user)
-        return self._asks("has_add_permission", user)
+            return super().has_add_permission(ctx)
+        return self._asks("has_add_permission", ctx)
 
-    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may change rows, or the row *obj*, as the admin says."""
+    def has_change_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the admin lets the caller change rows, or the row *obj*."""
         if self.change_permission != DEFAULT:
-            return super().has_change_permission(user, obj)
-        return self._asks("has_change_permission", user, obj)
+            return super().has_change_permission(ctx, obj)
+        return self._asks("has_change_permission", ctx, obj)
 
-    def has_delete_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may delete rows, or the row *obj*, as the admin says."""
+    def has_delete_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the admin lets the caller delete rows, or the row *obj*."""
         if self.delete_permission != DEFAULT:
-            return super().has_delete_permission(user, obj)
-        return self._asks("has_delete_permission", user, obj)
+            return super().has_delete_permission(ctx, obj)
+        return self._asks("has_delete_permission", ctx, obj)
 
-    def _asks(self, name: str, user: Any, *row: Any) -> bool:
-        if user is None:
+    def _asks(self, name: str, ctx: Context, *row: Any) -> bool:
+        if ctx.user is None:
             return False
-        request = HttpRequest()
-        request.user = user
-        if _overrides(self.model_admin, name) and not self.model_admin.admin_site.has_permission(request):
+        if _overrides(self.model_admin, name) and not self.model_admin.admin_site.has_permission(ctx.request):
             return False
-        return bool(getattr(self.model_admin, name)(request, *row))
+        return bool(getattr(self.model_admin, name)(ctx.request, *row))
 
 
 class AdminRows(AdminResource):
@@ -151,7 +148,7 @@ class AdminRows(AdminResource):
     def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:
         """The rows that the admin has for the caller; none for who is not signed in, as the admin knows nobody else."""
         rows = super().get_queryset(ctx)
-        if ctx.user is None or not ctx.user.is_authenticated or not self.has_view_permission(ctx.user):
+        if ctx.user is None or not ctx.user.is_authenticated or not self.has_view_permission(ctx):
             return rows.none()
         # By key, so that what the admin joins, adds and sorts by for its own pages stays there.
         return rows.filter(pk__in=self.model_admin.get_queryset(ctx.request).values("pk"))

@@ -14,7 +14,8 @@ DEFAULT: Final = "default"
 """Of a permission: Django's own for the model, like ``"library.view_book"``."""
 
 READ_TOOLS = ("search", "get", "aggregate")
-WRITE_ACTIONS = ("create", "update", "delete")
+ACTIONS = {"create": "add", "update": "change", "delete": "delete"}
+"""What callers may do besides reading, each with the word that Django's permission for it begins with."""
 
 
 class ModelResource:
@@ -122,67 +123,55 @@ class ModelResource:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.options.label} on {self.server.name!r}>"
 
-    # Rows and people: override these
+    # Hooks, which a site may override: all of them take the call, as those of ModelAdmin take the request
 
     def get_queryset(self, ctx: Context) -> models.QuerySet[Any]:  # noqa: ARG002 - for those who override it
-        """The rows that exist for the caller: the only door to them, for reading and writing alike."""
+        """Return the rows that exist for the caller: the only door to them, for reading and writing alike."""
         return self.model._default_manager.all()  # noqa: SLF001 - Django's documented API
 
-    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may see rows at all, or the row *obj*. An override is asked about each row."""
-        return self._has(user, self.view_permission, "view", obj)
+    def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the caller may see rows at all, or the row *obj*. An override is asked about each row."""
+        return self._has(ctx.user, "view", obj)
 
-    def has_add_permission(self, user: Any) -> bool:
-        """Whether *user* may add rows."""
-        return self._allows(user, self.add_permission, "add")
+    def has_add_permission(self, ctx: Context) -> bool:
+        """Return True if the caller may add rows."""
+        return self._allows(ctx.user, "add")
 
-    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may change rows, or the row *obj*."""
-        return self._has(user, self.change_permission, "change", obj)
+    def has_change_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the caller may change rows, or the row *obj*."""
+        return self._has(ctx.user, "change", obj)
 
-    def has_delete_permission(self, user: Any, obj: Any = None) -> bool:
-        """Whether *user* may delete rows, or the row *obj*."""
-        return self._has(user, self.delete_permission, "delete", obj)
-
-    def allows(self, verb: str, user: Any) -> bool:
-        """Whether *user* may use one of ``actions`` at all; what may not be viewed may not be written either."""
-        may = {
-            "create": self.has_add_permission,
-            "update": self.has_change_permission,
-            "delete": self.has_delete_permission,
-        }
-        return self.has_view_permission(user) and may[verb](user)
+    def has_delete_permission(self, ctx: Context, obj: Any = None) -> bool:
+        """Return True if the caller may delete rows, or the row *obj*."""
+        return self._has(ctx.user, "delete", obj)
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:  # noqa: ARG002 - as ModelAdmin's
-        """Save a row that was created, or changed; set here what callers may not, such as its owner."""
+        """Save a row that was created or, if *change*, changed. Set here what callers may not, such as its owner."""
         obj.save()
 
     def delete_model(self, ctx: Context, obj: Any) -> None:  # noqa: ARG002 - as ModelAdmin's
         """Delete a row."""
         obj.delete()
 
-    def _has(self, user: Any, permission: str | None, action: str, obj: Any) -> bool:
+    def allows(self, ctx: Context, action: str) -> bool:
+        """Return True if the caller may use one of ``actions`` at all. Rows that cannot be viewed cannot be written."""
+        may: Callable[[Context], bool] = getattr(self, f"has_{ACTIONS[action]}_permission")
+        return self.has_view_permission(ctx) and may(ctx)
+
+    def _has(self, user: Any, action: str, obj: Any) -> bool:
         # Who may see single rows has no permission for the model: as long as it is about none, they may ask.
         if self.object_permissions and obj is None:
-            return permission is None or user is not None
-        return self._allows(user, permission, action) or (
-            self.object_permissions and self._allows(user, permission, action, obj)
-        )
+            return user is not None or self.permission_for(action) is None
+        return self._allows(user, action) or (self.object_permissions and self._allows(user, action, obj))
 
-    def _allows(self, user: Any, permission: str | None, action: str, *row: Any) -> bool:
-        if permission is None:
-            return True
-        if permission == DEFAULT:
-            permission = self._default_permission(action)
-        return user is not None and bool(user.has_perm(permission, *row))
-
-    def _default_permission(self, action: str) -> str:
-        return f"{self.options.app_label}.{action}_{self.options.model_name}"
+    def _allows(self, user: Any, action: str, *row: Any) -> bool:
+        permission = self.permission_for(action)
+        return permission is None or (user is not None and bool(user.has_perm(permission, *row)))
 
     def permission_for(self, action: str) -> str | None:
-        """Which permission ``view``, ``add``, ``change`` or ``delete`` needs; None for none."""
+        """Return the permission that ``view``, ``add``, ``change`` or ``delete`` needs; None if it needs none."""
         permission: str | None = getattr(self, f"{action}_permission")
-        return self._default_permission(action) if permission == DEFAULT else permission
+        return f"{self.options.app_label}.{action}_{self.options.model_name}" if permission == DEFAULT else permission
 
     @property
     def checks_each_row(self) -> bool:
@@ -205,32 +194,29 @@ def is_plain(manager: "BaseManager[Any]") -> bool:
     return made.get_queryset is BaseManager.get_queryset
 
 
-ACTIONS = {"create": "add", "update": "change", "delete": "delete"}
-
-
 class Permitted:
     """A ``visible`` predicate that asks a declaration.
 
     Args:
         resource: the declaration.
-        verb: what is to be done with rows, of ``actions``; None to view them.
+        action: what is to be done with rows, of ``actions``; None to view them.
     """
 
-    __slots__ = ("_resource", "_verb")
+    __slots__ = ("_action", "_resource")
 
-    def __init__(self, resource: ModelResource, verb: str | None = None) -> None:
-        self._resource, self._verb = resource, verb
+    def __init__(self, resource: ModelResource, action: str | None = None) -> None:
+        self._resource, self._action = resource, action
 
     def __call__(self, ctx: Context) -> bool:
         """Ask it."""
-        if self._verb is None:
-            return self._resource.has_view_permission(ctx.user)
-        return self._resource.allows(self._verb, ctx.user)
+        if self._action is None:
+            return self._resource.has_view_permission(ctx)
+        return self._resource.allows(ctx, self._action)
 
     @property
     def words(self) -> str:
         """What it takes, for the site's operator; empty where it takes nothing."""
-        actions = ["view"] if self._verb is None else ["view", ACTIONS[self._verb]]
+        actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
         methods = {action: f"has_{action}_permission" for action in actions}
         cls = type(self._resource)
         own = [name for name in methods.values() if getattr(cls, name) is not getattr(ModelResource, name)]

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import function, one_of
 from django_mcp.model_resources import pagination
@@ -121,16 +120,16 @@ def describe(exposed: Exposed, viewer: Viewer) -> dict[str, Any]:
         "ordering_fields": [way for way in exposed.sortings if way],
         "aggregates": ["count", *exposed.measures] if resource.aggregates is not None else [],
         "group_by_fields": list(exposed.dimensions),
-        "actions": _verbs(exposed, viewer.ctx.principal),
+        "actions": _actions(exposed, viewer.ctx),
     }
     return described
 
 
-def _verbs(exposed: Exposed, principal: Principal) -> list[str]:
+def _actions(exposed: Exposed, ctx: Context) -> list[str]:
     resource = exposed.resource
-    if not covers(principal.scopes, frozenset(resource.write_scopes)):
+    if not covers(ctx.principal.scopes, frozenset(resource.write_scopes)):
         return []
-    return [verb for verb in resource.actions if resource.allows(verb, principal.user)]
+    return [action for action in resource.actions if resource.allows(ctx, action)]
 
 
 def _column(exposed: Exposed, column: Column, viewer: Viewer) -> dict[str, Any]:

@@ -369,7 +369,7 @@ def require_change(exposed: Exposed, ctx: Context, obj: Any) -> None:
     Raises:
         ToolError: they may not.
     """
-    if not exposed.resource.has_change_permission(ctx.user, obj):
+    if not exposed.resource.has_change_permission(ctx, obj):
         raise ToolError(f"You may not change this {exposed.one}.")
 
 
@@ -379,7 +379,7 @@ def require_delete(exposed: Exposed, ctx: Context, obj: Any) -> None:
     Raises:
         ToolError: they may not.
     """
-    if not exposed.resource.has_delete_permission(ctx.user, obj):
+    if not exposed.resource.has_delete_permission(ctx, obj):
         raise ToolError(f"You may not delete this {exposed.one}.")
 
 

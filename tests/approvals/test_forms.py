@@ -180,7 +180,7 @@ def test_a_call_is_approved_for_the_rows_that_it_chose_and_not_for_those_that_ar
         fields = ("word",)
         lookup_field = "word"
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             return True
 
     assert Tags

@@ -35,10 +35,10 @@ class ByWord(forms.Form):
 
 
 class Everybody(ModelResource):
-    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
         return True
 
-    def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+    def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
         return True
 
     has_delete_permission = has_change_permission

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.postgresql
 
 
 class Open(ModelResource):
-    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
         return True
 
     has_add_permission = has_change_permission = has_delete_permission = has_view_permission

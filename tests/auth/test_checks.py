@@ -519,11 +519,17 @@ class OpenTags(Tags):
     view_permission = None
 
 
+class AskedTags(Tags):
+    def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
+        return ctx.request.headers["X-Shelf"] == "open"
+
+
 @pytest.mark.parametrize(
     ("declared", "authentication", "is_found"),
     [
         (Tags, [AllowAny()], True),
         (OpenTags, [AllowAny()], False),
+        (AskedTags, [AllowAny()], False),
         (Tags, [OAuth2Authentication()], False),
         (Tags, [OAuth2Authentication(), AllowAny()], False),
     ],

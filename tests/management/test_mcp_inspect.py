@@ -228,7 +228,7 @@ def test_a_model_whose_own_method_decides_is_said_to_ask_it(
         writable_fields = ("word",)
         view_permission = None
 
-        def has_add_permission(self, user: Any) -> bool:
+        def has_add_permission(self, ctx: Any) -> bool:
             return False
 
     register(Tag, Tags, server=make_server("tags", authentication=[AllowAny()]))

@@ -21,11 +21,15 @@ SIGNALS = (pre_save, post_save, pre_delete, post_delete, m2m_changed)
 WRITING = ("INSERT", "UPDATE", "DELETE")
 
 
+def call_of(server: MCPServer, user: Any, params: dict[str, Any] | None = None) -> Context:
+    """The context of a user's call of a tool."""
+    principal = Principal(kind="name", id=str(user), user=user, scopes=None)
+    return Context(server, principal, INLINE, HttpRequest, 1, "tools/call", params or {}, None, {}, Channel())
+
+
 def look(server: MCPServer, user: User, name: str, /, **arguments: Any) -> Any:
     """The preview of a user's call of a tool."""
-    principal = Principal(kind="name", id=user.username, user=user, scopes=None)
-    params = {"name": name, "arguments": arguments}
-    context = Context(server, principal, INLINE, HttpRequest, 1, "tools/call", params, None, {}, Channel())
+    context = call_of(server, user, {"name": name, "arguments": arguments})
     tool = server.tools[name]
     with nothing_happens():
         return run_inline(preview_of(context, tool, tool.arguments.validate(arguments))).value

@@ -50,8 +50,8 @@ class Asked(Books):
     def get_queryset(self, ctx: Context) -> Any:
         return self.model.objects.all()
 
-    def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-        return user.username != "bob" and (obj is None or obj.shelf != "C")
+    def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
+        return ctx.user.username != "bob" and (obj is None or obj.shelf != "C")
 
 
 @pytest.fixture(params=[Books, BooksBySlug, Asked])
@@ -166,9 +166,9 @@ def test_looking_for_rows_that_may_be_seen_is_bounded(
     class Counted(Asked):
         ordering = ("pk",)
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             looked.append(0 if obj is None else obj.pk)
-            return super().has_view_permission(user, obj)
+            return super().has_view_permission(ctx, obj)
 
     author = Author.objects.create(name="Anna Berg")
     made = [Book(title=f"B{at}", slug=f"b{at}", author=author, shelf="C") for at in range(2500)]
@@ -200,7 +200,7 @@ def test_values_and_links_behind_rows_that_are_asked_about_one_by_one(
         title_field = "name"
         object_permissions = True
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             return obj is None or not (hides and obj.name == "Anna Berg")
 
     class LinkedBooks(ModelResource):

@@ -192,7 +192,7 @@ def test_no_more_related_rows_are_shown_than_the_site_allows(server, reader, boo
 
 
 def test_no_more_related_rows_are_shown_where_each_is_asked_about(server, reader, books):
-    def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         return obj is None or obj.word != "word-01"
 
     options = {"object_permissions": True, "has_view_permission": has_view_permission}
@@ -233,7 +233,7 @@ def test_rows_are_not_counted_beyond_a_thousand(server, reader, books, monkeypat
 
 
 def test_rows_that_have_to_be_asked_about_are_not_counted(server, reader, books):
-    def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         return obj is None or obj.shelf != "B"
 
     offer(server, object_permissions=True, has_view_permission=has_view_permission)
@@ -248,7 +248,7 @@ def test_no_more_than_a_thousand_rows_are_asked_about_in_one_call(server, reader
     monkeypatch.setattr(pagination, "MOST_LOOKED_AT", 4)
     asked = []
 
-    def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         if obj is not None:
             asked.append(obj.title)
         return obj is None or obj.title == "Foghorn"

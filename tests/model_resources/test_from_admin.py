@@ -11,10 +11,11 @@ from django.db.models import Count, F, QuerySet, Value
 
 from demo_project.travel import admin as travel
 from demo_project.travel import models as travel_models
-from django_mcp import MCPServer, ModelResource, from_admin, register
+from django_mcp import Context, MCPServer, ModelResource, from_admin, register
 from django_mcp.model_resources.checks import found_problems
 from tests.model_resources.conftest import Reader
 from tests.model_resources.library.models import Author, Book, Publisher
+from tests.model_resources.looking import call_of
 
 
 class LongBooks(admin.SimpleListFilter):
@@ -56,6 +57,12 @@ def made(server: MCPServer) -> Made:
         return server.exposed[model].resource
 
     return make
+
+
+@pytest.fixture
+def call(server: MCPServer, people: Mapping[str, User]) -> Callable[[str], Context]:
+    """The context of a call of one of ``people``, as they are in the database."""
+    return lambda name: call_of(server, User.objects.get(pk=people[name].pk))
 
 
 def problems() -> list[str]:
@@ -272,16 +279,20 @@ def test_one_that_is_registered_with_other_rules_is_not_asked(made: Made) -> Non
 
 
 def test_djangos_permissions_decide_as_in_the_admin(
-    made: Made, books: list[Book], reader: Callable[..., Reader], people: Mapping[str, User]
+    made: Made,
+    books: list[Book],
+    reader: Callable[..., Reader],
+    people: Mapping[str, User],
+    call: Callable[[str], Context],
 ) -> None:
     resource = made()
-    assert resource.has_view_permission(people["ann"])
-    assert not resource.has_change_permission(people["ann"])
-    assert not resource.has_add_permission(people["ann"])
-    assert not resource.has_delete_permission(people["ann"], books[0])
-    assert resource.has_add_permission(people["root"])
+    assert resource.has_view_permission(call("ann"))
+    assert not resource.has_change_permission(call("ann"))
+    assert not resource.has_add_permission(call("ann"))
+    assert not resource.has_delete_permission(call("ann"), books[0])
+    assert resource.has_add_permission(call("root"))
     for nobody in (people["bob"], AnonymousUser(), None):
-        assert not resource.has_view_permission(nobody)
+        assert not resource.has_view_permission(call_of(resource.server, nobody))
     assert reader("bob").tool_names() == reader().tool_names() == set()
 
 
@@ -302,21 +313,23 @@ class Editors(admin.ModelAdmin):
 
 
 def test_an_admins_own_rules_decide_among_those_whom_the_site_lets_in(
-    made: Made, books: list[Book], reader: Callable[..., Reader], people: Mapping[str, User]
+    made: Made,
+    books: list[Book],
+    reader: Callable[..., Reader],
+    call: Callable[[str], Context],
 ) -> None:
     resource = made(Editors)
     hooks = (
         *(resource.has_view_permission, resource.has_add_permission),
         *(resource.has_change_permission, resource.has_delete_permission),
     )
-    assert not any(hook(people["ann"]) for hook in hooks), "she is not staff"
+    assert not any(hook(call("ann")) for hook in hooks), "she is not staff"
     User.objects.update(is_staff=True)
-    ann, bob = User.objects.get(username="ann"), User.objects.get(username="bob")
-    assert all(hook(ann) for hook in hooks)
-    assert not any(hook(bob) for hook in hooks)
-    assert not any(hook(AnonymousUser()) for hook in hooks)
-    assert resource.has_delete_permission(ann, books[0])
-    assert not resource.has_delete_permission(ann, books[1])
+    assert all(hook(call("ann")) for hook in hooks)
+    assert not any(hook(call("bob")) for hook in hooks)
+    assert not any(hook(call_of(resource.server, AnonymousUser())) for hook in hooks)
+    assert resource.has_delete_permission(call("ann"), books[0])
+    assert not resource.has_delete_permission(call("ann"), books[1])
 
 
 def test_an_admin_that_decides_row_by_row_is_asked_for_each(
@@ -333,6 +346,19 @@ def test_an_admin_that_decides_row_by_row_is_asked_for_each(
     ] == ["library://book/salt"]
 
 
+def test_an_admins_own_rules_read_the_request_of_the_call(
+    made: Made, books: list[Book], reader: Callable[..., Reader]
+) -> None:
+    class Named(admin.ModelAdmin):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return request.headers.get("X-User") == "ann"
+
+    User.objects.update(is_staff=True)
+    made(Named)
+    assert "search_books" in reader("ann").tool_names()
+    assert reader("bob").tool_names() == set()
+
+
 def test_an_anonymous_caller_is_nobody_and_breaks_nothing(
     made: Made, books: list[Book], reader: Callable[..., Reader]
 ) -> None:
@@ -343,12 +369,15 @@ def test_an_anonymous_caller_is_nobody_and_breaks_nothing(
 
 
 def test_a_permission_that_is_written_takes_the_place_of_the_admins(
-    made: Made, books: list[Book], reader: Callable[..., Reader], people: Mapping[str, User]
+    made: Made,
+    books: list[Book],
+    reader: Callable[..., Reader],
+    call: Callable[[str], Context],
 ) -> None:
     resource = made(view_permission=None, change_permission="library.view_book")
     assert len(reader().data("search_books")["rows"]) == 5
-    assert resource.has_change_permission(people["ann"])
-    assert not resource.has_delete_permission(people["ann"])
+    assert resource.has_change_permission(call("ann"))
+    assert not resource.has_delete_permission(call("ann"))
 
 
 # Which rows

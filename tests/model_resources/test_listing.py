@@ -132,7 +132,7 @@ def test_no_more_rows_are_listed_than_the_site_wants(server, reader, books):
 
 
 def test_hidden_rows_do_not_count_among_those_that_are_listed(server, reader, books):
-    def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         return obj is None or obj.shelf != "B"
 
     options = {"object_permissions": True, "has_view_permission": has_view_permission}

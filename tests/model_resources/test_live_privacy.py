@@ -127,8 +127,8 @@ def test_rows_that_object_permissions_hide_are_not_heard_of(
         lookup_field = "slug"
         object_permissions = True
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-            return obj is None or obj.owner_id == user.pk
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
+            return obj is None or obj.owner_id == ctx.user.pk
 
     register(Book, Books, server=server)
     eve = ear("eve", BASE)

@@ -262,7 +262,7 @@ def test_search_gives_every_row_once_where_each_is_asked_about(
     monkeypatch.setattr(pagination, "BATCH", batch)
     monkeypatch.setattr(pagination, "MOST_LOOKED_AT", most)
 
-    def has_view_permission(self: Any, user: Any, obj: Any = None) -> bool:
+    def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         return obj is None or obj.shelf != "A"
 
     asked = {"object_permissions": True, "has_view_permission": has_view_permission}

@@ -181,7 +181,7 @@ def test_asking_about_each_row_takes_no_query_more_for_thirty_rows(
         fields = ["name", "books"]
         object_permissions = True
 
-        def has_view_permission(self, user, obj=None):
+        def has_view_permission(self, ctx, obj=None):
             return obj is None or obj.pk % 2 == 1
 
     @register(Book, server=server)
@@ -189,7 +189,7 @@ def test_asking_about_each_row_takes_no_query_more_for_thirty_rows(
         fields = ["title", "author"]
         object_permissions = True
 
-        def has_view_permission(self, user, obj=None):
+        def has_view_permission(self, ctx, obj=None):
             return obj is None or obj.pk % 2 == 1
 
     ann, user = reader("ann"), 1
@@ -209,7 +209,7 @@ def test_a_question_about_each_row_that_follows_a_declared_relation_takes_no_que
         fields = ["title"]
         select_related = ["author"]
 
-        def has_view_permission(self, user, obj=None):
+        def has_view_permission(self, ctx, obj=None):
             return obj is None or obj.author.name != ""
 
     ann, counts = reader("ann"), []
@@ -339,7 +339,7 @@ def test_a_page_in_which_nothing_is_visible_asks_about_no_more_rows_than_a_page_
     Tag.objects.bulk_create([Tag(word=f"tag-{number}") for number in range(450)])
     asked: list[int] = []
 
-    def none_of_them(self: Any, user: Any, obj: Any = None) -> bool:
+    def none_of_them(self: Any, ctx: Any, obj: Any = None) -> bool:
         if obj is not None:
             asked.append(obj.pk)
         return obj is None or obj.word == "tag-449"

@@ -387,8 +387,8 @@ def test_object_permissions_are_asked_for(
         lookup_field = "slug"
         object_permissions = True
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-            return obj is None or obj.owner_id == user.pk
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
+            return obj is None or obj.owner_id == ctx.user.pk
 
     register(Book, Owned, server=server)
 

@@ -32,7 +32,7 @@ def test_rows_that_the_source_hides_stay_hidden_where_their_model_is_left_out(
         fields = ["word"]
         view_permission = None
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             return obj is None or obj.word != "secret"
 
     @register(Book, server=server)
@@ -61,7 +61,7 @@ def test_an_overridden_permission_is_asked_about_each_row_as_in_model_admin(serv
         fields = ["title"]
         search_fields = ["title"]
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             return obj is None or obj.shelf == "A"
 
     open_, closed = write("Open", "Known"), write("Closed", "Known", shelf="Z")

@@ -258,7 +258,7 @@ class TestDoors:
             def get_queryset(self, ctx: Context) -> Any:
                 return Book.objects.exclude(slug="tides")
 
-            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+            def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
                 return obj is None or obj.slug != "lanterns"
 
         register(Book, Few, server=server)
@@ -272,8 +272,8 @@ class TestDoors:
         self, server: MCPServer, ann: Look, reader: Callable[..., Reader]
     ) -> None:
         class Owned(allowing.Books):
-            def has_change_permission(self, user: Any, obj: Any = None) -> bool:
-                return obj is None or obj.owner == user
+            def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
+                return obj is None or obj.owner == ctx.user
 
             has_delete_permission = has_change_permission
 

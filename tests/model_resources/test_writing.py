@@ -127,8 +127,8 @@ class TestPeople:
         self, server: MCPServer, reader: Callable[..., Reader], books: list[Book]
     ) -> None:
         class Owned(Books):
-            def has_change_permission(self, user: Any, obj: Any = None) -> bool:
-                return obj is None or obj.owner == user
+            def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
+                return obj is None or obj.owner == ctx.user
 
             has_delete_permission = has_change_permission
 

@@ -17,15 +17,15 @@ def ann(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) -> 
     class Single(Books):
         object_permissions = True
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
-            return user.is_authenticated and (obj is None or obj.shelf in {"A", "B"})
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
+            return ctx.user.is_authenticated and (obj is None or obj.shelf in {"A", "B"})
 
-        def has_change_permission(self, user: Any, obj: Any = None) -> bool:
-            return user.is_authenticated and (obj is None or obj.shelf == "A")
+        def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
+            return ctx.user.is_authenticated and (obj is None or obj.shelf == "A")
 
         has_delete_permission = has_change_permission
 
-        def has_add_permission(self, user: Any) -> bool:
+        def has_add_permission(self, ctx: Any) -> bool:
             return True
 
     register(Book, Single, server=server)
@@ -57,7 +57,7 @@ def test_a_row_hidden_from_the_caller_while_they_waited_for_it_is_missing(
         def get_queryset(self, ctx: Context) -> Any:
             return Book.objects.exclude(shelf="Z")
 
-        def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+        def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
             if obj is not None:  # somebody else is faster, as soon as the row was found
                 Book.objects.filter(pk=obj.pk).update(shelf="Z")
             return True

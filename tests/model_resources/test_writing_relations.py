@@ -82,7 +82,7 @@ class TestOneRow:
             fields = ("name",)
             object_permissions = True
 
-            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+            def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
                 return obj is None or obj.name == "Anna Berg"
 
         class Plain(Books):

@@ -167,7 +167,7 @@ class TestRegisteredModels:
             fields = ("word",)
             object_permissions = True
 
-            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+            def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
                 return obj is None or obj.word != "night"
 
         @register(Book, server=server)
@@ -479,7 +479,7 @@ class TestRightsToWriteRows:
             tools = ()
             add_permission = None
 
-            def has_change_permission(self, user: Any, obj: Any = None) -> bool:
+            def has_change_permission(self, ctx: Any, obj: Any = None) -> bool:
                 return obj is None or obj.name == "Anna Berg"
 
         assert Authors
@@ -554,7 +554,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
             lookup_field = "word"
             object_permissions = True
 
-            def has_view_permission(self, user: Any, obj: Any = None) -> bool:
+            def has_view_permission(self, ctx: Any, obj: Any = None) -> bool:
                 return obj is None or obj.word != "night"
 
         assert Books
