@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from django_mcp.model_resources.model_admin import from_admin
     from django_mcp.model_resources.notifications import notify_changed
     from django_mcp.model_resources.options import ModelResource
-    from django_mcp.model_resources.registry import register
+    from django_mcp.model_resources.registry import register, unregister
     from django_mcp.primitives.field_schema import register_field
     from django_mcp.primitives.generators import Progress
     from django_mcp.primitives.markers import HeaderParam, Secret, Upload
@@ -85,7 +85,7 @@ else:
             "django_mcp.model_resources.model_admin": "from_admin",
             "django_mcp.model_resources.notifications": "notify_changed",
             "django_mcp.model_resources.options": "ModelResource",
-            "django_mcp.model_resources.registry": "register",
+            "django_mcp.model_resources.registry": "register unregister",
             "django_mcp.primitives.field_schema": "register_field",
             "django_mcp.primitives.generators": "Progress",
             "django_mcp.primitives.markers": "HeaderParam Secret Upload",
@@ -168,5 +168,6 @@ __all__ = [
     "server",
     "skill",
     "tool",
+    "unregister",
     "view_tool",
 ]

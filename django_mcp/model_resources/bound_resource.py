@@ -401,6 +401,7 @@ class Exposed:
 
     Attributes:
         resource: the declaration.
+        is_taken: it is registered at the endpoint from which this one selects, and not here.
         model: the model.
         server: the endpoint.
         name, plural: what tools are called after.
@@ -415,8 +416,9 @@ class Exposed:
         measures, dimensions: what may be added up, by what.
     """
 
-    def __init__(self, resource: ModelResource) -> None:
+    def __init__(self, resource: ModelResource, *, is_taken: bool = False) -> None:
         self.resource = resource
+        self.is_taken = is_taken
         self.model = resource.model
         self.server = resource.server
         self.options = resource.options

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from django_mcp.core import server as registry
+from django_mcp.core import server as core_server
 from django_mcp.core.server import MCPServer, every_server, together
 from django_mcp.core.signals import primitive_added, server_made
 from django_mcp.primitives.base import Primitive
@@ -22,7 +22,7 @@ def start() -> None:
     Raises:
         ImproperlyConfigured: some tools cannot be offered; the message tells of all of them.
     """
-    registry.is_started = True
+    core_server.is_started = True
     together(partial(_start, each) for each in every_server())
 
 
@@ -55,11 +55,11 @@ def _has_models(server: MCPServer) -> bool:
 
 def _build_late(sender: MCPServer, **_: Any) -> None:
     """An endpoint made after the start, in a ``urls.py`` say, that takes models over from another."""
-    if registry.is_started and _has_models(sender) and sender.source is not None:
+    if core_server.is_started and _has_models(sender) and sender.source is not None:
         _build(sender)
 
 
 def _settle_late(sender: MCPServer, primitive: Primitive, **_: Any) -> None:
     """A tool that is registered after the start, when the models it takes or gives have to be known."""
-    if registry.is_started and isinstance(primitive, Tool):
+    if core_server.is_started and isinstance(primitive, Tool):
         settle(sender, primitive)

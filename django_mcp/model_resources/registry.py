@@ -1,4 +1,4 @@
-"""``register``: a ``ModelResource`` at its endpoints, with tools, resources and notifications."""
+"""``register`` and ``unregister``: a ``ModelResource`` at its endpoints, with tools, resources and notifications."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 
-from django_mcp.core import server as registry
+from django_mcp.core import server as core_server
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer, Namespace, every_server, together
 from django_mcp.model_resources.arguments import settle
@@ -62,11 +62,34 @@ def register(
         _require_fresh(model, declared, servers)
         for each in servers:
             each.exposed[model] = Exposed(declared(model, each))
-            if registry.is_started:
+            if core_server.is_started:
                 _build_with_takers(each)
         return declared
 
     return add if resource is None else add(resource)
+
+
+def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCPServer] | None = None) -> None:
+    """Take back what ``register`` did for a model, such as another app's, as ``admin.site.unregister`` does.
+
+    Args:
+        model: the model.
+        server: where it is registered, one endpoint or several; by default ``django_mcp.server``.
+
+    Raises:
+        ImproperlyConfigured: the model is not registered there; or, after the start, a tool takes or gives its rows.
+    """
+    servers: Any = servers_of(server)
+    for each in servers:
+        own = [known for known, exposed in each.exposed.items() if not exposed.is_taken]
+        if model not in own:
+            labels = ", ".join(known._meta.label for known in own) or "nothing"  # noqa: SLF001 - Django's documented API
+            msg = f"{model._meta.label} is not registered at {each!r}; registered there: {labels}."  # noqa: SLF001
+            raise ImproperlyConfigured(msg)
+    for each in servers:
+        del each.exposed[model]
+        if core_server.is_started:
+            _build_with_takers(each)
 
 
 def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[MCPServer]) -> None:
@@ -87,10 +110,13 @@ def _build_with_takers(server: MCPServer) -> None:
 
 
 def _take_models(server: MCPServer) -> None:
-    """Offer the models of the endpoint that this one takes from, where their tags are wanted."""
-    for model, exposed in server.source.exposed.items() if server.source is not None else ():
+    """Offer the models of the endpoint that this one takes from, where their tags are wanted, and no others of it."""
+    there = {} if server.source is None else server.source.exposed
+    for model in [model for model, exposed in server.exposed.items() if exposed.is_taken and model not in there]:
+        del server.exposed[model]
+    for model, exposed in there.items():
         if model not in server.exposed and server.selection.takes_model(exposed.resource.tags):
-            server.exposed[model] = Exposed(type(exposed.resource)(model, server))
+            server.exposed[model] = Exposed(type(exposed.resource)(model, server), is_taken=True)
 
 
 def build(server: MCPServer) -> None:

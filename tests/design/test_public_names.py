@@ -60,6 +60,7 @@ PUBLIC = [
     "server",
     "skill",
     "tool",
+    "unregister",
     "view_tool",
 ]
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models import QuerySet
 
-from django_mcp import Context, MCPServer, ModelResource, register
+from django_mcp import Context, MCPServer, ModelResource, register, unregister
 from tests.clients import MODERN
 from tests.model_resources.conftest import ByName, Reader
 from tests.model_resources.library.models import Author, Book, Tag
@@ -53,6 +55,44 @@ def test_rows_that_the_source_hides_stay_hidden_where_their_model_is_left_out(
         assert reader.data("search_books", author__name="Secret")["rows"] == [], endpoint
         book = reader.data("get_book", pk=Book.objects.get(title="Known").pk)
         assert book["tags__word"] == ["plain"], endpoint
+
+
+def test_what_is_unregistered_is_gone_here_and_where_it_was_taken_over_and_can_be_declared_anew(
+    server: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    class Words(ModelResource):
+        fields = ["word"]
+        view_permission = None
+
+    class OtherWords(Words):
+        name, plural = "word", "words"
+
+    register(Author, type("Authors", (Words,), {"fields": ["name"]}), server=server)
+    register(Tag, Words, server=server)
+    shop = make_server("shop", source=server, exclude_tags=["x"], authentication=[ByName()])
+    endpoints = [Reader(each, MODERN, "view") for each in (server, shop)]
+    assert all("search_tags" in each.tool_names() for each in endpoints)
+    unregister(Tag, server=server)
+    for each in endpoints:
+        assert each.tool_names() == {"search_authors", "get_author"}
+        assert not [row for row in each.list("resources/templates/list") if "tag" in row["uriTemplate"]]
+    Tag.objects.create(word="sea")
+    register(Tag, OtherWords, server=server)
+    for each in endpoints:
+        assert each.data("search_words")["rows"][0]["word"] == "sea"
+
+
+def test_only_what_is_registered_at_an_endpoint_can_be_unregistered_there(
+    server: MCPServer, make_server: Callable[..., MCPServer]
+) -> None:
+    for model, name in ((Tag, "word"), (Author, "name")):
+        register(model, type("Offered", (ModelResource,), {"fields": [name]}), server=server)
+    shop = make_server("shop", source=server, exclude_tags=["x"], authentication=[ByName()])
+    with pytest.raises(ImproperlyConfigured, match=r"Book is not registered at .*: library\.Tag, library\.Author\."):
+        unregister(Book, server=server)
+    with pytest.raises(ImproperlyConfigured, match=r"Tag is not registered at .*shop.*: nothing\."):
+        unregister(Tag, server=shop)
+    assert Tag in shop.exposed
 
 
 def test_an_overridden_permission_is_asked_about_each_row_as_in_model_admin(server: MCPServer) -> None:
