@@ -43,7 +43,7 @@ from django_mcp.model_resources.schema import (
     is_range,
     value_field,
 )
-from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, column_of, function_column
+from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
 
 
 def compile_declaration(exposed: Exposed) -> None:
@@ -275,7 +275,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
 
 def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
     pk = read_path(exposed.model, "pk")
-    own = [_key(exposed, each) for each in exposed.resource.ordering]
+    own = [_key(exposed, each) for each in exposed.resource.ordering or _default_ordering(exposed)]
     # What is the same to the last key follows in the same direction, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
     for name in (*exposed.resource.ordering, *exposed.resource.ordering_fields):
@@ -284,6 +284,22 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
             key = _key(exposed, way)
             sortings[way] = [key, Key(pk, key.is_descending)]
     return sortings
+
+
+def _default_ordering(exposed: Exposed) -> Sequence[str]:
+    """Return the model's ``Meta.ordering`` if all of it is columns that may be compared; else nothing.
+
+    A relation there means the ordering of the model that it leads to, which is not compiled.
+    """
+    allowed = {column.name for column in exposed.columns if isinstance(column, ValueColumn)}
+    allowed |= {"pk", exposed.options.pk.name, exposed.lookup_name, *exposed.resource.filter_only_fields}
+    declared: Sequence[Any] = exposed.options.ordering or ()
+    for each in declared:
+        name = each.removeprefix("-") if isinstance(each, str) else ""
+        field = exposed.options.pk if name == "pk" else _own_field(exposed.model, name)
+        if name not in allowed or field is None or field.is_relation or _is_no_plain_value(value_field(field)):
+            return ()
+    return declared
 
 
 def _key(exposed: Exposed, declared: str) -> Key:

@@ -37,7 +37,8 @@ class ModelResource:
         search_config: the text search configuration of ``"@path"``, like ``"english"``.
         filterset_fields: paths that may be filtered by, like ``"stars"``, or with a lookup like ``"price__lte"``;
             or a dict from path to lookups.
-        ordering: how rows are sorted, like ``["-starts"]``; by default by primary key.
+        ordering: how rows are sorted, like ``["-starts"]``, and what callers may sort by. By default they are sorted by
+            the model's ``Meta.ordering`` where all of it is columns among ``fields``, else by primary key.
         ordering_fields: further paths that callers may sort by.
         aggregates: paths and what may be worked out of them: ``{"price": ["min", "max", "avg", "sum"]}``; may be
             empty, for counts alone. None: nothing is added up.

@@ -23,6 +23,7 @@ def offer(server, **attributes: Any) -> None:
     register(Book, type("Books", (ModelResource,), declared), server=server)
 
 
+PK_ORDER = ["Salt", "Tides", "Night Ferry", "Lanterns", "Foghorn"]
 FINDABLE = ["author", "author__name", "author__born", "price", "weight", "published", "added", "summary", "shelf"]
 
 
@@ -60,6 +61,27 @@ def test_several_keys_may_go_in_different_directions(server, reader, books):
     offer(server, ordering=["-shelf", "price"])
     expected = ["Lanterns", "Foghorn", "Tides", "Night Ferry", "Salt"]
     assert [titles(reader(), limit) for limit in (1, 2, 5)] == [expected] * 3
+
+
+@pytest.mark.parametrize(
+    ("ordering", "declared", "expected"),
+    [
+        (["-shelf", "title"], {}, ["Foghorn", "Lanterns", "Night Ferry", "Tides", "Salt"]),
+        (["-title"], {"ordering": ["title"]}, ["Foghorn", "Lanterns", "Night Ferry", "Salt", "Tides"]),
+        # What is not shown, or no column of the model, decides nothing.
+        (["internal"], {}, PK_ORDER),
+        (["-author", "title"], {}, PK_ORDER),
+        ([F("title").desc()], {}, PK_ORDER),
+        (["?"], {}, PK_ORDER),
+    ],
+)
+def test_the_models_own_ordering_is_the_default(server, reader, books, monkeypatch, ordering, declared, expected):
+    give(books, "shelf", ["A", "B", "B", "C", "C"])
+    give(books, "internal", ["5", "4", "3", "2", "1"])
+    monkeypatch.setattr(Book._meta, "ordering", ordering)
+    offer(server, **declared)
+    assert [titles(reader(), limit) for limit in (1, 2, 5)] == [expected] * 3
+    assert [row["title"] for row in reader().read("library://book")["rows"]] == expected
 
 
 def test_a_row_that_is_inserted_before_the_place_is_not_given_and_moves_none(server, reader, books):
