@@ -156,6 +156,21 @@ def _field(model: type[models.Model], name: str, source: str) -> Any:
     return field
 
 
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A value that the database works out for each row.
+
+    Attributes:
+        expression: that gives it; None where ``get_queryset`` annotates it.
+        field: of its type.
+        relations: that the expression joins.
+    """
+
+    expression: Any
+    field: Any
+    relations: Sequence[Any]
+
+
 TITLE_CHARACTERS = 120
 LARGEST_INTEGER = 2**63 - 1
 """That a column can hold."""
@@ -407,6 +422,7 @@ class Exposed:
         name, plural: what tools are called after.
         titles: its rows, for display; may be a lazy translation.
         base: URI of the resource that lists rows.
+        annotations: what the database works out for each row.
         columns: what is shown of a row.
         list_columns: what is shown of each of many.
         contents: fields that are resources of their own.
@@ -428,6 +444,7 @@ class Exposed:
         scheme = self.options.app_label.replace("_", "-")
         self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
         self.problems: list[Any] | None = None
+        self.annotations: Mapping[str, Annotation] = {}
         self.columns: tuple[Column, ...] = ()
         self.list_columns: tuple[Column, ...] = ()
         self.contents: Mapping[str, Content] = {}
@@ -464,6 +481,16 @@ class Exposed:
         endpoint selects from another one and left it out, at that one.
         """
         return rules_at(self.server, model)
+
+    def path(self, source: str) -> Path:
+        """Read *source* from the model on; it may be the name of an annotation.
+
+        Raises:
+            PathError: see ``read_path``.
+        """
+        if (annotation := self.annotations.get(source)) is not None:
+            return Path(source, (), annotation.field, is_many=False)
+        return read_path(self.model, source)
 
     @property
     def lookup(self) -> Any:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django_mcp.core.server import every_server
 from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
 from django_mcp.model_resources.compile import compile_declaration, declared_names
-from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource
+from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource, is_plain
 from django_mcp.model_resources.schema import has_default
 from django_mcp.model_resources.tools import RESERVED, writing_problems
 
@@ -210,6 +210,7 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
     names = {column.name for column in exposed.columns}
     # A method may show less than the column that is called like it.
     own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}
+    own = {name: field for name, field in own.items() if name not in exposed.annotations}
     own[exposed.lookup_name] = lookup
     for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
         name = getattr(resource, attribute)
@@ -309,6 +310,18 @@ def _per_row(exposed: Exposed) -> Iterator[Problem]:
         yield Problem(
             "django_mcp.E026", text, _("Take aggregates out, or have get_queryset give the caller's rows only.")
         )
+    for name, annotation in exposed.annotations.items():
+        if hiding := [each for each in annotation.relations if not _has_plain_rows(exposed, each.related_model)]:
+            text = _("%(resource)r: %(name)r in annotations would tell of rows of %(model)s that are hidden.") % {
+                "resource": resource,
+                "name": name,
+                "model": hiding[0].related_model._meta.label,  # noqa: SLF001 - Django's documented API
+            }
+            hint = _(
+                "Have get_queryset annotate it with what the caller may see, and write its type: "
+                "annotations = {%(name)r: models.IntegerField()}."
+            ) % {"name": name}
+            yield Problem("django_mcp.E026", text, hint)
     for attribute, source, path in _compared(exposed):
         for _prefix, relation in path.prefixes:
             target = exposed.rules_of(relation.related_model)
@@ -322,6 +335,13 @@ def _per_row(exposed: Exposed) -> Iterator[Problem]:
                 hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
                 yield Problem("django_mcp.E026", text, hint)
                 break
+
+
+def _has_plain_rows(exposed: Exposed, model: Any) -> bool:
+    target = exposed.rules_of(model)
+    if target is not None:
+        return target.resource.has_plain_rows
+    return is_plain(model._default_manager)  # noqa: SLF001 - Django's documented API
 
 
 _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_base", "_post_clean")

@@ -3,10 +3,13 @@
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from django import forms
+from django.core.exceptions import FieldError
 from django.db import models
+from django.db.models import Value
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields import related_descriptors
 from django.utils.translation import gettext as _
@@ -23,6 +26,7 @@ from django_mcp.model_resources.bound_resource import (
     RANGE_LOOKUPS,
     SEARCH_LOOKUPS,
     TEXT_LOOKUPS,
+    Annotation,
     Column,
     Content,
     Dimension,
@@ -44,6 +48,7 @@ from django_mcp.model_resources.schema import (
     value_field,
 )
 from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueColumn, column_of, function_column
+from django_mcp.primitives.field_schema import custom_type
 
 
 def compile_declaration(exposed: Exposed) -> None:
@@ -53,6 +58,7 @@ def compile_declaration(exposed: Exposed) -> None:
         PathError: something in it leads nowhere. The message says what, and what would be right.
     """
     resource = exposed.resource
+    exposed.annotations = {name: _annotation(exposed, name, each) for name, each in resource.annotations.items()}
     exposed.contents = _contents(exposed)
     columns = [_column(exposed, each) for each in resource.fields]
     by_name = {column.name: column for column in columns if column.name != exposed.lookup_name}
@@ -67,6 +73,64 @@ def compile_declaration(exposed: Exposed) -> None:
     exposed.sortings = _sortings(exposed)
     exposed.measures = dict(_measures(exposed))
     exposed.dimensions = {each: _dimension(exposed, each) for each in resource.group_by_fields}
+
+
+def _annotation(exposed: Exposed, name: str, declared: Any) -> Annotation:
+    if LOOKUP_SEP in name or hasattr(exposed.model, name):
+        raise PathError(
+            gettext_lazy("annotations: %(model)s has an attribute %(name)r already, or there is '__' in the name"),
+            name=name,
+            model=exposed.options.label,
+        )
+    is_typed = isinstance(declared, models.Field)
+    expression = Value(None, output_field=declared) if is_typed else declared
+    try:
+        query = exposed.model._base_manager.annotate(**{name: expression}).query  # noqa: SLF001 - documented API
+        resolved = query.annotations[name]
+        output = value_field(resolved.output_field)
+    except (FieldError, TypeError, ValueError) as error:
+        raise PathError(
+            gettext_lazy("annotations: %(name)r cannot be worked out: %(error)s"), name=name, error=str(error)
+        ) from None
+    is_unfit = output.is_relation or isinstance(output, models.FileField | models.BinaryField)
+    if is_unfit or resolved.contains_over_clause:
+        raise PathError(
+            gettext_lazy("annotations: %(name)r is a %(kind)s, which cannot be annotated"),
+            name=name,
+            kind=type(output if is_unfit else resolved).__name__,
+        )
+    joined = [table.join_field for table in query.alias_map.values() if hasattr(table, "join_field")]
+    # The row's own parts in tables of parents are no other rows.
+    relations = [each for each in joined if each.related_model not in exposed.options.get_parent_list()]
+    field = _annotation_field(output, name)
+    field.model = exposed.model
+    # Behind rows that a caller may not see there is no value, whatever there is behind others.
+    field.null = bool(relations) or resolved.empty_result_set_value in {None, NotImplemented}
+    return Annotation(None if is_typed else declared, field, relations)
+
+
+class _AnyDecimalField(models.DecimalField):  # type: ignore[type-arg]
+    """Decimals with as many digits as sums and means have."""
+
+    def cast_db_type(self, connection: Any) -> str | None:
+        return "numeric" if connection.vendor == "postgresql" else super().cast_db_type(connection)
+
+
+_WIDE: tuple[tuple[Any, Any], ...] = (
+    (models.IntegerField, models.BigIntegerField),
+    (models.DecimalField, _AnyDecimalField),
+    (models.CharField | models.TextField, models.TextField),
+)
+
+
+def _annotation_field(output: Any, name: str) -> Any:
+    """Return a field with the type of *output*, which may be a column that an expression reads, without its limits."""
+    wide = None if custom_type(output) else next((wide for kind, wide in _WIDE if isinstance(output, kind)), None)
+    field = copy(output) if wide is None else wide(choices=output.choices)
+    field.name = field.verbose_name = field.db_column = None
+    field.primary_key, field._unique, field.help_text = False, False, ""  # noqa: SLF001 - of the column, not its type
+    field.set_attributes_from_name(name)
+    return field
 
 
 def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> Iterator[str]:
@@ -106,7 +170,7 @@ def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
     if (own := _method(exposed, declared)) is not None:
         return _function(declared, getattr(exposed.resource, declared), own)
     try:
-        path = read_path(exposed.model, declared)
+        path = exposed.path(declared)
     except PathError:
         attribute = inspect.getattr_static(exposed.model, declared, None)
         if attribute is None or LOOKUP_SEP in declared or _is_of_database(exposed.model, declared, attribute):
@@ -183,7 +247,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
 
 def _search_field(exposed: Exposed, declared: str) -> SearchField:
     lookup = SEARCH_LOOKUPS.get(declared[:1], "icontains")
-    path = read_path(exposed.model, declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
+    path = exposed.path(declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
     if path.field.is_relation:
         raise PathError(
             gettext_lazy("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
@@ -232,7 +296,7 @@ def _filter(exposed: Exposed, source: str, lookup: str) -> Filter:
             lookup=lookup,
             lookups=", ".join(sorted(FILTER_LOOKUPS)),
         )
-    path = read_path(exposed.model, source)
+    path = exposed.path(source)
     argument = source if lookup == "exact" else f"{source}{LOOKUP_SEP}{lookup}"
     if path.field.is_relation and (target := exposed.on_server(path.field.related_model)) and lookup != "isnull":
         path = read_path(exposed.model, f"{source}{LOOKUP_SEP}{target.resource.lookup_field}")
@@ -303,7 +367,7 @@ def _default_ordering(exposed: Exposed) -> Sequence[str]:
 
 
 def _key(exposed: Exposed, declared: str) -> Key:
-    path = read_path(exposed.model, declared.removeprefix("-"))
+    path = exposed.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
             gettext_lazy("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared

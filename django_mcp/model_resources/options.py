@@ -27,6 +27,9 @@ class ModelResource:
     Attributes:
         fields: what is shown of a row: fields, paths, sets of related rows, and names of methods of this class or
             attributes of the model. Required.
+        annotations: values that the database works out for each row, as for ``QuerySet.annotate``:
+            ``{"loans": Count("loan")}``. They are shown, searched, filtered and sorted by like columns, where they are
+            declared. A model field in place of an expression is the type of one that ``get_queryset`` annotates.
         list_fields: what is shown of each row where there are many; by default all of ``fields`` but sets of rows.
         lookup_field: a unique field by which a row is addressed: ``{pk}`` in its URI, or ``{slug}``.
         title_field: the one of ``fields`` that names a row where it is linked or listed.
@@ -76,6 +79,7 @@ class ModelResource:
     """
 
     fields: ClassVar[Sequence[str | Callable[..., Any]]] = ()
+    annotations: ClassVar[Mapping[str, Any]] = {}
     list_fields: ClassVar[Sequence[str] | None] = None
     lookup_field: ClassVar[str] = "pk"
     title_field: ClassVar[str | None] = None

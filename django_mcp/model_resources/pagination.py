@@ -31,7 +31,7 @@ from pydantic_core import from_json, to_json
 from django_mcp.core.context import Context
 from django_mcp.model_resources.access import Viewer, find_row, guarded
 from django_mcp.model_resources.bound_resource import Column, Exposed, Key
-from django_mcp.model_resources.queryset import load_sets, with_relations, without_weight
+from django_mcp.model_resources.queryset import annotated, load_sets, with_relations, without_weight
 from django_mcp.model_resources.schema import value_field
 from django_mcp.model_resources.serializers import Showing, serialize_row
 from django_mcp.protocol.errors import InvalidParams
@@ -151,7 +151,7 @@ class Sorting:
     """
 
     def __init__(self, keys: Sequence[Key], viewer: Viewer, exposed: Any) -> None:
-        self._keys = keys
+        self._keys, self._viewer, self._exposed = keys, viewer, exposed
         self._ends = [key.end for key in keys]
         self._names: list[str] = []
         self._nullable: list[bool] = []
@@ -179,6 +179,7 @@ class Sorting:
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """*rows* in order, with where they stand."""
         vendor = vendor_of(rows)
+        rows = annotated(rows, [key.path.source for key in self._keys], self._viewer, self._exposed)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
         places = {f"mcp_place_{at}": written(F(name), vendor) for at, name in enumerate(self._names)}
         with_places: QuerySet[Any] = with_keys.annotate(**places)
@@ -364,6 +365,7 @@ def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str,
 
 def with_columns(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:
     """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
+    rows = annotated(rows, [column.path.source for column in columns if column.path], viewer, exposed)
     return without_weight(with_relations(rows, columns, exposed, viewer), columns, exposed)
 
 

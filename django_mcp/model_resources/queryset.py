@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, models
-from django.db.models import Count, F, Prefetch, Q, QuerySet, Window
+from django.db.models import Count, F, Prefetch, Q, QuerySet, Value, Window
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.fields import related_descriptors
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Cast, RowNumber
 from django.utils.text import smart_split, unescape_string_literal
 
 from django_mcp.model_resources.access import Viewer, guarded, matching, rows_with, seen_through
@@ -40,7 +41,7 @@ def aggregated(
     exposed: Exposed,
 ) -> list[dict[str, Any]]:
     """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
-    if not exposed.resource.has_plain_rows:
+    if rows.query.annotations or not exposed.resource.has_plain_rows:
         # Rows the caller sees, each once, whatever the site's own queryset joins.
         rows = exposed.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
     names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
@@ -305,8 +306,30 @@ def _set(name: str, relation: Any, exposed: Exposed, viewer: Viewer, unread: Seq
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))
 
 
+def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+    """*rows* with those declared annotations among *names* that they lack.
+
+    One that is worked out of other rows is null unless all of these exist for the caller.
+
+    Raises:
+        ImproperlyConfigured: ``get_queryset`` does not annotate what the declaration says it does.
+    """
+    lacking: dict[str, Any] = {}
+    for name in {*names} & exposed.annotations.keys() - rows.query.annotations.keys():
+        annotation = exposed.annotations[name]
+        if annotation.expression is None and not rows.query.is_empty():
+            msg = f"{exposed.resource!r}: get_queryset annotates no {name!r}, as annotations says it does."
+            raise ImproperlyConfigured(msg)
+        is_seen = all(viewer.behind(relation, exposed) is None for relation in annotation.relations)
+        nothing = Cast(Value(None), annotation.field)
+        lacking[name] = annotation.expression if annotation.expression is not None and is_seen else nothing
+    return rows.annotate(**lacking) if lacking else rows
+
+
 def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
     """Those of *rows* that all filters in *arguments* let through."""
+    given = [each.path.source for each in exposed.filters if arguments.get(each.argument) is not None]
+    rows = annotated(rows, given, viewer, exposed)
     for each in exposed.filters:
         value = arguments.get(each.argument)
         if value is None:
@@ -339,6 +362,7 @@ def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -
         ToolError: there are no words, or too many.
     """
     words = words_of(text)
+    rows = annotated(rows, [field.path.source for field in exposed.search_fields], viewer, exposed)
     if not 0 < len(words) <= MOST_WORDS:
         raise ToolError(f"Give 1 to {MOST_WORDS} words to look for; it takes rows in which all of them occur.")
     fields: Sequence[SearchField] = exposed.search_fields
