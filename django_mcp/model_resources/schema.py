@@ -14,7 +14,7 @@ from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import connection, models
+from django.db import models
 from django.db.models.fields.files import FieldFile
 from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator, flatten_choices
@@ -24,13 +24,10 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import to_json
 
 from django_mcp.primitives.field_schema import (
-    DECIMAL_INPUT,
-    MOST_TOLD,
     custom_type,
     output_schema_of,
     schema_of,
 )
-from django_mcp.primitives.schema import LOCAL_TIME
 from django_mcp.primitives.validation_errors import shortened, with_article
 
 MOST_CHARACTERS = 200
@@ -139,12 +136,21 @@ def known_type(field: Any) -> Any:
     field = behind(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
-    if (custom := custom_type(field)) is not None and custom.from_json is not None:
-        return Annotated[Any, AfterValidator(_reader(custom.from_json)), WithJsonSchema(schema_of(field) or {})]
-    for kind, annotation in _INPUT_TYPES:
-        if isinstance(field, kind):
-            return annotation(field) if callable(annotation) and not isinstance(annotation, type) else annotation
-    return None
+    custom, annotation = custom_type(field), None
+    if custom is not None and custom.from_json is not None:
+        annotation = Annotated[Any, AfterValidator(_reader(custom.from_json))]
+    elif isinstance(field, models.IntegerField):
+        annotation = _integers(field)
+    elif isinstance(field, models.DecimalField):
+        annotation = _decimals(field)
+    else:
+        annotation = next((each for kind, each in _INPUT_TYPES.items() if isinstance(field, kind)), None)
+    if annotation is None:
+        return None
+    schema = schema_of(field) or {}
+    if isinstance(field, models.IntegerField):
+        schema |= limits(schema, field.validators, is_required=False)
+    return Annotated[annotation, WithJsonSchema(schema)]
 
 
 def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -160,22 +166,16 @@ def _reader(from_json: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _integers(field: Any) -> Any:
-    least, most = connection.ops.integer_field_range(field.get_internal_type())
-    for validator in field._validators:  # noqa: SLF001 - without those that ask the database
-        limit = None if callable(getattr(validator, "limit_value", None)) else getattr(validator, "limit_value", None)
-        if isinstance(limit, int) and isinstance(validator, MinValueValidator):
-            least = limit if least is None else max(least, limit)
-        if isinstance(limit, int) and isinstance(validator, MaxValueValidator):
-            most = limit if most is None else min(most, limit)
-    limits = {"minimum": least, "maximum": most}
-    told = {name: limit for name, limit in limits.items() if limit is not None and abs(limit) < MOST_TOLD}
-    return Annotated[int, Field(ge=least, le=most), WithJsonSchema({"type": "integer", **told})]
+    given = [each for each in field.validators if isinstance(getattr(each, "limit_value", None), int)]
+    least = max((each.limit_value for each in given if isinstance(each, MinValueValidator)), default=None)
+    most = min((each.limit_value for each in given if isinstance(each, MaxValueValidator)), default=None)
+    return Annotated[int, Field(ge=least, le=most)]
 
 
 def _decimals(field: Any) -> Any:
     whole = None if field.max_digits is None else 10 ** (field.max_digits - field.decimal_places)
-    limits = Field(allow_inf_nan=False, lt=whole, gt=None if whole is None else -whole)
-    return Annotated[Decimal, limits, AfterValidator(_written_out), WithJsonSchema(DECIMAL_INPUT)]
+    bounds = Field(allow_inf_nan=False, lt=whole, gt=None if whole is None else -whole)
+    return Annotated[Decimal, bounds, AfterValidator(_written_out)]
 
 
 def _written_out(value: Decimal) -> Decimal:
@@ -201,31 +201,17 @@ def _clock(value: datetime.time) -> datetime.time:
     return value
 
 
-def _moments(_: Any) -> Any:
-    return Annotated[datetime.datetime, AfterValidator(moment)]
-
-
-def _times(_: Any) -> Any:
-    return Annotated[datetime.time, AfterValidator(_clock), WithJsonSchema(LOCAL_TIME)]
-
-
-def _floats(_: Any) -> Any:
-    return Annotated[float, Field(allow_inf_nan=False)]
-
-
-_INPUT_TYPES: tuple[tuple["type[models.Field[Any, Any]]", Any], ...] = (
-    (models.BooleanField, bool),
-    (models.IntegerField, _integers),
-    (models.FloatField, _floats),
-    (models.DecimalField, _decimals),
-    (models.DateTimeField, _moments),
-    (models.DateField, datetime.date),
-    (models.TimeField, _times),
-    (models.DurationField, datetime.timedelta),
-    (models.UUIDField, uuid.UUID),
-    (models.JSONField, Any),
-)
-"""Types, or functions that make one of a field."""
+_INPUT_TYPES: Mapping[type, Any] = {
+    models.BooleanField: bool,
+    models.FloatField: Annotated[float, Field(allow_inf_nan=False)],
+    models.DateTimeField: Annotated[datetime.datetime, AfterValidator(moment)],
+    models.DateField: datetime.date,
+    models.TimeField: Annotated[datetime.time, AfterValidator(_clock)],
+    models.DurationField: datetime.timedelta,
+    models.UUIDField: uuid.UUID,
+    models.JSONField: Any,
+}
+"""Types that values are read into; their JSON Schema is the registry's."""
 
 
 def choices_of(field: Any) -> list[tuple[Any, str]]:
