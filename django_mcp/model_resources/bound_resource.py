@@ -23,6 +23,7 @@ from django_mcp.core.signatures import list_of, optional
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
 from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.tool import ToolError
@@ -360,8 +361,7 @@ class Measure:
         end = self.path.field
         if self.function == "avg" and isinstance(value_field(end), models.IntegerField):
             return {"type": ["number", "null"]}
-        kind = json_type(end)
-        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+        return nullable(json_type(end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,9 +382,8 @@ class Dimension:
     def schema(self) -> dict[str, Any]:
         """JSON Schema of its values; there may be none."""
         if self.target is not None:
-            return {**LINK_SCHEMA, "type": ["object", "null"]}
-        kind = {"type": "integer"} if self.part else json_type(self.path.field)
-        return {**kind, "type": [kind["type"], "null"]} if "type" in kind else {}
+            return nullable(LINK_SCHEMA)
+        return nullable({"type": "integer"} if self.part else json_type(self.path.field))
 
 
 @dataclass(frozen=True, slots=True)

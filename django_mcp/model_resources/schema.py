@@ -46,11 +46,6 @@ def json_type(field: Any) -> dict[str, Any]:
     return {} if is_array(field) or is_json(field) else {"type": "string"}
 
 
-def may_be_null(field: Any) -> bool:
-    """Whether a value can be missing, or be one that JSON does not have."""
-    return bool(getattr(field, "null", False)) or isinstance(field, models.FloatField)
-
-
 def column_value(field: Any, value: Any) -> Any:
     """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
     field = behind(field)

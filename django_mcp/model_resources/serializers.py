@@ -13,7 +13,8 @@ from pydantic_core import to_json, to_jsonable_python
 
 from django_mcp.model_resources.access import Viewer
 from django_mcp.model_resources.bound_resource import LINK_SCHEMA, Column, Exposed, Path
-from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, may_be_null, to_json_value
+from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, to_json_value
+from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.schema import json_schema
 from django_mcp.primitives.tool import ToolError
 
@@ -253,18 +254,15 @@ def column_of(name: str, path: Path, target: Exposed | None) -> Column:
         items = LINK_SCHEMA if end.is_relation else json_type(end)
         return SetColumn(name, {**described, "type": "array", "items": items}, path, target=target)
     if end.is_relation and target is not None:
-        return LinkColumn(name, _nullable({**LINK_SCHEMA, **described}, path), path, target=target)
+        return LinkColumn(name, nullable({**LINK_SCHEMA, **described}), path, target=target)
     if isinstance(kind, models.FileField) and not path.hops:
         return FileColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
     if isinstance(kind, models.BinaryField) and not path.hops:
         return BytesColumn(name, {"anyOf": [FILE_SCHEMA, {"type": "null"}], **described}, path)
-    return ValueColumn(name, _nullable({**json_type(end), **described}, path), path)
-
-
-def _nullable(schema: dict[str, Any], path: Path) -> dict[str, Any]:
-    if "type" not in schema or not (path.hops or path.is_nullable or may_be_null(path.field) or path.field.is_relation):
-        return schema
-    return {**schema, "type": [schema["type"], "null"]}
+    schema = {**json_type(end), **described}
+    # A float that JSON lacks is null; so is all that stands behind a row which the caller may not see.
+    is_nullable = path.hops or path.is_nullable or end.is_relation or isinstance(kind, models.FloatField)
+    return ValueColumn(name, nullable(schema) if is_nullable else schema, path)
 
 
 def _words(end: Any) -> dict[str, Any]:

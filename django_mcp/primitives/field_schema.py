@@ -99,6 +99,19 @@ def output_schema_of(field: Any) -> Schema | None:
     return None if found is None else _made(found.output_schema, field)
 
 
+def nullable(schema: Schema) -> Schema:
+    """Return the schema of what fits *schema*, or is null."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    found = dict(schema)
+    if "type" in schema:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        found["type"] = [*dict.fromkeys([*kinds, "null"])]
+    if "enum" in schema:
+        found["enum"] = [*schema["enum"], *([] if None in schema["enum"] else [None])]
+    return found
+
+
 def _made(schema: SchemaOf, field: Any) -> Schema:
     return dict(schema(field) if callable(schema) else schema)
 
