@@ -38,31 +38,50 @@ RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures",
 
 def read_tools(exposed: Exposed) -> Iterator[Tool]:
     """The read tools that a declaration asks for."""
-    wanted = exposed.resource.tools
+    wanted, titles = exposed.resource.tools, exposed.titles
     if "search" in wanted:
-        yield _tool(
-            exposed, search(exposed), f"search_{exposed.plural}", phrase("Search {}", exposed.titles, lower=True)
+        finds = "Go through rows"
+        if exposed.filters or exposed.search_fields:
+            finds = f"Find rows by {'words and ' if exposed.search_fields else ''}filters; all that is given must hold"
+        words = f"{finds}. The answer says how to get more, where there are more."
+        schema = _page_schema(row_schema(exposed, exposed.list_columns))
+        title = phrase("Search {}", titles, lower=True)
+        yield _read_tool(
+            exposed, f"search_{exposed.plural}", title, words, run_search, _search_parameters(exposed), schema
         )
     if "get" in wanted:
-        yield _tool(exposed, get(exposed), f"get_{exposed.name}", phrase("Get {}", exposed.options.verbose_name))
+        words = "Gives one row with all that is shown of it."
+        title, schema = phrase("Get {}", exposed.options.verbose_name), row_schema(exposed, exposed.columns)
+        yield _read_tool(exposed, f"get_{exposed.name}", title, words, run_get, get_parameters(exposed), schema)
     if "aggregate" in wanted and exposed.resource.aggregates is not None:
-        yield _tool(
-            exposed, aggregate(exposed), f"aggregate_{exposed.plural}", phrase("Add up {}", exposed.titles, lower=True)
-        )
+        words = "Counts rows and adds them up, in groups or all together."
+        title = phrase("Add up {}", titles, lower=True)
+        parameters, schema = _aggregate_parameters(exposed), _groups_schema(exposed)
+        yield _read_tool(exposed, f"aggregate_{exposed.plural}", title, words, run_aggregate, parameters, schema)
 
 
-def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: Any) -> Tool:
+def _read_tool(
+    exposed: Exposed,
+    name: str,
+    title: Any,
+    words: str,
+    run: Callable[..., ToolResult[Any]],
+    parameters: list[Parameter],
+    schema: dict[str, Any],
+) -> Tool:
+    resource = exposed.resource
+    words = f"{exposed.description}\n\n{words}"
     tool = Tool(
-        call,
+        function(partial(run, exposed), name, words, parameters, resource, shaped(schema)),
         context_type=Context,
         name=name,
         title=title,
-        icons=exposed.resource.icons,
+        icons=resource.icons,
         read_only=True,
         idempotent=True,
         open_world=False,
-        scopes=exposed.resource.scopes,
-        visible=Permitted(exposed.resource),
+        scopes=resource.scopes,
+        visible=Permitted(resource),
     )
     tool.speaks = False
     return tool
@@ -71,23 +90,7 @@ def _tool(exposed: Exposed, call: Callable[..., Any], name: str, title: Any) -> 
 # Searching
 
 
-def search(exposed: Exposed) -> Callable[..., Any]:
-    """``search_…``: rows, page by page."""
-    returns = shaped(page_schema(row_schema(exposed, exposed.list_columns)))
-    name = f"search_{exposed.plural}"
-    run = partial(run_search, exposed)
-    return function(run, name, _search_words(exposed), search_parameters(exposed), exposed.resource, returns)
-
-
-def _search_words(exposed: Exposed) -> str:
-    finds = "Go through rows"
-    if exposed.filters or exposed.search_fields:
-        finds = f"Find rows by {'words and ' if exposed.search_fields else ''}filters; all that is given must hold"
-    return f"{exposed.description}\n\n{finds}. The answer says how to get more, where there are more."
-
-
-def search_parameters(exposed: Exposed) -> list[Parameter]:
-    """The arguments of a search."""
+def _search_parameters(exposed: Exposed) -> list[Parameter]:
     parameters = [*_narrowing(exposed)]
     ways = [way for way in exposed.sortings if way]
     if ways:
@@ -111,8 +114,7 @@ def _narrowing(exposed: Exposed) -> Iterator[Parameter]:
         yield each.parameter
 
 
-def page_schema(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema of a page of rows, each of the schema *row*."""
+def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
@@ -170,29 +172,19 @@ def narrowed(exposed: Exposed, viewer: Viewer, given: Mapping[str, Any]) -> Any:
 # Getting
 
 
-def get(exposed: Exposed) -> Callable[..., Any]:
-    """``get_…``: one row in full."""
-    words = f"{exposed.description}\n\nGives one row with all that is shown of it."
-    returns = shaped(row_schema(exposed, exposed.columns))
-
-    def run(ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-        return run_get(exposed, ctx, given[exposed.lookup_name])
-
-    return function(run, f"get_{exposed.name}", words, get_parameters(exposed), exposed.resource, returns)
-
-
 def get_parameters(exposed: Exposed) -> list[Parameter]:
-    """The one argument of getting a row."""
+    """The one argument that says which row."""
     words = "Of which row, as search and URIs show it."
     return [Parameter(exposed.lookup_name, input_type(exposed.lookup), EMPTY, words)]
 
 
-def run_get(exposed: Exposed, ctx: Context, value: Any) -> ToolResult[Any]:
+def run_get(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """One row in full.
 
     Raises:
         ToolError: there is none, for this caller.
     """
+    value = given[exposed.lookup_name]
     row = read_row(exposed, Viewer(ctx), str(value))
     if row is None:
         raise exposed.missing(value)
@@ -202,18 +194,7 @@ def run_get(exposed: Exposed, ctx: Context, value: Any) -> ToolResult[Any]:
 # Adding up
 
 
-def aggregate(exposed: Exposed) -> Callable[..., Any]:
-    """``aggregate_…``: counts, sums and the like."""
-    returns = shaped(groups_schema(_group_schema(exposed)))
-    words = f"{exposed.description}\n\nCounts rows and adds them up, in groups or all together."
-    name = f"aggregate_{exposed.plural}"
-    return function(
-        partial(run_aggregate, exposed), name, words, aggregate_parameters(exposed), exposed.resource, returns
-    )
-
-
-def aggregate_parameters(exposed: Exposed) -> list[Parameter]:
-    """The arguments of adding up."""
+def _aggregate_parameters(exposed: Exposed) -> list[Parameter]:
     measures = list_of(one_of([COUNT, *exposed.measures]), least=1, most=10)
     parameters = [Parameter("measures", measures, [COUNT], "What to work out.")]
     if exposed.dimensions:
@@ -222,15 +203,11 @@ def aggregate_parameters(exposed: Exposed) -> list[Parameter]:
     return [*parameters, *_narrowing(exposed)]
 
 
-def _group_schema(exposed: Exposed) -> dict[str, Any]:
+def _groups_schema(exposed: Exposed) -> dict[str, Any]:
     properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "How many rows."}}
     properties |= {name: measure.schema for name, measure in exposed.measures.items()}
     properties |= {name: dimension.schema for name, dimension in exposed.dimensions.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def groups_schema(group: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema of groups, each of the schema *group*."""
+    group = {"type": "object", "properties": properties, "additionalProperties": False}
     return {
         "type": "object",
         "properties": {"groups": {"type": "array", "items": group}, "note": {"type": "string"}},
