@@ -242,7 +242,7 @@ def registered(model: Any, server: MCPServer, label: str) -> Exposed:
         )
         raise ImproperlyConfigured(msg)
     if not exposed.is_sound:
-        problems = " ".join(each.text for each in exposed.problems or ())
+        problems = " ".join(each.msg for each in exposed.problems or ())
         msg = f"{label}: what is registered for {model._meta.label} has a problem. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
     return exposed

@@ -5,7 +5,6 @@ import dis
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004
@@ -58,22 +57,7 @@ _LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong.
-
-    Attributes:
-        id: of the system check.
-        text: what is wrong.
-        hint: what would be right.
-    """
-
-    id: str
-    text: str
-    hint: str
-
-
-def problems(exposed: Exposed) -> list[Problem]:
+def problems(exposed: Exposed) -> list[Error]:
     """What is wrong with a declaration; it is compiled on the way."""
     resource = exposed.resource
     if exposed.options.abstract:
@@ -86,40 +70,37 @@ def problems(exposed: Exposed) -> list[Problem]:
         compile_declaration(exposed)
     except PathError as error:
         return [
-            Problem(
-                "django_mcp.E022",
+            Error(
                 _("%(resource)r: %(text)s.") % {"resource": resource, "text": error},
-                _("Correct the name."),
+                hint=_("Correct the name."),
+                id="django_mcp.E022",
             )
         ]
     found = [*_shape(exposed), *_secrets(exposed), *_undeclared(exposed), *_per_row(exposed)]
-    return [
-        *found,
-        *(
-            Problem("django_mcp.E027", _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}, hint)
-            for text, hint in writing_problems(exposed)
-        ),
-    ]
+    for text, hint in writing_problems(exposed):
+        text = _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}  # noqa: PLW2901 - of this resource
+        found.append(Error(text, hint=hint, id="django_mcp.E027"))
+    return found
 
 
-def found_problems() -> list[Problem]:
+def found_problems() -> list[Error]:
     """What is wrong with declarations, of all endpoints."""
     return [
         problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
     ]
 
 
-def _abstract(exposed: Exposed) -> Problem:
+def _abstract(exposed: Exposed) -> Error:
     text = _("%(resource)r: %(model)s is abstract, so it has no rows.") % {
         "resource": exposed.resource,
         "model": exposed.options.label,
     }
-    return Problem(
-        "django_mcp.E052", text, _("Register the models that inherit from it; they may share a declaration.")
+    return Error(
+        text, hint=_("Register the models that inherit from it; they may share a declaration."), id="django_mcp.E052"
     )
 
 
-def name_taken(exposed: Exposed, key: str, other: str) -> Problem:
+def name_taken(exposed: Exposed, key: str, other: str) -> Error:
     """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
     text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
         "resource": exposed.resource,
@@ -127,10 +108,10 @@ def name_taken(exposed: Exposed, key: str, other: str) -> Problem:
         "other": other,
     }
     hint = _("Call it something else by name = … and plural = …; for the URI of a resource, by uri = ….")
-    return Problem("django_mcp.E051", text, hint)
+    return Error(text, hint=hint, id="django_mcp.E051")
 
 
-def _composite(exposed: Exposed) -> Problem:
+def _composite(exposed: Exposed) -> Error:
     text = _(
         "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
     ) % {
@@ -139,10 +120,10 @@ def _composite(exposed: Exposed) -> Problem:
         "columns": ", ".join(exposed.options.pk.field_names),  # type: ignore[attr-defined]
     }
     hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
-    return Problem("django_mcp.E050", text, hint)
+    return Error(text, hint=hint, id="django_mcp.E050")
 
 
-def _unread(exposed: Exposed) -> Iterator[Problem]:
+def _unread(exposed: Exposed) -> Iterator[Error]:
     """What keeps a declaration from being compiled, or nobody would read."""
     resource = exposed.resource
     if isinstance(resource.fields, str) or not resource.fields:
@@ -155,7 +136,7 @@ def _unread(exposed: Exposed) -> Iterator[Problem]:
         hint = _(
             "Write fields = [...], each name by itself; there is no '__all__', so that new columns are not exposed."
         )
-        yield Problem("django_mcp.E022", text, hint)
+        yield Error(text, hint=hint, id="django_mcp.E022")
     for name in _LISTS:
         if isinstance(value := getattr(resource, name), str):
             text = _("%(resource)r: %(name)s is %(value)r, a string, which is read letter by letter.") % {
@@ -163,23 +144,27 @@ def _unread(exposed: Exposed) -> Iterator[Problem]:
                 "name": name,
                 "value": value,
             }
-            yield Problem(
-                "django_mcp.E022", text, _("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value}
+            yield Error(
+                text,
+                hint=_("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
+                id="django_mcp.E022",
             )
     if resource.lookup_field not in {"pk", *(each.name for each in exposed.options.concrete_fields)}:
         text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
             "resource": resource,
             "name": resource.lookup_field,
         }
-        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
+        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
     for name, meant in misspelt(resource):
         text = _("%(resource)r: there is no attribute %(name)r. Did you mean %(meant)r?") % {
             "resource": resource,
             "name": name,
             "meant": meant,
         }
-        yield Problem(
-            "django_mcp.E022", text, _("Correct it, or call it something else; other names of your own are fine.")
+        yield Error(
+            text,
+            hint=_("Correct it, or call it something else; other names of your own are fine."),
+            id="django_mcp.E022",
         )
     # Those that come from an admin are there in case that something is added up.
     own = next(each for each in type(resource).__mro__ if "group_by_fields" in vars(each))
@@ -187,10 +172,10 @@ def _unread(exposed: Exposed) -> Iterator[Problem]:
         text = _("%(resource)r: dimensions without aggregates: nothing would be counted or added up.") % {
             "resource": resource
         }
-        yield Problem("django_mcp.E022", text, _("Write aggregates = {} for counts alone."))
+        yield Error(text, hint=_("Write aggregates = {} for counts alone."), id="django_mcp.E022")
 
 
-def _shape(exposed: Exposed) -> Iterator[Problem]:
+def _shape(exposed: Exposed) -> Iterator[Error]:
     resource = exposed.resource
     lookup = exposed.lookup
     if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
@@ -198,14 +183,14 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
             "resource": resource,
             "name": exposed.lookup_name,
         }
-        yield Problem("django_mcp.E025", text, _("Name a unique field, or leave it out for the primary key."))
+        yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
     elif lookup.null:
         text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
             "resource": resource,
             "name": exposed.lookup_name,
         }
-        yield Problem(
-            "django_mcp.E025", text, _("Name a field that is never null, or leave it out for the primary key.")
+        yield Error(
+            text, hint=_("Name a field that is never null, or leave it out for the primary key."), id="django_mcp.E025"
         )
     names = {column.name for column in exposed.columns}
     # A method may show less than the column that is called like it.
@@ -220,21 +205,23 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
             text = _(
                 "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
             ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
-            yield Problem("django_mcp.E022", text, _("Name a column of the model that is shown anyway."))
+            yield Error(text, hint=_("Name a column of the model that is shown anyway."), id="django_mcp.E022")
     for each in exposed.filters:
         if each.argument in RESERVED:
             text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
                 "resource": resource,
                 "argument": each.argument,
             }
-            yield Problem(
-                "django_mcp.E022", text, _("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument}
+            yield Error(
+                text,
+                hint=_("Give it a lookup, like '%(argument)s__in'.") % {"argument": each.argument},
+                id="django_mcp.E022",
             )
     if "uri" in names:
-        yield Problem(
-            "django_mcp.E022",
+        yield Error(
             _("%(resource)r: 'uri' is the row's own.") % {"resource": resource},
-            _("Show the field by a method."),
+            hint=_("Show the field by a method."),
+            id="django_mcp.E022",
         )
     for attribute, known in (("tools", READ_TOOLS), ("actions", ACTIONS)):
         value = getattr(resource, attribute)
@@ -244,10 +231,10 @@ def _shape(exposed: Exposed) -> Iterator[Problem]:
                 "attribute": attribute,
                 "value": value,
             }
-            yield Problem(
-                "django_mcp.E022",
+            yield Error(
                 text,
-                _("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+                hint=_("Write a list of some of %(known)s.") % {"known": ", ".join(map(repr, known))},
+                id="django_mcp.E022",
             )
 
 
@@ -266,7 +253,7 @@ def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
         yield "group_by_fields", dimension.path.source, dimension.path
 
 
-def _secrets(exposed: Exposed) -> Iterator[Problem]:
+def _secrets(exposed: Exposed) -> Iterator[Error]:
     resource = exposed.resource
     shown = [("fields", column.name) for column in exposed.columns]
     written = [("writable_fields", name) for name in resource.writable_fields]
@@ -283,10 +270,10 @@ def _secrets(exposed: Exposed) -> Iterator[Problem]:
             hint = _("Take it out. If it is none, name it a second time: secret_fields = [%(source)r].") % {
                 "source": source
             }
-            yield Problem("django_mcp.E023", text, hint)
+            yield Error(text, hint=hint, id="django_mcp.E023")
 
 
-def _undeclared(exposed: Exposed) -> Iterator[Problem]:
+def _undeclared(exposed: Exposed) -> Iterator[Error]:
     resource = exposed.resource
     # A method may show less than the column that is called like it.
     shown = {column.name for column in exposed.columns if column.path is not None}
@@ -299,16 +286,16 @@ def _undeclared(exposed: Exposed) -> Iterator[Problem]:
             hint = _("Put it into fields, or say that this is meant: filter_only_fields = [%(source)r].") % {
                 "source": source
             }
-            yield Problem("django_mcp.E024", text, hint)
+            yield Error(text, hint=hint, id="django_mcp.E024")
 
 
-def _per_row(exposed: Exposed) -> Iterator[Problem]:
+def _per_row(exposed: Exposed) -> Iterator[Error]:
     """What cannot be, where each row has to be asked about."""
     resource = exposed.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
-        yield Problem(
-            "django_mcp.E026", text, _("Take aggregates out, or have get_queryset give the caller's rows only.")
+        yield Error(
+            text, hint=_("Take aggregates out, or have get_queryset give the caller's rows only."), id="django_mcp.E026"
         )
     for name, annotation in exposed.annotations.items():
         if hiding := [each for each in annotation.relations if not _has_plain_rows(exposed, each.related_model)]:
@@ -321,7 +308,7 @@ def _per_row(exposed: Exposed) -> Iterator[Problem]:
                 "Have get_queryset annotate it with what the caller may see, and write its type: "
                 "annotations = {%(name)r: models.IntegerField()}."
             ) % {"name": name}
-            yield Problem("django_mcp.E026", text, hint)
+            yield Error(text, hint=hint, id="django_mcp.E026")
     for attribute, source, path in _compared(exposed):
         for _prefix, relation in path.prefixes:
             target = exposed.rules_of(relation.related_model)
@@ -333,7 +320,7 @@ def _per_row(exposed: Exposed) -> Iterator[Problem]:
                     "target": target.resource,
                 }
                 hint = _("Take it out, or have get_queryset of that model give the caller's rows only.")
-                yield Problem("django_mcp.E026", text, hint)
+                yield Error(text, hint=hint, id="django_mcp.E026")
                 break
 
 
@@ -348,11 +335,6 @@ _SETTING = ("__init__", "clean", "clean_fields", "full_clean", "save", "save_bas
 """Methods of models and forms that a new row goes through."""
 _LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 """Instructions by which one method finds another one."""
-
-
-def check_declarations() -> list[CheckMessage]:
-    """What keeps a ``ModelResource`` from being served."""
-    return [Error(problem.text, hint=problem.hint, id=problem.id) for problem in found_problems()]
 
 
 def check_required_columns() -> Iterator[CheckMessage]:
@@ -416,4 +398,4 @@ def _assigned(*classes: Any) -> frozenset[str]:
     return frozenset(assigned)
 
 
-ALWAYS = (check_declarations, check_required_columns)
+ALWAYS = (found_problems, check_required_columns)

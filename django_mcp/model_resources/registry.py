@@ -135,7 +135,7 @@ def build(server: MCPServer) -> None:
     made = _made_without_clashes(server)
     for exposed in server.exposed.values():
         for problem in exposed.problems or ():
-            logger.error("%s %s (%s)", problem.text, problem.hint, problem.id)
+            logger.error("%s %s (%s)", problem.msg, problem.hint, problem.id)
     for primitive in (each for primitives in made.values() for each in primitives):
         primitive.is_generated = True
         server.add(primitive)

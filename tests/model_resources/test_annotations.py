@@ -37,7 +37,7 @@ def offer(server: MCPServer, model: Any, **attributes: Any) -> None:
 
 
 def problems() -> list[str]:
-    return [f"{problem.id} {problem.text}" for problem in found_problems()]
+    return [f"{problem.id} {problem.msg}" for problem in found_problems()]
 
 
 def declared(client: Reader, name: str) -> dict[str, Any]:

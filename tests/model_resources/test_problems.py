@@ -151,10 +151,10 @@ def test_a_problem_is_told_of_once_and_nothing_is_offered(server: MCPServer, rea
             found = found_problems()
             told = [(each.id, each.msg, each.hint) for each in run_checks(tags=["django_mcp"])]
             if (
-                [(each.id, words in each.text, bool(each.hint)) for each in found]
+                [(each.id, words in each.msg, bool(each.hint)) for each in found]
                 != [(f"django_mcp.{number}", True, True)]
                 or [each for each in told if each[0] == f"django_mcp.{number}"]
-                != [(each.id, each.text, each.hint) for each in found]
+                != [(each.id, each.msg, each.hint) for each in found]
                 or offered(server, reader("root"), model)
             ):
                 wrong.append((name, found, offered(server, reader("root"), model)))
@@ -189,7 +189,7 @@ def test_a_misspelt_attribute_is_told_of_and_nothing_is_offered(
         own = {} if is_inherited else {name: value}
         with registering(server):
             register(Book, type("Declared", (base,), {"fields": ["title"], **own}), server=server)
-            found = [(each.id, each.text, each.hint) for each in found_problems()]
+            found = [(each.id, each.msg, each.hint) for each in found_problems()]
             text = f"<Declared of library.Book on 'test'>: there is no attribute {name!r}. Did you mean {meant!r}?"
             if found != [("django_mcp.E022", text, hint)] or offered(server, reader("root"), Book):
                 wrong.append((name, is_inherited, found))
@@ -215,7 +215,7 @@ def test_all_mistakes_that_keep_a_declaration_from_being_read_are_told_at_once(s
     declared(
         server, Book, {"fields": ["title"], "filterset_fields": "shelf", "search_fields": "title", "search_field": []}
     )
-    assert [problem.text.partition(": ")[2] for problem in found_problems()] == [
+    assert [problem.msg.partition(": ")[2] for problem in found_problems()] == [
         "search_fields is 'title', a string, which is read letter by letter.",
         "filterset_fields is 'shelf', a string, which is read letter by letter.",
         "there is no attribute 'search_field'. Did you mean 'search_fields'?",
@@ -231,7 +231,7 @@ def test_what_is_called_like_a_secret_is_one_unless_it_is_said_to_be_meant(serve
     for name, is_meant in product(SECRETS, (True, False)):
         with registering(server):
             declared(server, Book, {"fields": [name], name: masked, "secret_fields": [name] * is_meant})
-            found = [(each.id, repr(name) in each.text) for each in found_problems()]
+            found = [(each.id, repr(name) in each.msg) for each in found_problems()]
             if found != [("django_mcp.E023", True)] * (not is_meant):
                 wrong.append((name, is_meant, found))
     assert wrong == []
@@ -314,7 +314,7 @@ def test_nothing_is_compared_behind_rows_that_are_asked_about_one_by_one(server:
             declared(server, Book, {"fields": ["author", "author__name", "author__publisher"], **way})
             found = found_problems()
             if {each.id for each in found} != {"django_mcp.E026"} or (
-                "<Declared of library.Author on 'test'> hides" not in found[0].text
+                "<Declared of library.Author on 'test'> hides" not in found[0].msg
             ):
                 wrong.append((way, found))
     assert wrong == []
@@ -391,7 +391,7 @@ def test_an_abstract_model_is_refused_by_a_check_that_names_it(
     declared(server, Book, {"fields": ["title"]})
     (found,) = found_problems()
     assert found.id == "django_mcp.E052"
-    assert "library.Measured is abstract" in found.text
+    assert "library.Measured is abstract" in found.msg
     assert reader("root").tool_names() == {"search_books", "get_book"}
 
 
@@ -403,9 +403,9 @@ def test_two_models_of_one_name_are_told_to_say_another_and_one_of_them_is_serve
     declared(server, Publisher, {"fields": ["name"]})
     (found,) = found_problems()
     assert found.id == "django_mcp.E051"
-    assert "library.Author" in found.text
-    assert "library.Book" in found.text
-    assert "search_books" in found.text
+    assert "library.Author" in found.msg
+    assert "library.Book" in found.msg
+    assert "search_books" in found.msg
     assert "name =" in found.hint
     assert "plural =" in found.hint
     names = reader("root").tool_names()
@@ -421,7 +421,7 @@ def test_a_model_whose_tool_is_called_like_one_of_the_site_is_told_so(server: MC
     declared(server, Book, {"fields": ["title"]})
     (found,) = found_problems()
     assert found.id == "django_mcp.E051"
-    assert "search_books" in found.text
+    assert "search_books" in found.msg
 
 
 def test_all_tools_that_cannot_be_offered_are_told_of_at_once(server: MCPServer) -> None:
