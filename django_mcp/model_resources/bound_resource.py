@@ -337,11 +337,6 @@ class Key:
     path: Path
     is_descending: bool = False
 
-    @property
-    def end(self) -> Any:
-        """The column that is compared: of a relation the primary key it leads to."""
-        return self.path.end
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:

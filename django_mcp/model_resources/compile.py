@@ -69,7 +69,7 @@ def compile_declaration(exposed: Exposed) -> None:
     else:
         exposed.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, exposed.lookup_name))
     exposed.search_fields = [_search_field(exposed, each) for each in resource.search_fields]
-    exposed.filters = list(read_filters(exposed))
+    exposed.filters = [_filter(exposed, path, lookup) for path, lookup in _pairs(resource.filterset_fields)]
     exposed.sortings = _sortings(exposed)
     exposed.measures = dict(_measures(exposed))
     exposed.dimensions = {each: _dimension(exposed, each) for each in resource.group_by_fields}
@@ -260,16 +260,6 @@ def _search_field(exposed: Exposed, declared: str) -> SearchField:
         )
     is_vector = type(path.value_field).__name__ == "SearchVectorField"
     return SearchField(path, "search" if is_vector else lookup, is_vector=is_vector)
-
-
-def read_filters(exposed: Exposed) -> Iterator[Filter]:
-    """The filters that a declaration names.
-
-    Raises:
-        PathError: a path leads nowhere, or cannot be compared like that.
-    """
-    for source, lookup in _pairs(exposed.resource.filterset_fields):
-        yield _filter(exposed, source, lookup)
 
 
 def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ from django.utils.crypto import salted_hmac
 from pydantic_core import from_json, to_json
 
 from django_mcp.core.context import Context
-from django_mcp.model_resources.access import Viewer, find_row, guarded
+from django_mcp.model_resources.access import Viewer, guarded
 from django_mcp.model_resources.bound_resource import Column, Exposed, Key
 from django_mcp.model_resources.queryset import annotated, load_sets, with_relations, without_weight
 from django_mcp.model_resources.schema import value_field
@@ -117,11 +117,6 @@ def _digest(ctx: Context, question: object) -> str:
     return hashlib.blake2s(said, digest_size=8).hexdigest()
 
 
-def vendor_of(rows: QuerySet[Any]) -> str:
-    """Which database *rows* are read from, like ``"sqlite"``."""
-    return connections[rows.db].vendor
-
-
 def written(expression: Any, vendor: str) -> Any:
     """An expression for *expression* as text; on SQLite for the text or number that is stored, whatever its column."""
     if vendor == "sqlite":
@@ -152,7 +147,7 @@ class Sorting:
 
     def __init__(self, keys: Sequence[Key], viewer: Viewer, exposed: Any) -> None:
         self._keys, self._viewer, self._exposed = keys, viewer, exposed
-        self._ends = [key.end for key in keys]
+        self._ends = [key.path.end for key in keys]
         self._names: list[str] = []
         self._nullable: list[bool] = []
         self._computed: dict[str, Any] = {}
@@ -178,7 +173,7 @@ class Sorting:
 
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """*rows* in order, with where they stand."""
-        vendor = vendor_of(rows)
+        vendor = connections[rows.db].vendor
         rows = annotated(rows, [key.path.source for key in self._keys], self._viewer, self._exposed)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
         places = {f"mcp_place_{at}": written(F(name), vendor) for at, name in enumerate(self._names)}
@@ -211,7 +206,7 @@ class Sorting:
         mark, *found = place
         if mark != self._mark or len(found) != len(self._keys):
             raise invalid()
-        vendor = vendor_of(rows)
+        vendor = connections[rows.db].vendor
         ends = zip(found, self._ends, strict=True)
         values = [None if value is None else as_value(value, end, vendor) for value, end in ends]
         return [rows.filter(behind) for behind in self._behind(values, vendor)]
@@ -347,11 +342,6 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
         return value
     lengths = accumulate(len(to_json(each)) + 1 for each in value)
     return [each for each, length in zip(value, lengths, strict=True) if length < most]
-
-
-def read_row(exposed: Exposed, viewer: Viewer, value: str) -> dict[str, Any] | None:
-    """What is shown of the row that *value* addresses; None where it does not exist for the caller."""
-    return show_row(exposed, viewer, find_row(exposed, viewer, value))
 
 
 def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str, Any] | None:

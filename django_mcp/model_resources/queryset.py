@@ -347,12 +347,11 @@ FEW = 1000
 
 def words_of(text: str) -> list[str]:
     """The words of a search, each once; what stands in quotes is one of them."""
-    bits = [unescape_string_literal(bit) if _is_quoted(bit) else bit for bit in smart_split(text.replace("\0", " "))]
+    bits = [
+        unescape_string_literal(bit) if len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'" else bit
+        for bit in smart_split(text.replace("\0", " "))
+    ]
     return [word for word in dict.fromkeys(bit.strip() for bit in bits) if word]
-
-
-def _is_quoted(bit: str) -> bool:
-    return len(bit) > 1 and bit[0] == bit[-1] and bit[0] in "\"'"
 
 
 def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
@@ -366,7 +365,7 @@ def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -
     if not 0 < len(words) <= MOST_WORDS:
         raise ToolError(f"Give 1 to {MOST_WORDS} words to look for; it takes rows in which all of them occur.")
     fields: Sequence[SearchField] = exposed.search_fields
-    whole = [each for each in fields if each.lookup == "search"] if _has_full_text(rows) else []
+    whole = [each for each in fields if each.lookup == "search"] if connections[rows.db].vendor == "postgresql" else []
     apart = [each for each in fields if each not in whole and not each.is_vector]
     found = Q(pk__in=())
     for field in whole:
@@ -384,10 +383,6 @@ def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
     """
     keys = list(rows.filter(found).order_by().values_list("pk", flat=True)[: FEW + 1])
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
-
-
-def _has_full_text(rows: QuerySet[Any]) -> bool:
-    return connections[rows.db].vendor == "postgresql"
 
 
 def _anywhere(fields: Sequence[SearchField], word: str, viewer: Viewer, exposed: Exposed) -> Q:

@@ -29,7 +29,7 @@ from django_mcp.model_resources.pagination import (
     Sorting,
     objects,
     read_page,
-    read_row,
+    show_row,
     with_columns,
 )
 from django_mcp.model_resources.queryset import without_weight
@@ -356,7 +356,8 @@ def _list(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str,
 
 def _row(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Any:
     """One row in full."""
-    row = read_row(exposed, Viewer(ctx), given[exposed.lookup_name])
+    viewer = Viewer(ctx)
+    row = show_row(exposed, viewer, find_row(exposed, viewer, given[exposed.lookup_name]))
     if row is None:
         raise Http404
     if given["format"] == "markdown":

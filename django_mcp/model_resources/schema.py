@@ -212,12 +212,8 @@ _INPUT_TYPES: Mapping[type, Any] = {
 def choices_of(field: Any) -> list[tuple[Any, str]]:
     """Values and labels of a column with choices that are not too many to name; else nothing."""
     flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
-    known = [(value, label) for value, label in flat if value is not None and isinstance(value, str | int)]
-    return [(_bare(value), label) for value, label in known] if len(known) <= MOST_CHOICES else []
-
-
-def _bare(value: Any) -> Any:
-    return value if type(value) in {str, int, bool} else _plain(value)
+    known = [(to_json_value(value), label) for value, label in flat if isinstance(value, str | int)]
+    return known if len(known) <= MOST_CHOICES else []
 
 
 def without_nul(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import mimetypes
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,29 +36,6 @@ ANY_TYPE = "application/octet-stream"
 def media_type(name: str) -> str:
     """The media type that a file's name tells."""
     return mimetypes.guess_type(name)[0] or ANY_TYPE
-
-
-def describe_file(file: Any, uri: str, *, in_full: bool) -> dict[str, Any]:
-    """What is shown of a file: never its place in the storage, nor its URL, which would pass by our permissions.
-
-    Args:
-        file: a ``FieldFile`` with a file.
-        uri: the resource to read it from.
-        in_full: ask the storage for its size, which may be a request to another machine.
-    """
-    name = file.name.replace("\\", "/").rpartition("/")[2]
-    described: dict[str, Any] = {"uri": uri, "mimeType": media_type(name), "name": name}
-    if in_full and (size := size_of(file)) is not None:
-        described["size"] = size
-    return described
-
-
-def size_of(file: Any) -> int | None:
-    """Bytes; None where the storage cannot say, or has lost the file."""
-    try:
-        return int(file.size)
-    except Exception:  # noqa: BLE001 - storages raise what they like
-        return None
 
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -147,15 +125,22 @@ def _shortened(text: str, column: Column, obj: Any, showing: Showing) -> str:
 
 
 class FileColumn(Column):
-    """A file: its name, media type, and the resource to read it from; never where it is stored."""
+    """A file: its name, media type, and the resource to read it from.
+
+    Never its place in the storage, nor its URL, which would pass by our permissions.
+    """
 
     def value(self, obj: Any, showing: Showing) -> Any:
         """The file's description, or None where there is none."""
         file = getattr(obj, self.path.field.attname)
         if not file:
             return None
-        uri = f"{showing.exposed.uri_of(obj)}/{self.name}"
-        return describe_file(file, uri, in_full=showing.in_full)
+        name = to_json_value(file)
+        described = {"uri": f"{showing.exposed.uri_of(obj)}/{self.name}", "mimeType": media_type(name), "name": name}
+        if showing.in_full:
+            with suppress(Exception):  # storages raise what they like where they cannot say, or have lost the file
+                described["size"] = int(file.size)
+        return described
 
 
 class BytesColumn(Column):

@@ -13,12 +13,12 @@ from pydantic import Field
 from django_mcp.core.context import Context
 from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
 from django_mcp.model_resources import pagination
-from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.access import Viewer, find_row
 from django_mcp.model_resources.bound_resource import Exposed
 from django_mcp.model_resources.compile import field_problems
 from django_mcp.model_resources.form_binding import GIVEN, FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
-from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, read_row
+from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
 from django_mcp.model_resources.queryset import COUNT, MOST_DIMENSIONS, aggregated, filtered, searched
 from django_mcp.model_resources.schema import input_type
@@ -184,8 +184,8 @@ def run_get(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolRes
     Raises:
         ToolError: there is none, for this caller.
     """
-    value = given[exposed.lookup_name]
-    row = read_row(exposed, Viewer(ctx), str(value))
+    viewer, value = Viewer(ctx), given[exposed.lookup_name]
+    row = show_row(exposed, viewer, find_row(exposed, viewer, str(value)))
     if row is None:
         raise exposed.missing(value)
     return ToolResult(row)
