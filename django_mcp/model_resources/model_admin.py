@@ -58,8 +58,6 @@ def from_admin(admin: Any, /, **attributes: Any) -> type[ModelResource]:
     declared = {
         "admin": admin,
         "__module__": kind.__module__,
-        # An admin may decide row by row; what it hides there must not be shown because nobody asks.
-        "object_permissions": _overrides(admin, "has_view_permission"),
         **_declared(admin),
     }
     filter_only_fields = [*declared["filter_only_fields"], *attributes.get("filter_only_fields", ())]
@@ -105,41 +103,21 @@ class AdminResource(ModelResource):
             return site.get_model_admin(self.model)
         return self.admin(self.model, site)
 
-    @property
-    def checks_each_row(self) -> bool:
-        """Whether the admin's own ``has_view_permission`` is asked about each row: where it was overridden."""
-        return self.object_permissions
+    def has_own_rule(self, action: str) -> bool:
+        """Return True if a method of the site's, or its admin's, decides who may do *action*."""
+        is_admins = getattr(self, f"{action}_permission") == DEFAULT
+        return super().has_own_rule(action) or (is_admins and _overrides(self.admin, f"has_{action}_permission"))
 
-    def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
-        """Return True if the admin lets the caller see rows at all, or the row *obj*."""
-        if self.view_permission != DEFAULT:
-            return super().has_view_permission(ctx, obj)
-        return self._asks("has_view_permission", ctx, obj)
-
-    def has_add_permission(self, ctx: Context) -> bool:
-        """Return True if the admin lets the caller add rows."""
-        if self.add_permission != DEFAULT:
-            return super().has_add_permission(ctx)
-        return self._asks("has_add_permission", ctx)
-
-    def has_change_permission(self, ctx: Context, obj: Any = None) -> bool:
-        """Return True if the admin lets the caller change rows, or the row *obj*."""
-        if self.change_permission != DEFAULT:
-            return super().has_change_permission(ctx, obj)
-        return self._asks("has_change_permission", ctx, obj)
-
-    def has_delete_permission(self, ctx: Context, obj: Any = None) -> bool:
-        """Return True if the admin lets the caller delete rows, or the row *obj*."""
-        if self.delete_permission != DEFAULT:
-            return super().has_delete_permission(ctx, obj)
-        return self._asks("has_delete_permission", ctx, obj)
-
-    def _asks(self, name: str, ctx: Context, *row: Any) -> bool:
-        if ctx.user is None:
+    def _may(self, ctx: Context, action: str, obj: Any = None) -> bool:
+        """Return what the admin says, unless the permission is written here."""
+        if getattr(self, f"{action}_permission") != DEFAULT:
+            return super()._may(ctx, action, obj)
+        name = f"has_{action}_permission"
+        if ctx.user is None or (
+            _overrides(self.model_admin, name) and not self.model_admin.admin_site.has_permission(ctx.request)
+        ):
             return False
-        if _overrides(self.model_admin, name) and not self.model_admin.admin_site.has_permission(ctx.request):
-            return False
-        return bool(getattr(self.model_admin, name)(ctx.request, *row))
+        return bool(getattr(self.model_admin, name)(ctx.request, *(() if action == "add" else (obj,))))
 
 
 class AdminRows(AdminResource):

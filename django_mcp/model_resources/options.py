@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 from django.db import models
 from django.db.models.manager import BaseManager
+from django.utils.functional import cached_property
 
 from django_mcp.core.context import Context
 from django_mcp.core.server import MCPServer
@@ -136,19 +137,19 @@ class ModelResource:
 
     def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
         """Return True if the caller may see rows at all, or the row *obj*. An override is asked about each row."""
-        return self._has(ctx.user, "view", obj)
+        return self._may(ctx, "view", obj)
 
     def has_add_permission(self, ctx: Context) -> bool:
         """Return True if the caller may add rows."""
-        return self._allows(ctx.user, "add")
+        return self._may(ctx, "add")
 
     def has_change_permission(self, ctx: Context, obj: Any = None) -> bool:
         """Return True if the caller may change rows, or the row *obj*."""
-        return self._has(ctx.user, "change", obj)
+        return self._may(ctx, "change", obj)
 
     def has_delete_permission(self, ctx: Context, obj: Any = None) -> bool:
         """Return True if the caller may delete rows, or the row *obj*."""
-        return self._has(ctx.user, "delete", obj)
+        return self._may(ctx, "delete", obj)
 
     def save_model(self, ctx: Context, obj: Any, change: bool) -> None:  # noqa: ARG002 - as ModelAdmin's
         """Save a row that was created or, if *change*, changed. Set here what callers may not, such as its owner."""
@@ -163,25 +164,29 @@ class ModelResource:
         may: Callable[[Context], bool] = getattr(self, f"has_{ACTIONS[action]}_permission")
         return self.has_view_permission(ctx) and may(ctx)
 
-    def _has(self, user: Any, action: str, obj: Any) -> bool:
+    def _may(self, ctx: Context, action: str, obj: Any = None) -> bool:
+        permission, user = self.permission_for(action), ctx.user
+        if permission is None or user is None:
+            return permission is None
+        if not self.object_permissions or action == "add":
+            return bool(user.has_perm(permission))
         # Who may see single rows has no permission for the model: as long as it is about none, they may ask.
-        if self.object_permissions and obj is None:
-            return user is not None or self.permission_for(action) is None
-        return self._allows(user, action) or (self.object_permissions and self._allows(user, action, obj))
-
-    def _allows(self, user: Any, action: str, *row: Any) -> bool:
-        permission = self.permission_for(action)
-        return permission is None or (user is not None and bool(user.has_perm(permission, *row)))
+        return obj is None or bool(user.has_perm(permission)) or bool(user.has_perm(permission, obj))
 
     def permission_for(self, action: str) -> str | None:
         """Return the permission that ``view``, ``add``, ``change`` or ``delete`` needs; None if it needs none."""
         permission: str | None = getattr(self, f"{action}_permission")
         return f"{self.options.app_label}.{action}_{self.options.model_name}" if permission == DEFAULT else permission
 
-    @property
+    def has_own_rule(self, action: str) -> bool:
+        """Return True if a method of the site decides who may ``view``, ``add``, ``change`` or ``delete``."""
+        name = f"has_{action}_permission"
+        return getattr(type(self), name) is not getattr(ModelResource, name)
+
+    @cached_property
     def checks_each_row(self) -> bool:
         """Whether ``has_view_permission`` is asked about each row."""
-        return self.object_permissions or type(self).has_view_permission is not ModelResource.has_view_permission
+        return self.object_permissions or self.has_own_rule("view")
 
     @property
     def has_plain_rows(self) -> bool:
@@ -222,11 +227,9 @@ class Permitted:
     def words(self) -> str:
         """What it takes, for the site's operator; empty where it takes nothing."""
         actions = ["view"] if self._action is None else ["view", ACTIONS[self._action]]
-        methods = {action: f"has_{action}_permission" for action in actions}
-        cls = type(self._resource)
-        own = [name for name in methods.values() if getattr(cls, name) is not getattr(ModelResource, name)]
-        needed = [self._resource.permission_for(action) for action, name in methods.items() if name not in own]
+        own = [f"has_{action}_permission" for action in actions if self._resource.has_own_rule(action)]
+        needed = [self._resource.permission_for(each) for each in actions if not self._resource.has_own_rule(each)]
         wants = " and ".join(each for each in needed if each is not None)
         parts = [f"wants the permission {wants}" if wants else "", f"asks its {' and '.join(own)}" if own else ""]
         said = " and ".join(filter(None, parts))
-        return f"{cls.__name__} {said}" if said else ""
+        return f"{type(self._resource).__name__} {said}" if said else ""

@@ -346,6 +346,19 @@ def test_an_admin_that_decides_row_by_row_is_asked_for_each(
     ] == ["library://book/salt"]
 
 
+def test_a_rule_written_over_that_of_an_admin_is_asked_for_each_row_too(
+    server: MCPServer, books: list[Book], reader: Callable[..., Reader]
+) -> None:
+    class Short(from_admin(BookAdmin, fields=["title"])):  # type: ignore[misc]
+        def has_view_permission(self, ctx: Context, obj: Any = None) -> bool:
+            return super().has_view_permission(ctx, obj) and (obj is None or obj.pages < 100)
+
+    register(Book, Short, server=server)
+    assert problems() == []
+    assert sorted(titles(reader("ann").data("search_books"))) == ["Lanterns", "Tides"]
+    assert "search_books" not in reader("bob").tool_names()
+
+
 def test_an_admins_own_rules_read_the_request_of_the_call(
     made: Made, books: list[Book], reader: Callable[..., Reader]
 ) -> None:
