@@ -25,6 +25,7 @@ from pydantic_core import to_json
 
 from django_mcp.primitives.field_schema import (
     custom_type,
+    limits,
     output_schema_of,
     schema_of,
 )
