@@ -18,32 +18,35 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from django_mcp.admin.base import ReadOnlyAdmin
-from django_mcp.admin.playground_call import Outcome, PageChannel, Shown, call, context_for, json_of, said_of
+from django_mcp.admin.playground_call import (
+    Outcome,
+    PageRequest,
+    Shown,
+    call,
+    json_of,
+    messages_of,
+    principal_of,
+)
 from django_mcp.admin.schema_form import NotJSON, SchemaForm, as_text, read_json
+from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
-from django_mcp.core.elicitation import Dialogue
 from django_mcp.core.permissions import Right, right, rule_for
-from django_mcp.core.policies import Decision, book
+from django_mcp.core.policies import Decision
 from django_mcp.core.redaction import redacted
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import Task
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.tool import Tool
-from django_mcp.protocol.errors import InvalidParams, ProtocolError
-from django_mcp.pubsub import once
-from django_mcp.revisions.modern.handler import seal, unseal
+from django_mcp.protocol.errors import InvalidParams
 from django_mcp.tasks import store
 from django_mcp.tasks.api import TaskFailed, look_up, take_answers
 from django_mcp.tasks.extension import status_message
 
-SALT = "django_mcp.trying.questions"
+SALT = "django_mcp.playground.questions"
 ACTIONS = ("accept", "decline", "cancel")
-
-
-class TooLate(Exception):
-    """Answers that continue nothing: they were given already, or too late, or to another call."""
+TOO_LATE = gettext_lazy("These answers come too late: the questions were answered already. Call it again.")
 
 
 class Question:
@@ -86,29 +89,6 @@ class Question:
 def questions_of(requests: Mapping[str, Any]) -> list[Question]:
     """Those of a call."""
     return [Question(key, request, number) for number, (key, request) in enumerate(requests.items())]
-
-
-def sealed(context: Context, requests: Mapping[str, Any]) -> dict[str, str]:
-    """Hidden fields, with which the answers continue the call."""
-    state = seal(context, context.params)
-    return {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
-
-
-def resumed(context: Context, data: QueryDict) -> Dialogue:
-    """The call's dialogue, with the answers.
-
-    Raises:
-        TooLate: there is none that they continue.
-    """
-    try:
-        dialogue = unseal(data.get("state"), context)
-        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.ELICITATION_TTL)
-    except (InvalidParams, signing.BadSignature):
-        raise TooLate from None
-    if not once.take(dialogue.id, f"round:{dialogue.round}"):
-        raise TooLate
-    dialogue.answer({each.key: each.answer(data) for each in questions_of(requests)})
-    return dialogue
 
 
 METHODS: Mapping[str, str] = {
@@ -224,11 +204,9 @@ def registry(server: MCPServer, kind: str) -> Mapping[str, Primitive]:
 
 
 def _looking(request: HttpRequest, server: MCPServer) -> Context:
-    """As whom the user looks, at what there is now."""
-    if server.refresh is not None:
-        server.refresh()
-    book.bring_up_to_date()
-    return context_for(request, server, "tools/list", {})
+    """Return the context of the user who looks at what there is now."""
+    bring_up_to_date(server)
+    return looking(server, principal_of(request.user), PageRequest(request))
 
 
 def _strings(arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -295,21 +273,33 @@ class Trial:
             self.form.fill(arguments)
         if not self.form.has_secrets:
             self.json = as_text(arguments)
-        context = self._context(arguments)
+        params = self.subject.params(arguments)
+        is_answer = self.request.POST.get("by") == "answers"
         try:
-            dialogue = resumed(context, self.request.POST) if self.request.POST.get("by") == "answers" else None
-        except TooLate:
-            self.problem = _("These answers come too late: the questions were answered already. Call it again.")
+            params |= self._answers() if is_answer else {}
+        except signing.BadSignature:
+            self.problem = str(TOO_LATE)
             return
-        self.outcome = call(context, dialogue)
-        if self.outcome.questions:
-            self.questions = questions_of(self.outcome.questions)
-            self.hidden = sealed(context, self.outcome.questions)
+        outcome = call(self.request, self.server, METHODS[self.subject.kind], params, self.subject.primitive)
+        if is_answer and outcome.ended.error.get("code") == InvalidParams.code:  # of the requestState
+            self.problem = str(TOO_LATE)
+            return
+        self.outcome = outcome
+        if requests := outcome.questions:
+            self.questions = questions_of(requests)
+            state = outcome.ended.result["requestState"]
+            self.hidden = {"state": state, "questions": signing.dumps(dict(requests), salt=SALT, compress=True)}
 
-    def _context(self, arguments: dict[str, Any]) -> Context:
-        channel = PageChannel(has_tasks=getattr(self.subject.primitive, "task", None) is not None)
-        method = METHODS[self.subject.kind]
-        return context_for(self.request, self.server, method, self.subject.params(arguments), channel)
+    def _answers(self) -> dict[str, Any]:
+        """Return what continues the call.
+
+        Raises:
+            BadSignature: these are not the questions, or they were asked too long ago.
+        """
+        data = self.request.POST
+        requests = signing.loads(data.get("questions", ""), salt=SALT, max_age=settings.ELICITATION_TTL)
+        answers = {each.key: each.answer(data) for each in questions_of(requests)}
+        return {"inputResponses": answers, "requestState": data.get("state", "")}
 
     def _read(self) -> dict[str, Any] | None:
         """The arguments, from wherever they were typed."""
@@ -342,12 +332,12 @@ class Trial:
         """What came of it, where that is not questions."""
         if self.outcome is None or self.questions:
             return None
-        return Shown(self.outcome.fields, self.outcome.error, self._reads)
+        return Shown(self.outcome.ended.result, self.outcome.ended.error, self._reads)
 
     @property
     def said(self) -> list[tuple[str, str]]:
         """What the tool told meanwhile."""
-        return [] if self.outcome is None else said_of(self.outcome)
+        return [] if self.outcome is None else messages_of(self.outcome.ended.told)
 
     @property
     def sent(self) -> Any:
@@ -470,15 +460,15 @@ class TryToolAdmin(ReadOnlyAdmin):
     def task_view(self, request: HttpRequest) -> HttpResponse:
         """A task that a call became; by POST answers to what it asks."""
         server = self._server(request, endpoints(request.user))
-        looking = context_for(request, server, "tasks/get", {})
-        task = look_up(looking, request.GET.get("task", ""))
+        context = looking(server, principal_of(request.user), PageRequest(request), "tasks/get")
+        task = look_up(context, request.GET.get("task", ""))
         if task is None:
             raise Http404
         questions = questions_of({each.key: each.request for each in store.questions(task)}) if not task.is_over else []
         if request.method == "POST":
-            take_answers(looking, task.task_id, {each.key: each.answer(request.POST) for each in questions})
+            take_answers(context, task.task_id, {each.key: each.answer(request.POST) for each in questions})
             return HttpResponseRedirect(request.get_full_path())
-        context = {
+        shown = {
             "title": task.tool,
             "server": server,
             "task": task,
@@ -488,14 +478,13 @@ class TryToolAdmin(ReadOnlyAdmin):
             "task_page": self._task_page(request, task),
             "call_url": self._url("call", endpoint=server.name, kind="tool", key=task.tool),
         }
-        return self._response(request, "task", context)
+        return self._response(request, "task", shown)
 
     def _outcome_of(self, task: Task, server: MCPServer) -> Shown | None:
         if task.status == Task.Status.COMPLETED:
-            return Shown(task.result, None, self._reads(server))
+            return Shown(task.result or {}, {}, self._reads(server))
         if task.status == Task.Status.FAILED:
-            error: ProtocolError = TaskFailed(task.error)
-            return Shown(None, error, self._reads(server))
+            return Shown({}, TaskFailed(task.error).to_wire(), self._reads(server))
         return None
 
     def _task_page(self, request: HttpRequest, task: Task) -> str:

@@ -4,9 +4,9 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
@@ -18,99 +18,21 @@ from django.utils.translation import gettext as _
 from django_mcp.admin.display import MOST_CHARACTERS
 from django_mcp.approvals.messages import PAGE
 from django_mcp.auth.log_filter import redact
-from django_mcp.core.channel import Cancelled
-from django_mcp.core.concurrency import INLINE, run_inline
-from django_mcp.core.context import Context
-from django_mcp.core.dispatch import dispatch
-from django_mcp.core.elicitation import Dialogue, InputRequired
+from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import MCPServer
-from django_mcp.models import Approval, Task
-from django_mcp.protocol.errors import InternalError, ProtocolError
-from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
+from django_mcp.models import Approval
+from django_mcp.primitives.tool import Tool
+from django_mcp.protocol import versions
 from django_mcp.protocol.meta import APPROVAL
-from django_mcp.pubsub.once import StepChannel
-from django_mcp.tasks.extension import shown
 
-CLIENT = {"name": "Django admin"}
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}}
-"""Whoever looks at the page can be asked; there is no model, and there are no roots."""
-MOST_SAID = 200
-"""Messages and steps of progress that are kept."""
+"""The user can be asked; there is no model, and there are no roots."""
+MAX_MESSAGES = 200
+"""Messages and steps of progress that are shown."""
 _KEPT = ("REMOTE_ADDR", "SCRIPT_NAME", "SERVER_NAME", "SERVER_PORT")
 _NOT_KEPT = ("HTTP_REFERER", "HTTP_X_CSRFTOKEN")
-
-
-@dataclass
-class Outcome:
-    """What came of a call.
-
-    Attributes:
-        fields: the result, as JSON has it.
-        error: in place of one.
-        questions: question's key -> request, where answers are needed first.
-        task: id of the task that it became.
-        said: what the tool told of itself meanwhile: ``(level, logger, data)``, or ``("progress", "", words)``.
-        milliseconds: how long it took.
-        size: of the result, in bytes of JSON.
-    """
-
-    fields: dict[str, Any] | None = None
-    error: ProtocolError | None = None
-    questions: Mapping[str, Any] = field(default_factory=dict)
-    task: str = ""
-    said: list[tuple[str, str, Any]] = field(default_factory=list)
-    milliseconds: float = 0.0
-    size: int = 0
-
-
-class PageChannel(StepChannel):
-    """Keeps what the tool says for the page.
-
-    Args:
-        has_tasks: the tool's calls can go on in the background.
-    """
-
-    log_level = "debug"
-    waits = False
-
-    def __init__(self, *, has_tasks: bool = False) -> None:
-        self.has_tasks = has_tasks
-        self.said: list[tuple[str, str, Any]] = []
-        self.task = ""
-
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Keep a log message. Progress comes by ``note_progress``, whether or not a client asked for it.
-
-        Raises:
-            TypeError: it has no JSON form.
-        """
-        if method == "notifications/message":
-            try:
-                data = json.loads(encode(params["data"]))
-            except UnencodableResult as error:
-                msg = f"{method} cannot be sent as JSON: {error}"
-                raise TypeError(msg) from None
-            self._say(params["level"], params.get("logger", ""), data)
-
-    def note_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Keep how far it is."""
-        far = f"{progress:g}" if total is None else f"{progress:g} / {total:g}"
-        self._say("progress", "", f"{far} {message or ''}".strip())
-
-    def _say(self, level: str, logger: str, data: Any) -> None:
-        if len(self.said) < MOST_SAID:
-            self.said.append((level, logger, data))
-
-    def wants_task(self, support: str) -> bool:  # noqa: ARG002 - the same for optional and required
-        """A page cannot wait: whatever can go on in the background does."""
-        return self.has_tasks
-
-    def task_made(self, task: Task) -> Result:
-        """What says which task it became."""
-        self.task = task.task_id
-        return Result({"resultType": "task", **shown(task)})
 
 
 class PageRequest(HttpRequest):
@@ -133,59 +55,65 @@ def _is_kept(name: str) -> bool:
 
 
 def principal_of(user: Any) -> Principal:
-    """The caller: like one whom the endpoint knows by the session of the site."""
+    """Return the caller: like one whom the endpoint knows by the session of the site."""
     return Principal(kind="session", id=str(user.pk), user=user)
 
 
-def context_for(
-    request: HttpRequest, server: MCPServer, method: str, params: dict[str, Any], channel: PageChannel | None = None
-) -> Context:
-    """The context of a call from a page."""
-    made = PageRequest(request)
-    return Context(
-        server,
-        principal_of(request.user),
-        INLINE,
-        lambda: made,
-        "try",
-        method,
-        params,
-        CLIENT,
-        CAPABILITIES,
-        channel or PageChannel(),
-    )
+class Outcome(NamedTuple):
+    """What came of a call.
+
+    Attributes:
+        ended: the result or error.
+        milliseconds: how long it took.
+    """
+
+    ended: Ended
+    milliseconds: float
+
+    @property
+    def questions(self) -> Mapping[str, Any]:
+        """Question's key -> request, where answers are needed first."""
+        return self.ended.result.get("inputRequests", {}) if self._kind == "input_required" else {}
+
+    @property
+    def task(self) -> str:
+        """Id of the task that it became."""
+        return str(self.ended.result["taskId"]) if self._kind == "task" else ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of JSON of the result."""
+        return len(json.dumps(self.ended.result, ensure_ascii=False).encode()) if self.ended.result else 0
+
+    @property
+    def _kind(self) -> Any:
+        return self.ended.result.get("resultType")
 
 
-def call(context: Context, dialogue: Dialogue | None = None) -> Outcome:
+def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[str, Any], tool: Any) -> Outcome:
     """Serve a call.
 
     Args:
-        context: of the call.
-        dialogue: what was asked and answered before.
+        request: of the page.
+        server: the endpoint.
+        method: of the protocol.
+        params: of the request.
+        tool: the primitive that is called; None where there is none.
     """
-    channel = context.channel
-    assert isinstance(channel, PageChannel)  # noqa: S101
-    if dialogue is not None:
-        channel.dialogue = dialogue
-    outcome, began = Outcome(said=channel.said), time.perf_counter()
-    try:
-        encoded = _encoded(run_inline(dispatch(context)))
-        outcome.fields, outcome.size, outcome.task = json.loads(encoded), len(encoded), channel.task
-    except InputRequired as needed:
-        outcome.questions = json.loads(encode(needed.requests))
-    except ProtocolError as error:
-        outcome.error = error
-    except Cancelled:
-        outcome.error = InternalError("The call was cancelled.")
-    outcome.milliseconds = (time.perf_counter() - began) * 1000
-    return outcome
-
-
-def _encoded(result: Result) -> bytes:
-    try:
-        return encode(result.fields)
-    except UnencodableResult as error:
-        raise InternalError(f"The result cannot be sent as JSON: {error}") from None
+    has_tasks = getattr(tool, "task", None) is not None
+    session = ClientSession(
+        server,
+        versions.MODERN[0],
+        principal_of(request.user),
+        capabilities=with_tasks(CAPABILITIES) if has_tasks else CAPABILITIES,
+        client={"name": "Django admin"},
+        request=PageRequest(request),
+        waits=has_tasks,  # which is never waited for: the page shows the task
+    )
+    schema = tool.definition.get("inputSchema") if isinstance(tool, Tool) else None
+    began = time.perf_counter()
+    ended = session.round(method, params, schema)
+    return Outcome(ended, (time.perf_counter() - began) * 1000)
 
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -207,13 +135,13 @@ class Shown:
     """A result or error, for the template.
 
     Args:
-        fields: the result; None where there is an error.
-        error: in place of it.
+        fields: the result; empty where there is an error.
+        error: the JSON-RPC error; empty where there is none.
         reads: for links to resources.
     """
 
-    def __init__(self, fields: Mapping[str, Any] | None, error: ProtocolError | None, reads: Reader) -> None:
-        self.fields, self.error = fields or {}, error
+    def __init__(self, fields: Mapping[str, Any], error: Mapping[str, Any], reads: Reader) -> None:
+        self.fields, self.error = fields, error
         self._reads = reads
 
     @property
@@ -224,7 +152,7 @@ class Shown:
     @property
     def error_text(self) -> SafeString:
         """The words of a protocol error."""
-        return text_of(self.error.message if self.error else "")
+        return text_of(str(self.error.get("message", "")))
 
     @property
     def approval(self) -> Mapping[str, Any] | None:
@@ -269,7 +197,7 @@ class Shown:
     @property
     def raw(self) -> SafeString:
         """All of it."""
-        return json_of(self.error.to_wire() if self.error else self.fields)
+        return json_of(self.error or self.fields)
 
     def _block(self, block: Any) -> Block:
         match block:
@@ -339,13 +267,19 @@ def json_of(value: Any) -> SafeString:
     return text_of(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def said_of(outcome: Outcome) -> list[tuple[str, str]]:
-    """What a tool told while it ran: the level, and the words."""
+def messages_of(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return what a tool told while it ran: the level or ``"progress"``, and the words."""
     return [
-        (level, visible(redact(f"{logger}: {_words(data)}" if logger else _words(data))[:2000]))
-        for level, logger, data in outcome.said
+        (level, visible(redact(words)[:2000])) for level, words in islice(map(_message, notifications), MAX_MESSAGES)
     ]
 
 
-def _words(data: Any) -> str:
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+def _message(notification: Mapping[str, Any]) -> tuple[str, str]:
+    match notification["params"]:
+        case {"progress": progress, **more}:
+            far = f"{progress:g} / {more['total']:g}" if "total" in more else f"{progress:g}"
+            return "progress", f"{far} {more.get('message') or ''}".strip()
+        case {"level": level, "data": data, **more}:
+            words = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+            return level, f"{more['logger']}: {words}" if more.get("logger") else words
+    return "", json.dumps(notification, ensure_ascii=False)

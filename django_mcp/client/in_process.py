@@ -1,101 +1,53 @@
-"""Exchange messages with an endpoint in this process.
+"""Exchange HTTP messages with an endpoint in this process and thread.
 
-Who calls is either found by the endpoint's authenticators, or is whom the test says.
+The caller is found by the endpoint's authenticators, or is given.
 """
 
-import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
-from functools import partial
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any, NamedTuple
 
+from django.http import HttpRequest
 from django.test import RequestFactory
 
 from django_mcp.auth.protected_resource import path_of
-from django_mcp.core.channel import no_waiting
+from django_mcp.core.channel import Channel, no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
+from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.protocol.jsonrpc import decode, encode
-from django_mcp.revisions.base import Answer
+from django_mcp.protocol.jsonrpc import decode
+from django_mcp.revisions.base import Answer, Event
 from django_mcp.transports.authentication import find_caller, too_little
 from django_mcp.transports.base import Refusal, RequestHead
 from django_mcp.transports.http import Accepts, Admission, Endpoint
 from django_mcp.transports.sse import BufferedWire
-from django_mcp.transports.stdio import Connection, django_request
-
-Message = dict[str, Any]
-
-
-class Link:
-    """Messages to and from an endpoint. A context manager, on the event loop.
-
-    Args:
-        server: the endpoint.
-        principal: who calls.
-    """
-
-    def __init__(self, server: MCPServer, principal: Principal) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._sent: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._received: asyncio.Queue[bytes] = asyncio.Queue()
-        self._connection = Connection(server, principal, partial(django_request, server), self._take)
-
-    async def __aenter__(self) -> Self:
-        """Begin to read."""
-        self._reading = self._loop.create_task(self._connection.read(self))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the client's end, as a client does that has its answer."""
-        self._sent.put_nowait(None)
-        await self._connection.end()
-        self._reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._reading
-
-    async def lines(self) -> AsyncGenerator[bytes | None, None]:
-        """What the client sends."""
-        while (line := await self._sent.get()) is not None:
-            yield line
-
-    def send(self, message: Message) -> None:
-        """Send a message."""
-        self._sent.put_nowait(encode({"jsonrpc": "2.0", **message}))
-
-    async def receive(self) -> Message:
-        """The next message of the endpoint."""
-        message: Message = decode(await self._received.get())
-        return message
-
-    def _take(self, line: bytes) -> None:
-        self._loop.call_soon_threadsafe(self._received.put_nowait, line)
-
 
 HOST = "testserver"
 logger = logging.getLogger("django_mcp")
 
+Message = dict[str, Any]
+Listen = Callable[[Message], object]
+"""Takes a notification as soon as it is sent."""
+
 
 class Received(NamedTuple):
-    """What came back.
+    """A response.
 
     Attributes:
         headers: by lower-case name.
         messages: JSON-RPC, in their order.
-        last: id of the last event, where a stream can be taken up after it.
-        raised: what the site's code raised and nobody expected; the client is told no more than a number.
+        last: id of the last event, where a stream can be resumed after it.
+        raised: the unexpected exception of the site's code; the client gets no more than a number.
     """
 
     status: int
     headers: Mapping[str, str]
-    messages: list[dict[str, Any]]
+    messages: list[Message]
     last: str
     raised: BaseException | None = None
 
@@ -111,31 +63,54 @@ class _Raised(logging.Handler):
             self.found = record.exc_info[1]
 
 
+class _ListeningWire(BufferedWire):
+    """Passes notifications on while the call runs."""
+
+    def __init__(self, listen: Listen | None) -> None:
+        super().__init__(takes_events=True, can_hold=False)
+        self._listen = listen
+
+    def send(self, event: Event) -> None:
+        """See ``BufferedWire``."""
+        super().send(event)
+        if self._listen is not None and event.data and "id" not in (message := decode(event.data)):
+            self._listen(message)
+
+
 def send(
     server: MCPServer,
     principal: Principal | None,
     verb: str,
     headers: Mapping[str, str],
     body: bytes = b"",
+    *,
+    request: HttpRequest | None = None,
+    listen: Listen | None = None,
+    waits: bool = False,
 ) -> Received:
     """Send a request.
 
     Args:
         server: the endpoint.
-        principal: who calls; None for whoever the headers say.
+        principal: the caller; None for the one whom the headers authenticate.
         verb: HTTP method.
         headers: by lower-case name.
         body: JSON.
+        request: the Django request that tools get; None for one made of the headers.
+        listen: gets notifications as they are sent.
+        waits: whether the call may wait for other processes and threads, as for an approval or a task.
     """
-    book.expire()  # what the test decided about tools is to count at once
+    book.expire()  # policies that were changed a moment ago count at once
     raised = _Raised()
-    waiting = no_waiting.set(True)
+    token = no_waiting.set(not waits)
     logger.addHandler(raised)
     try:
-        answer, data = run_inline(_serve(server, principal, verb, headers, body))
+        answer, data = run_inline(
+            _serve(Endpoint(server), principal, head_of(server, verb, headers, body, request), body, listen)
+        )
     finally:
         logger.removeHandler(raised)
-        no_waiting.reset(waiting)
+        no_waiting.reset(token)
     found = {name.lower(): value for name, value in answer.headers}
     if not found.get("content-type", "").startswith("text/event-stream"):
         return Received(answer.status, found, [json.loads(data)] if data else [], "", raised.found)
@@ -143,36 +118,40 @@ def send(
 
 
 async def _serve(
-    server: MCPServer, principal: Principal | None, verb: str, headers: Mapping[str, str], body: bytes
+    endpoint: Endpoint, principal: Principal | None, head: RequestHead, body: bytes, listen: Listen | None
 ) -> tuple[Answer, bytes]:
-    endpoint = Endpoint(server)
-    head = head_of(server, verb, headers, body)
-    if principal is None:
-        admitted = await endpoint.admit(head, INLINE)
-    else:
-        admitted = _admitted(endpoint, principal, head)
+    admitted = await endpoint.admit(head, INLINE) if principal is None else _admitted(endpoint, principal, head)
     if isinstance(admitted, Answer):
         return admitted, admitted.body
-    wire = BufferedWire(takes_events=True, can_hold=False)
+    wire = _ListeningWire(listen)
     answer = await admitted.answer(body, wire)
     if answer.stream is None and not wire.opened:
         return answer, answer.body
-    return answer._replace(headers=admitted.event_headers), b"".join([each async for each in wire.body(answer)])
+    if answer.body:
+        wire.send(Event(answer.body))
+    if answer.stream is not None:
+        async with aclosing(answer.stream) as stream:
+            async for event in stream:
+                wire.send(event)
+    return answer._replace(headers=admitted.event_headers), b"".join(wire.frames)
 
 
-def head_of(server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"") -> RequestHead:
-    """A request's head."""
-    given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
-    kind = headers.get("content-type", "")
-    request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
+def head_of(
+    server: MCPServer, verb: str, headers: Mapping[str, str], body: bytes = b"", request: HttpRequest | None = None
+) -> RequestHead:
+    """Return the head of a request to an endpoint."""
+    if request is None:
+        given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
+        kind = headers.get("content-type", "")
+        request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
     return RequestHead(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
 
 
 def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
-    """Who the endpoint takes somebody for who sends these headers.
+    """Return the caller whom an endpoint's authenticators find.
 
     Raises:
-        AssertionError: nobody whom it lets in.
+        AssertionError: they let nobody in.
     """
     try:
         return run_inline(find_caller(head_of(server, "GET", headers), server, INLINE))
@@ -181,8 +160,21 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
         raise AssertionError(msg) from None
 
 
+def looking(
+    server: MCPServer, principal: Principal, request: HttpRequest, method: str = "tools/list", **params: Any
+) -> Context:
+    """Return the context of a caller who looks at what there is, for functions that ask who may use what."""
+    return Context(server, principal, INLINE, lambda: request, 0, method, params, None, {}, Channel())
+
+
+def bring_up_to_date(server: MCPServer) -> None:
+    """Read anew what the endpoint offers and the policies, as before each call."""
+    if server.refresh is not None:
+        server.refresh()
+    book.bring_up_to_date()
+
+
 def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Admission | Answer:
-    """What the gate makes of a caller it has recognised."""
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         return Refusal(401, "This endpoint is not for this user (user_passes_test).").answer()
@@ -191,8 +183,8 @@ def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Ad
     return Admission(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 
 
-def _events(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Messages of an event stream, and the id of its last event."""
+def _events(text: str) -> tuple[list[Message], str]:
+    """Return the messages of an event stream, and the id of its last event."""
     messages, last = [], ""
     for block in text.replace("\r\n", "\n").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))

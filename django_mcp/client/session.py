@@ -1,154 +1,24 @@
-"""The client side of the protocol, in any version: requests, answers to elicitation, results."""
+"""The client side of the protocol, in any version: requests, answers to elicitation, tasks."""
 
-import asyncio
 import itertools
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from django_mcp.client.in_process import Link, Message, Received, send
+from django.http import HttpRequest
+
+from django_mcp.client.in_process import Listen, Message, Received, send
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.primitives.markers import mirrored
-from django_mcp.protocol import headers, versions
-from django_mcp.protocol import meta as envelope
+from django_mcp.protocol import headers, meta, versions
 from django_mcp.tasks.extension import NAME as TASKS
 from django_mcp.version import __version__
 
-CLI_CLIENT = {"name": "manage.py mcp_call", "version": __version__}
-Listen = Callable[[str, Mapping[str, Any]], None]
-Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
-PROGRESS = "call"
-
-
-class Refused(Exception):
-    """A JSON-RPC error.
-
-    Args:
-        error: its object.
-    """
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(str(error.get("message", "")))
-        self.code = error.get("code")
-
-
-class Conversation:
-    """One client.
-
-    Args:
-        link: to the endpoint.
-        version: of the protocol.
-        capabilities: what the client can do.
-        level: the least severe level of log messages.
-        listen: takes notifications.
-        answer: takes the parameters of an elicitation, gives its result. May block.
-    """
-
-    def __init__(
-        self, link: Link, version: str, capabilities: Mapping[str, Any], level: str, listen: Listen, answer: Answer
-    ) -> None:
-        self._link, self._version, self._capabilities = link, version, dict(capabilities)
-        self._level, self._listen, self._answer = level, listen, answer
-        self._is_modern = version in versions.MODERN
-        self._ids = itertools.count(1)
-
-    async def open(self) -> None:
-        """The handshake, of versions that have one.
-
-        Raises:
-            Refused: the endpoint wants nothing to do with it.
-        """
-        if self._is_modern:
-            return
-        asked = {"protocolVersion": self._version, "capabilities": self._capabilities, "clientInfo": CLI_CLIENT}
-        agreed = await self._request("initialize", asked)
-        self._link.send({"method": "notifications/initialized"})
-        if "logging" in agreed["capabilities"]:
-            await self._request("logging/setLevel", {"level": self._level})
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a tool, after all questions were answered.
-
-        Raises:
-            Refused: it was answered with an error.
-        """
-        params = {"name": name, "arguments": dict(arguments), "_meta": {"progressToken": PROGRESS}}
-        result = await self._request("tools/call", params)
-        while result.get("resultType") == "input_required":
-            again = {**params, "inputResponses": self._answers(result.get("inputRequests", {}))}
-            if "requestState" in result:
-                again["requestState"] = result["requestState"]
-            result = await self._request("tools/call", again)
-        return await self._followed(result["taskId"]) if result.get("resultType") == "task" else result
-
-    async def _followed(self, task_id: str) -> dict[str, Any]:
-        """The result of a task."""
-        said = None
-        while True:
-            task = await self._request("tasks/get", {"taskId": task_id})
-            if (message := task.get("statusMessage")) and message != said:
-                self._listen("notifications/message", {"level": "info", "logger": "task", "data": message})
-                said = message
-            match task["status"]:
-                case "completed":
-                    result: dict[str, Any] = task["result"]
-                    return result
-                case "failed":
-                    raise Refused(task["error"])
-                case "cancelled":
-                    raise Refused({"message": "The task was cancelled."})
-                case "input_required":
-                    answers = self._answers(task.get("inputRequests", {}))
-                    await self._request("tasks/update", {"taskId": task_id, "inputResponses": answers})
-                case _:
-                    await asyncio.sleep(min(task.get("pollIntervalMs", 1000) / 1000, 1))
-
-    def _answers(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: self._answer(request.get("params", {})) for key, request in asked.items()}
-
-    async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        own = next(self._ids)
-        self._link.send({"id": own, "method": method, "params": self._with_envelope(params)})
-        while True:
-            message = await self._link.receive()
-            if "method" in message:
-                self._take(message)
-            elif message.get("id") in {own, None}:
-                if "error" in message:
-                    raise Refused(message["error"])
-                result: dict[str, Any] = message["result"]
-                return result
-
-    def _with_envelope(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        if not self._is_modern:
-            return dict(params)
-        meta = envelope.fields(self._version, CLI_CLIENT, self._capabilities, self._level)
-        return {**params, "_meta": {**meta, **params.get("_meta", {})}}
-
-    def _take(self, message: Message) -> None:
-        """A notification, or a question of versions that ask in the middle of a call."""
-        method, params = message["method"], message.get("params", {})
-        if "id" not in message:
-            self._listen(method, params)
-        elif method == "elicitation/create":
-            self._link.send({"id": message["id"], "result": self._answer(params)})
-        elif method == "ping":
-            self._link.send({"id": message["id"], "result": {}})
-        else:
-            error = {"code": -32601, "message": f"manage.py mcp_call does not answer {method}."}
-            self._link.send({"id": message["id"], "error": error})
-
-
-def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, of a client that knows the Tasks extension."""
-    return {**capabilities, "extensions": {TASKS: {}}}
-
-
-CLIENT = {"name": "django_mcp.test", "version": __version__}
 CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 """Questions in a call, before it is taken to ask without end."""
 
 Respond = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -162,34 +32,63 @@ class Ended(NamedTuple):
         status: of HTTP.
         response: JSON-RPC; empty where there was none.
         told: notifications that came before it.
-        challenge: what a client without the right credential is told (RFC 9110, section 11.6.1).
-        raised: what the site's code raised and nobody expected.
+        challenge: ``WWW-Authenticate`` (RFC 9110, section 11.6.1).
+        raised: the unexpected exception of the site's code.
     """
 
     status: int
-    response: dict[str, Any]
-    told: Sequence[dict[str, Any]]
+    response: Message
+    told: Sequence[Message]
     challenge: str = ""
     raised: BaseException | None = None
 
+    @property
+    def result(self) -> dict[str, Any]:
+        """The result; empty for an error."""
+        found: dict[str, Any] = self.response.get("result", {})
+        return found
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error of the response, or of HTTP alone (RFC 6750, section 3); empty for a result."""
+        error = self.response.get("error", {})
+        if isinstance(error, str):
+            error = {"message": self.response.get("error_description", error)}
+        return {**error, "challenge": self.challenge} if self.challenge else error
+
+
+def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *capabilities* of a client that also knows the Tasks extension."""
+    return {**capabilities, "extensions": {TASKS: {}}}
+
 
 @dataclass
-class Speaker:
-    """Who sends requests, in one version of the protocol.
+class ClientSession:
+    """A client that speaks one version of the protocol.
 
     Attributes:
-        principal: who it says it is; None where the headers say that.
+        principal: the caller; None for the one whom ``credentials`` authenticate.
         credentials: further headers.
         capabilities: what it declares.
-        session: id of the one it has opened.
+        client: its ``Implementation``.
+        level: the least severe level of log messages it wants.
+        request: the Django request that tools get; None for one made of the headers.
+        listen: gets notifications as they are sent.
+        waits: see ``send``.
+        session_id: of the session it has opened.
     """
 
     server: MCPServer
     version: str
-    principal: Principal | None
-    credentials: Mapping[str, str]
-    capabilities: Mapping[str, Any]
-    session: str = ""
+    principal: Principal | None = None
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=lambda: CAPABILITIES)
+    client: Mapping[str, str] = field(default_factory=lambda: {"name": "django_mcp.test", "version": __version__})
+    level: str = "debug"
+    request: HttpRequest | None = None
+    listen: Listen | None = None
+    waits: bool = False
+    session_id: str = ""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -199,17 +98,23 @@ class Speaker:
 
     def open(self) -> None:
         """Shake hands, where the version has that and it was not done yet."""
-        if self.is_modern or self.session:
+        if self.is_modern or self.session_id:
             return
-        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": CLIENT}
-        received = self._post("initialize", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
-        self.session = received.headers.get(headers.SESSION, "")
-        if self.session:
-            self._post("", {"jsonrpc": "2.0", "method": "notifications/initialized"})
-            level = {"jsonrpc": "2.0", "id": 0, "method": "logging/setLevel", "params": {"level": "debug"}}
+        params = {"protocolVersion": self.version, "capabilities": self.capabilities, "clientInfo": self.client}
+        received = self._post("initialize", {"id": 0, "method": "initialize", "params": params})
+        self.session_id = received.headers.get(headers.SESSION, "")
+        if self.session_id:
+            self._post("", {"method": "notifications/initialized"})
+            level = {"id": 0, "method": "logging/setLevel", "params": {"level": self.level}}
             self._post("logging/setLevel", level)
 
-    def request(
+    def close(self) -> None:
+        """End the session."""
+        if self.session_id:
+            self._send("DELETE", {})
+            self.session_id = ""
+
+    def call(
         self, method: str, params: Mapping[str, Any], respond: Respond, schema: Mapping[str, Any] | None = None
     ) -> Ended:
         """Send a request, answer what it asks, and come to its end.
@@ -224,54 +129,78 @@ class Speaker:
         if self.is_modern:
             return self._in_rounds(method, dict(params), respond, schema)
         ended = self._in_session(method, params, respond)
-        if ended.status == 404 and self.session:  # noqa: PLR2004 - it is gone, as after a rollback
-            self.session = ""
+        if ended.status == 404 and self.session_id:  # noqa: PLR2004 - it is gone, as after a rollback
+            self.session_id = ""
             self.open()
             return self._in_session(method, params, respond)
         return ended
 
+    def follow_task(self, task_id: str, respond: Respond) -> Ended:
+        """Wait for a task, answer what it asks, and return how it ended. Its messages go to ``listen``."""
+        said = None
+        while True:
+            ended = self.call("tasks/get", {"taskId": task_id}, respond)
+            task = ended.result
+            if self.listen is not None and (message := task.get("statusMessage")) and message != said:
+                said = message
+                log = {"level": "info", "logger": "task", "data": message}
+                self.listen({"method": "notifications/message", "params": log})
+            match task.get("status"):
+                case "working":
+                    time.sleep(min(task.get("pollIntervalMs", 1000) / 1000, 1))
+                case "input_required":
+                    answers = {key: respond(question) for key, question in task.get("inputRequests", {}).items()}
+                    self.call("tasks/update", {"taskId": task_id, "inputResponses": answers}, respond)
+                case "cancelled":
+                    return ended._replace(response={"error": {"message": "The task was cancelled."}})
+                case status:
+                    member = {"completed": "result", "failed": "error"}.get(status or "")
+                    return ended._replace(response={member: task[member]}) if member else ended
+
     # The newest version: a question ends a round, and the answer comes with the request made again
+
+    def round(self, method: str, params: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> Ended:
+        """Send a request once; its result may be questions (2026-07-28, Multi Round-Trip Requests)."""
+        number = next(self.ids)
+        own = meta.fields(self.version, self.client, self.capabilities, self.level)
+        mirrors = [(each.header, each.path) for each in mirrored(schema or {}, "the tool")]
+        repeated = headers.parameters(mirrors, params.get("arguments", {}))
+        whole = {**params, "_meta": {**own, "progressToken": number}}
+        received = self._post(method, {"id": number, "method": method, "params": whole}, repeated)
+        *before, response = received.messages or [{}]
+        return Ended(received.status, response, before, received.headers.get("www-authenticate", ""), received.raised)
 
     def _in_rounds(
         self, method: str, params: dict[str, Any], respond: Respond, schema: Mapping[str, Any] | None
     ) -> Ended:
-        told: list[dict[str, Any]] = []
-        meta = envelope.fields(self.version, CLIENT, self.capabilities, "debug")
-        mirrors = [(each.header, each.path) for each in mirrored(schema or {}, "the tool")]
-        repeated = headers.parameters(mirrors, params.get("arguments", {}))
+        told: list[Message] = []
         raised = None
-        for _ in range(MOST_ROUNDS):
-            number = next(self.ids)
-            whole = {**params, "_meta": {**meta, "progressToken": number}}
-            body = {"jsonrpc": "2.0", "id": number, "method": method, "params": whole}
-            received = self._post(method, body, repeated)
-            raised = received.raised or raised
-            *before, response = received.messages or [{}]
-            told += before
-            result = response.get("result", {})
-            if result.get("resultType") != "input_required":
-                return Ended(received.status, response, told, received.headers.get("www-authenticate", ""), raised)
-            params["inputResponses"] = {key: respond(each) for key, each in result["inputRequests"].items()}
-            params["requestState"] = result["requestState"]
-        raise _endless(method, received.messages)
+        for _ in range(MAX_ROUNDS):
+            ended = self.round(method, params, schema)
+            raised = ended.raised or raised
+            told += ended.told
+            if ended.result.get("resultType") != "input_required":
+                return ended._replace(told=told, raised=raised)
+            requests = ended.result["inputRequests"]
+            params["inputResponses"] = {key: respond(question) for key, question in requests.items()}
+            params["requestState"] = ended.result["requestState"]
+        raise _endless(method, ended.response)
 
     # Before it: questions come on the stream, answers are requests of their own
 
     def _in_session(self, method: str, params: Mapping[str, Any], respond: Respond) -> Ended:
         number = next(self.ids)
-        meta = {**envelope.meta_of(params), "progressToken": number}
-        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
-        received = self._post(method, body)
-        told: list[dict[str, Any]] = []
+        own = {**meta.meta_of(params), "progressToken": number}
+        received = self._post(method, {"id": number, "method": method, "params": {**params, "_meta": own}})
+        told: list[Message] = []
         raised = None
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             for message in received.messages:
                 if "method" not in message:
                     challenge = received.headers.get("www-authenticate", "")
                     return Ended(received.status, message, told, challenge, raised or received.raised)
                 if "id" in message:
-                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": respond(message)}
-                    raised = self._post("", answer).raised or raised
+                    raised = self._post("", {"id": message["id"], "result": respond(message)}).raised or raised
                 else:
                     told.append(message)
             if not received.last:
@@ -287,14 +216,23 @@ class Speaker:
             own[headers.METHOD] = method
             if (name := body["params"].get(headers.NAMED_BY.get(method))) is not None:
                 own[headers.NAME] = headers.encode_value(str(name))
-        return self._send("POST", own, json.dumps(body).encode())
+        return self._send("POST", own, json.dumps({"jsonrpc": "2.0", **body}).encode())
 
     def _send(self, verb: str, more: Mapping[str, str], body: bytes = b"") -> Received:
         own = {"content-type": "application/json", "accept": "text/event-stream", headers.VERSION: self.version}
-        if self.session:
-            own[headers.SESSION] = self.session
-        return send(self.server, self.principal, verb, {**own, **more, **self.credentials}, body)
+        if self.session_id:
+            own[headers.SESSION] = self.session_id
+        return send(
+            self.server,
+            self.principal,
+            verb,
+            {**own, **more, **self.credentials},
+            body,
+            request=self.request,
+            listen=self.listen,
+            waits=self.waits,
+        )
 
 
-def _endless(method: str, last: Sequence[Any]) -> AssertionError:
-    return AssertionError(f"{method} asks without end: {MOST_ROUNDS} rounds, in the last of which came {last}")
+def _endless(method: str, last: Any) -> AssertionError:
+    return AssertionError(f"{method} asks without end: {MAX_ROUNDS} rounds, in the last of which came {last}")

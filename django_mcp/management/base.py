@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TextIO
 
 from django.core.exceptions import ImproperlyConfigured
@@ -10,13 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_mcp.auth.base import AllowAny, authenticators
 from django_mcp.auth.protected_resource import base_url, path_of
-from django_mcp.core.channel import Channel
-from django_mcp.core.concurrency import INLINE
-from django_mcp.core.context import Context
-from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.transports.stdio import django_request
 
 
 def find_server(name: str) -> MCPServer:
@@ -107,19 +101,6 @@ def url_of(server: MCPServer) -> str:
         return base_url() + path_of(server)
     except ImproperlyConfigured:
         return ""
-
-
-def bring_up_to_date(server: MCPServer) -> None:
-    """Look at what there is now, and at what was decided about it, as before each call."""
-    if server.refresh is not None:
-        server.refresh()
-    book.bring_up_to_date()
-
-
-def looking(server: MCPServer, principal: Principal, method: str = "tools/list", **params: Any) -> Context:
-    """The context of a caller who looks at what there is."""
-    made = partial(django_request, server)
-    return Context(server, principal, INLINE, made, "manage.py", method, params, {"name": "manage.py"}, {}, Channel())
 
 
 def intermix(parser: CommandParser) -> None:

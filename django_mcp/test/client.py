@@ -11,7 +11,7 @@ from django.db import connections, transaction
 
 from django_mcp.approvals import decisions
 from django_mcp.client.in_process import caller
-from django_mcp.client.session import CAPABILITIES, Ended, Speaker
+from django_mcp.client.session import CAPABILITIES, ClientSession, Ended
 from django_mcp.core.principal import Principal
 from django_mcp.core.resources import as_of_now
 from django_mcp.core.server import MCPServer, servers
@@ -129,8 +129,8 @@ class MCPClient:
             )
         self._principal = principal
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self._speakers = [
-            Speaker(self.server, version, principal, self._headers, capabilities)
+        self._sessions = [
+            ClientSession(self.server, version, principal, self._headers, capabilities)
             for version in _versions(protocol_version)
         ]
 
@@ -141,7 +141,7 @@ class MCPClient:
 
     def __repr__(self) -> str:
         """For debugging."""
-        return f"MCPClient({self.who}, {self.server!r}, {', '.join(each.version for each in self._speakers)})"
+        return f"MCPClient({self.who}, {self.server!r}, {', '.join(each.version for each in self._sessions)})"
 
     # Requests
 
@@ -287,12 +287,12 @@ class MCPClient:
     ) -> O:
         """Make a request in each version; what it does is kept in the last one alone."""
         given = self.answers if answers is None else answers
-        *before, last = self._speakers
+        *before, last = self._sessions
         rehearsed: list[O] = []
-        for speaker in before:
-            speaker.open()  # its session outlives the rehearsal
+        for session in before:
+            session.open()  # its session outlives the rehearsal
             with rehearsal():
-                rehearsed.append(self._one(kind, speaker, method, params, given, answers is not None, schema))
+                rehearsed.append(self._one(kind, session, method, params, given, answers is not None, schema))
         outcome = self._one(kind, last, method, params, given, answers is not None, schema)
         for each in rehearsed:
             if _ending(each) != _ending(outcome):
@@ -306,23 +306,23 @@ class MCPClient:
     def _one(
         self,
         kind: type[O],
-        speaker: Speaker,
+        session: ClientSession,
         method: str,
         params: Mapping[str, Any],
         answers: Answers,
         are_its_own: bool,
         schema: Mapping[str, Any] | None = None,
     ) -> O:
-        person = Responder(answers, f"{params.get('name') or params.get('uri') or method} (protocol {speaker.version})")
-        ended = self._ended(speaker, method, params, person, schema)
+        person = Responder(answers, f"{params.get('name') or params.get('uri') or method} (protocol {session.version})")
+        ended = self._ended(session, method, params, person, schema)
         outcome = kind(
             client=self,
             method=method,
             params=params,
-            protocol_version=speaker.version,
+            protocol_version=session.version,
             status=ended.status,
-            result=ended.response.get("result", {}),
-            error=_error(ended),
+            result=ended.result,
+            error=ended.error,
             asked=person.asked,
             told=ended.told,
             raised=ended.raised,
@@ -335,7 +335,7 @@ class MCPClient:
 
     def _ended(
         self,
-        speaker: Speaker,
+        session: ClientSession,
         method: str,
         params: Mapping[str, Any],
         person: Responder,
@@ -345,8 +345,8 @@ class MCPClient:
             now = as_of_now(self._principal, None)
             if now is None:
                 return Ended(401, {"error": {"message": f"{self.who} may not sign in (is_active)."}}, [])
-            speaker.principal = now
-        return speaker.request(method, params, person, schema)
+            session.principal = now
+        return session.call(method, params, person, schema)
 
     def _check(self, called: CallResult) -> None:
         """See whether a result is what the tool promises."""
@@ -362,7 +362,7 @@ class MCPClient:
 
     def _list(self, kind: str) -> list[dict[str, Any]]:
         found, ended = self._pages(kind)
-        error = _error(ended)
+        error = ended.error
         if error and error.get("code") != MethodNotFound.code:  # it has none of them
             msg = f"{LISTS[kind][0]} failed for {self.who}: HTTP {ended.status}, {error.get('message')}"
             raise AssertionError(msg)
@@ -374,8 +374,8 @@ class MCPClient:
         found: list[dict[str, Any]] = []
         params: dict[str, Any] = {}
         while True:
-            ended = self._ended(self._speakers[-1], method, params, Responder((), method))
-            result = ended.response.get("result", {})
+            ended = self._ended(self._sessions[-1], method, params, Responder((), method))
+            result = ended.result
             found += result.get(member, ())
             if "nextCursor" not in result:
                 return found, ended
@@ -384,14 +384,6 @@ class MCPClient:
 
 def _ending(outcome: Outcome) -> Any:
     return outcome.ok, outcome.is_hidden, isinstance(outcome, CallResult) and outcome.is_waiting
-
-
-def _error(ended: Ended) -> dict[str, Any]:
-    """The error of a response; where HTTP alone refused it, what that says."""
-    error = ended.response.get("error", {})
-    if isinstance(error, str):  # RFC 6750, section 3
-        error = {"message": ended.response.get("error_description", error)}
-    return {**error, "challenge": ended.challenge} if ended.challenge else error
 
 
 def _server(given: MCPServer | str) -> MCPServer:

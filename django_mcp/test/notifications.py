@@ -9,8 +9,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 from django.test import TestCase
 
-from django_mcp.client.in_process import head_of
-from django_mcp.core.channel import Channel
+from django_mcp.client.in_process import head_of, looking
 from django_mcp.core.concurrency import INLINE
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
@@ -48,8 +47,7 @@ class _HearingHere(Hearing):
     @property
     def context(self) -> Context:
         """Of whoever hears."""
-        method = "resources/subscribe"
-        return Context(self._server, self._principal, INLINE, self._edge, 0, method, {}, None, {}, Channel())
+        return looking(self._server, self._principal, self._edge(), "resources/subscribe")
 
 
 @contextmanager

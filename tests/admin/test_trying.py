@@ -40,6 +40,7 @@ from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
 from django_mcp.conf import settings
 from django_mcp.models import Approval, Task, ToolCall, ToolPolicy
+from django_mcp.protocol import versions
 from django_mcp.protocol.content import Content
 from tests.exchange import eventually
 from tests.tasks.gates import Gate
@@ -822,7 +823,7 @@ def test_a_call_is_logged_like_any_other(
     typed(browser, "everything", count="3", pin="hunter2")
     [row] = call_log()
     assert (row.server, row.method, row.name, row.outcome) == ("test", "tools/call", "everything", "ok")
-    assert (row.client_name, row.client_version, row.protocol) == ("Django admin", "", "")
+    assert (row.client_name, row.client_version, row.protocol) == ("Django admin", "", versions.MODERN[0])
     assert (row.principal_kind, row.user, row.address) == ("session", ada, "127.0.0.1")
     assert row.arguments == {"count": 3, "pin": "***"}
 

@@ -215,7 +215,7 @@ FORM = {
 def test_a_person_is_asked_until_what_they_type_fits() -> None:
     said: list[str] = []
     typist = Typist("none", "0", "", "leather", "Cloth", "")
-    answer = Responder({}, said.append, typist, yes=False, is_there=True).answer(FORM)
+    answer = Responder({}, said.append, typist, yes=False, is_there=True).answer({"params": FORM})
     assert answer == {"action": "accept", "content": {"days": 14, "cover": "c"}}
     assert "This must be a whole number." in said
     assert "This must be a number of at least 1." in said
@@ -227,8 +227,10 @@ def test_a_person_is_asked_until_what_they_type_fits() -> None:
 def test_a_person_declines_by_ending_their_input() -> None:
     said: list[str] = []
     person = Responder({}, said.append, Typist(), yes=False, is_there=True)
-    assert person.answer(FORM) == {"action": "decline"}
-    assert person.answer({"mode": "url", "message": "Pay", "url": "https://pay.example"}) == {"action": "decline"}
+    assert person.answer({"params": FORM}) == {"action": "decline"}
+    assert person.answer({"params": {"mode": "url", "message": "Pay", "url": "https://pay.example"}}) == {
+        "action": "decline"
+    }
     assert "Open this page in a browser: https://pay.example" in said
 
 
@@ -250,7 +252,7 @@ def test_progress_and_log_are_on_stderr(shop: MCPServer, run: Run) -> None:
 def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     shown: list[str] = []
     aside = Aside(shown.append, is_terminal=True)
-    aside.listen("notifications/progress", {"progress": 1, "total": 2, "message": "Half"})
+    aside.listen({"method": "notifications/progress", "params": {"progress": 1, "total": 2, "message": "Half"}})
     assert shown == ["\r[###############...............]  50% Half"]
     aside.clear()
     assert not shown[-1].strip()
@@ -295,7 +297,7 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
 
     done = call(run, "close", "--as", make_user().username, "--protocol-version", version)
     assert (done.code, ran) == (1, [])
-    assert "/admin/django_mcp/approval/" in done.err
+    assert "decides here: http://testserver/" in done.err
     assert "Then run the same command again." in done.err
 
 

@@ -8,10 +8,12 @@ from django.core.management import CommandError
 from django.test import override_settings
 
 from django_mcp import AllowAny, MCPServer, ModelResource, prompt, register, resource, tool
+from django_mcp.client.in_process import looking
 from django_mcp.core.permissions import Right, right
-from django_mcp.management.base import find_principal, looking
+from django_mcp.management.base import find_principal
 from django_mcp.management.commands.mcp_inspect import reasons, with_client
 from django_mcp.models import ClientPolicy, ToolPolicy
+from django_mcp.transports.stdio import django_request
 from tests.behaviour import users
 from tests.model_resources.library.models import Tag
 
@@ -152,7 +154,7 @@ def test_reasons_are_given_exactly_where_the_right_is_missing(shop: MCPServer, m
     for person in people:
         principal = find_principal(person.username)
         for each in (principal, with_client(shop, principal, "acme", [])):
-            context = looking(shop, each)
+            context = looking(shop, each, django_request(shop))
             for primitive in shop.registered():
                 assert bool(reasons(context, primitive)) is (right(context, primitive) is not Right.USE)
 

@@ -1,6 +1,5 @@
 """Call a tool of an endpoint from the command line."""
 
-import asyncio
 import base64
 import binascii
 import json
@@ -12,15 +11,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from django_mcp.client.in_process import Link
-from django_mcp.client.session import Conversation, Refused, with_tasks
+from django_mcp.client.in_process import bring_up_to_date, looking
+from django_mcp.client.session import ClientSession, with_tasks
 from django_mcp.core.permissions import Right, right
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.management.base import bring_up_to_date, caller_of, find_server, intermix, looking
+from django_mcp.management.base import caller_of, find_server, intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
 from django_mcp.protocol.meta import APPROVAL
+from django_mcp.transports.stdio import django_request
+from django_mcp.version import __version__
 
 WIDTH = 30
 LEAST = 0.1
@@ -40,8 +41,9 @@ class Aside:
         self._drawn = 0
         self._told: tuple[float, str] = (-1.0, "")
 
-    def listen(self, method: str, params: Mapping[str, Any]) -> None:
+    def listen(self, notification: Mapping[str, Any]) -> None:
         """Show what a notification says."""
+        method, params = notification["method"], notification["params"]
         if method == "notifications/progress":
             self._progress(params)
         elif method == "notifications/message":
@@ -405,12 +407,13 @@ class Responder:
         """Whether it makes sense to show a URL and wait."""
         return self._is_there or self._yes
 
-    def answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of an elicitation.
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of an elicitation.
 
         Raises:
             CommandError: nobody is there, and what would have to be given is missing.
         """
+        params = request.get("params", {})
         self._write(f"\n{params.get('message', '')}")
         if params.get("mode") == "url":
             return self._page(str(params.get("url", "")))
@@ -554,7 +557,7 @@ class Command(BaseCommand):
         is_there = options["input"] != "-" and sys.stdin.isatty()
         aside = Aside(self._say, is_terminal=self.stderr.isatty())
         person = Responder(read_answers(options["answer"]), aside.write, yes=options["yes"], is_there=is_there)
-        result = asyncio.run(self._call(server, principal, tool, arguments, person, aside, options))
+        result = self._call(server, principal, tool, arguments, person, aside, options)
         aside.clear()
         self._show(result, options)
 
@@ -568,10 +571,14 @@ class Command(BaseCommand):
         """The tool where it exists for the caller. Whether it does is said by the endpoint, when it is called."""
         bring_up_to_date(server)
         tool = server.tools.get(name)
-        return None if tool is None or right(looking(server, principal), tool) is not Right.USE else tool
+        return (
+            None
+            if tool is None or right(looking(server, principal, django_request(server)), tool) is not Right.USE
+            else tool
+        )
 
     @staticmethod
-    async def _call(
+    def _call(
         server: MCPServer,
         principal: Principal,
         tool: Tool | None,
@@ -583,18 +590,29 @@ class Command(BaseCommand):
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, **({"url": {}} if person.can_open_pages else {})}}
         if tool is not None and tool.task == "required":
             capabilities = with_tasks(capabilities)
-        level = "debug" if options["verbosity"] > 1 else "info"
-        async with Link(server, principal) as link:
-            conversation = Conversation(
-                link, options["protocol_version"], capabilities, level, aside.listen, person.answer
-            )
-            try:
-                await conversation.open()
-                return await conversation.call(options["tool"], arguments)
-            except Refused as error:
-                aside.clear()
-                hint = "" if tool is not None else f" {_why(options)}"
-                raise CommandError(f"{error}{hint}") from None
+        session = ClientSession(
+            server,
+            options["protocol_version"],
+            principal,
+            capabilities=capabilities,
+            client={"name": "manage.py mcp_call", "version": __version__},
+            level="debug" if options["verbosity"] > 1 else "info",
+            request=django_request(server),
+            listen=aside.listen,
+            waits=True,
+        )
+        schema = None if tool is None else tool.definition.get("inputSchema")
+        try:
+            ended = session.call("tools/call", {"name": options["tool"], "arguments": arguments}, person.answer, schema)
+            if ended.result.get("resultType") == "task":
+                ended = session.follow_task(ended.result["taskId"], person.answer)
+        finally:
+            session.close()
+        if error := ended.error:
+            aside.clear()
+            hint = "" if tool is not None else f" {_why(options)}"
+            raise CommandError(f"{error.get('message', '')}{hint}")
+        return ended.result
 
     def _show(self, result: dict[str, Any], options: dict[str, Any]) -> None:
         failed = bool(result.get("isError"))

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.auth.base import authenticators
 from django_mcp.auth.protected_resource import path_of
+from django_mcp.client.in_process import bring_up_to_date, looking
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import run_inline
 from django_mcp.core.context import Context
@@ -34,12 +35,13 @@ from django_mcp.core.permissions import (
 from django_mcp.core.policies import Decision, Rule
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.management.base import bring_up_to_date, find_principal, find_server, intermix, looking, url_of
+from django_mcp.management.base import find_principal, find_server, intermix, url_of
 from django_mcp.models import ClientPolicy
 from django_mcp.primitives.base import Primitive, spoken
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool
+from django_mcp.transports.stdio import django_request
 
 UNMADE = {
     "default": "by what the tool says of itself",
@@ -135,7 +137,7 @@ def described(
         names: tell of these only; all where there are none.
         schemas: tell the schemas of tools.
     """
-    context = None if principal is None else looking(server, principal)
+    context = None if principal is None else looking(server, principal, django_request(server))
     refused = "" if principal is None else refusal(server, principal)
     told: dict[str, Any] = {
         "name": server.name,
@@ -186,7 +188,7 @@ def listed_tools(context: Context) -> list[str]:
         names += [each["name"] for each in fields["tools"]]
         if "nextCursor" not in fields:
             return names
-        context = looking(context.server, context.principal, cursor=fields["nextCursor"])
+        context = looking(context.server, context.principal, context.request, cursor=fields["nextCursor"])
 
 
 def _caller(principal: Principal, refused: str) -> dict[str, Any]:
