@@ -304,7 +304,7 @@ def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
 def _done(row: Approval, given: dict[str, Any]) -> str:
     match given["decision"]:
         case "refuse":
-            return _("You refused the call of %s. Whoever asked reads why.") % line(row.tool)
+            return _("You denied the call of %s. The requester reads your reason.") % line(row.tool)
         case "approve":
             return _("You approved the call of %s. It runs once.") % line(row.tool)
     return _("You approved the call of %s, and further ones like it.") % line(row.tool)
@@ -320,12 +320,12 @@ def too_late(row: Approval, user: Any) -> str:
             "reason": f" “{line(row.reason)}”" if row.reason else "",
         }
         if row.state == State.DENIED:
-            return _("Too late: %(who)s refused this call of %(tool)s before you.%(reason)s") % words
+            return _("Too late: %(who)s denied this call of %(tool)s before you.%(reason)s") % words
         return _("Too late: %(who)s approved this call of %(tool)s before you.") % words
     if row.task is not None and row.task.status in OVER:
-        return _("Nothing was decided: whoever asked for this call of %s does not want it any more.") % line(row.tool)
+        return _("Nothing was decided: the requester withdrew this call of %s.") % line(row.tool)
     if row.state == State.EXPIRED or row.expires <= timezone.now():
-        return _("Nothing was decided: the time of this call of %s is up, so it was refused.") % line(row.tool)
+        return _("Nothing was decided: the approval request for %s has expired.") % line(row.tool)
     return _("Nothing was decided: this call was made in your name, so somebody else has to decide.")
 
 

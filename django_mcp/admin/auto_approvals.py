@@ -23,11 +23,11 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
 
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke")
-    stop_question = gettext_lazy("Revoke the standing approval “%s”? Calls like that are asked about again.")
+    stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Such calls need approval again.")
     stop_answer = gettext_lazy("Yes, revoke it")
-    stopped_one = gettext_lazy("The standing approval “%s” is revoked.")
-    stopped_none = gettext_lazy("The standing approval “%s” was over already.")
-    stopped_many = ngettext_lazy("%d standing approval is revoked.", "%d standing approvals are revoked.")
+    stopped_one = gettext_lazy("The auto-approval rule “%s” is revoked.")
+    stopped_none = gettext_lazy("The auto-approval rule “%s” had ended already.")
+    stopped_many = ngettext_lazy("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.")
     note = gettext_lazy("Revoked.")
 
     list_display = ("tool", "caller_name", "must_be", "left", "state", "expires", "created_by")
@@ -82,7 +82,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         good = StandingApproval.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 
-    @admin.action(description=gettext_lazy("Revoke selected standing approvals"), permissions=["change"])
+    @admin.action(description=gettext_lazy("Revoke selected auto-approval rules"), permissions=["change"])
     def stop_selected(self, request: HttpRequest, queryset: Any) -> None:
         """Revoke those that are good still."""
         self.stop_all(request, queryset)

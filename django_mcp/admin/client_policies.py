@@ -34,7 +34,7 @@ class PolicyForm(_ModelForm):
 
     class Meta:
         model = ClientPolicy
-        fields = ("client_id", "blocked", "scopes", "tools", "acts_as")
+        fields = ("client_id", "blocked", "scopes", "tools", "service_account")
 
     class Media:
         """Its styles."""
@@ -68,16 +68,16 @@ class ClientPolicyAdmin(_ModelAdmin):
     """Blocks clients, and limits what they may do."""
 
     form = PolicyForm
-    list_display = ("client_id", "blocked", "scope_limit", "tool_limit", "acts_as")
+    list_display = ("client_id", "blocked", "scope_limit", "tool_limit", "service_account")
     list_filter = ("blocked",)
-    list_select_related = ("acts_as",)
+    list_select_related = ("service_account",)
     search_fields = ("client_id",)
     ordering = ("client_id",)
-    raw_id_fields = ("acts_as",)
+    raw_id_fields = ("service_account",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: ClientPolicy | None = None) -> Any:
         """The client does not change; in whose name it acts by itself, only superusers say, as of API keys."""
-        decided = () if getattr(request.user, "is_superuser", False) else ("acts_as",)
+        decided = () if getattr(request.user, "is_superuser", False) else ("service_account",)
         return decided if obj is None else ("client_id", *decided)
 
     @admin.display(description=gettext_lazy("scopes"))

@@ -33,8 +33,8 @@ MARKS = 4
 GROUP_NAMES = {
     "ok": gettext_lazy("answered"),
     "error": gettext_lazy("failed"),
-    "refused": gettext_lazy("refused"),
-    "waiting": gettext_lazy("waiting for approval"),
+    "refused": gettext_lazy("denied"),
+    "waiting": gettext_lazy("pending approval"),
     "other": gettext_lazy("other"),
 }
 
@@ -395,7 +395,7 @@ def _facts(found: Activity) -> list[tuple[Any, str, str]]:
     return [
         (gettext_lazy("calls"), count(total.calls), ""),
         (gettext_lazy("errors"), count(errors), share(errors / total.calls) if errors else ""),
-        (gettext_lazy("refusals"), count(refused), share(refused / total.calls) if refused else ""),
+        (gettext_lazy("denials"), count(refused), share(refused / total.calls) if refused else ""),
         (gettext_lazy("median duration"), duration(total.median), ""),
         (gettext_lazy("95th percentile"), duration(total.p95), ""),
     ]

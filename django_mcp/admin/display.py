@@ -11,15 +11,15 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_mcp.auth.log_filter import redact
 from django_mcp.core.database import keys_of
-from django_mcp.core.redaction import CUT, NAMED, SECRET, visible
+from django_mcp.core.redaction import CUT, NAMED, SECRET, bounded, one_line, visible
 from django_mcp.models import APIKey
 
-LONGEST_LINE, MOST_LINES = 300, 6
+LONGEST_LINE, MAX_LINES = 300, 6
 """What is longer is folded."""
 SUMMARY = 80
 
+VALUE = '<pre class="mcp-value" translate="no" dir="ltr">{}</pre>'
 NONE = mark_safe('<span class="mcp-none">–</span>')
 WITHHELD = {
     SECRET: gettext_lazy("Not shown: it is declared as a secret."),
@@ -65,9 +65,8 @@ class Preview(NamedTuple):
 
 
 def line(text: Any, longest: int = 200) -> str:
-    """A name that somebody else chose, in one line."""
-    shown = visible(" ".join(str(text).split()))
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    """Return a name that somebody else chose, in one line."""
+    return one_line(text, longest)
 
 
 def shown_value(value: Any) -> SafeString:
@@ -94,8 +93,8 @@ def _shown(text: str) -> SafeString:
     characters = len(text)
     shown = visible(text)
     lines = shown.count("\n") + 1
-    block = format_html('<pre class="mcp-value" translate="no" dir="ltr">{}</pre>', shown)
-    if lines <= MOST_LINES and len(shown) <= LONGEST_LINE:
+    block = format_html(VALUE, shown)
+    if lines <= MAX_LINES and len(shown) <= LONGEST_LINE:
         return block
     begin = " ".join(shown[: 2 * SUMMARY].split())[:SUMMARY]
     size = _("%d characters") % characters
@@ -206,24 +205,29 @@ def with_names(rows: Iterable[Any]) -> None:
         row.person = names[row.principal_kind, row.principal_id]
 
 
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Of one value that are shown."""
 OPEN_LINES = 12
 """A longer one is folded."""
 
 
 def as_json(value: Any) -> SafeString:
-    """A JSON value, indented; folded where it is long."""
+    """Show a JSON value, indented; folded where it is long."""
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 
 def as_text(text: str) -> SafeString:
-    """A text as it stands, but for what would make a reader see something else than there is."""
-    shown = visible(redact(text)[:MOST_CHARACTERS])
-    if len(text) > MOST_CHARACTERS:
-        shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
+    """Show a text; folded where it is long."""
+    shown = cut(text)
     lines = shown.count("\n") + 1
-    block = format_html('<pre class="mcp-value" translate="no" dir="ltr">{}</pre>', shown)
+    block = format_html(VALUE, shown)
     if lines <= OPEN_LINES:
         return block
     return format_html("<details><summary>{}</summary>{}</details>", _("%d lines") % lines, block)
+
+
+def cut(text: str) -> str:
+    """Return what is shown of a text, without credentials and what people cannot see."""
+    more = len(text) - MAX_CHARACTERS
+    shown = bounded(text, MAX_CHARACTERS)
+    return f"{shown}\n{_('… and %d characters more.') % more}" if more > 0 else shown

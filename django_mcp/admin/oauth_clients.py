@@ -71,17 +71,17 @@ class Changing:
             return
         with database.atomic():
             take_back(user, self._application.pk)
-            self._note(_("Access taken back, of %s.") % user.get_username())
+            self._note(_("Access of %s revoked.") % user.get_username())
         told = {"application": name_of(self._application), "user": user.get_username()}
-        self._tell(_("Application %(application)s no longer has access in the name of %(user)s.") % told)
+        self._tell(_("Client %(application)s no longer has access in the name of %(user)s.") % told)
 
     def take_back_all(self) -> None:
         """Take back what it has of everybody, and of its own."""
         with database.atomic():
             number = take_back_all(self._application.pk)
-            words = ngettext("All access taken back, of %d user.", "All access taken back, of %d users.", number)
+            words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
             self._note(words % number)
-        self._tell(_("Application %s no longer has access in anybody’s name.") % name_of(self._application))
+        self._tell(_("Client %s no longer has access in anybody’s name.") % name_of(self._application))
 
     def block(self, *, blocked: bool) -> None:
         """Block it, or no longer. It is saved like on the page of policies: its streams hear of it."""
@@ -98,10 +98,7 @@ class Changing:
             self._admin.log_change(self._request, row, done)
             self._note(done)
         name = name_of(self._application)
-        self._tell(
-            (_("Application %s is blocked from now on.") if blocked else _("Application %s is no longer blocked."))
-            % name
-        )
+        self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
 
     def _note(self, words: str) -> None:
         row = Applications(client_id=self._application.client_id)
@@ -163,7 +160,7 @@ class Line:
         if self.summary is None:
             return _("nobody")
         if self.summary.acts_for_itself:
-            return _("the application itself")
+            return _("the client itself")
         return ngettext("%d person", "%d people", self.summary.people) % self.summary.people
 
     @property
@@ -333,19 +330,19 @@ def document_of(application: Any) -> str:
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
     """What the site's owner decided about it."""
     if policy is None:
-        nothing = _("Nobody has decided anything about it: it may do what its users agree to.")
+        nothing = _("No policy: it may do what its users authorize.")
         return (
-            [_("Nobody has decided whom it acts as, so its tokens open nothing.")]
+            [_("It has no service account, so its tokens give no access.")]
             if acts_for_itself(application)
             else [nothing]
         )
     lines = [_("Blocked: none of its tokens is accepted.") if policy.blocked else _("Not blocked.")]
     lines.append(_scope_words(policy.scopes))
     lines.append(_tool_words(policy.tools))
-    if policy.acts_as is not None:
-        lines.append(_("For itself it acts as %s.") % policy.acts_as.get_username())
+    if policy.service_account is not None:
+        lines.append(_("Service account: %s.") % policy.service_account.get_username())
     elif acts_for_itself(application):
-        lines.append(_("Nobody has decided whom it acts as, so its tokens open nothing."))
+        lines.append(_("It has no service account, so its tokens give no access."))
     return lines
 
 
@@ -417,7 +414,7 @@ class ApplicationsAdmin(OwnPagesAdmin):
             self._change(request, application)
             return HttpResponseRedirect(request.get_full_path())
         page = Paginator(people(application), PER_PAGE).get_page(request.GET.get("p"))
-        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("acts_as").first()
+        policy = ClientPolicy.objects.filter(client_id=application.client_id).select_related("service_account").first()
         context = {
             **self._about(application),
             "origin": consent.origin(application),
@@ -464,7 +461,7 @@ class ApplicationsAdmin(OwnPagesAdmin):
             "people": people(application).count(),
             "address": self.address_of(application.client_id),
         }
-        return self.page(request, "take_back", _("Take back all access"), context)
+        return self.page(request, "take_back", _("Revoke all access"), context)
 
     def _find(self, request: HttpRequest, object_id: str) -> Any:
         if not self.has_view_permission(request):

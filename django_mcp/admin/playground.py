@@ -408,7 +408,7 @@ class TryToolAdmin(ReadOnlyAdmin):
         words = request.GET.get("q", "").strip()
         sections = [] if server is None else [self._section(request, server, kind, name, words) for kind, name in KINDS]
         context = {
-            "title": _("Try a tool"),
+            "title": _("Playground"),
             "endpoints": found,
             "server": server,
             "q": words,

@@ -15,12 +15,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.display import MOST_CHARACTERS
+from django_mcp.admin.display import cut
 from django_mcp.approvals.messages import PAGE
-from django_mcp.auth.log_filter import redact
 from django_mcp.client.session import ClientSession, Ended, with_tasks
 from django_mcp.core.principal import Principal
-from django_mcp.core.redaction import visible
+from django_mcp.core.redaction import bounded, visible
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Approval
 from django_mcp.primitives.tool import Tool
@@ -118,11 +117,11 @@ def call(request: HttpRequest, server: MCPServer, method: str, params: Mapping[s
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Types that are shown. Others can hold scripts, or are not known everywhere."""
-MOST_IMAGE = 2_000_000
+MAX_IMAGE = 2_000_000
 """Bytes of an image that is shown."""
-MOST_BLOCKS = 100
+MAX_BLOCKS = 100
 """Content blocks, messages or contents that are shown."""
-MOST_WORDS = 300
+MAX_WORDS = 300
 """Characters of a name or description that are shown."""
 WAITING = frozenset({"approval_required", "pending"})
 
@@ -170,19 +169,19 @@ class Shown:
         found = _dicts(self.fields.get("content")) + [
             {"type": "resource", "resource": each} for each in _dicts(self.fields.get("contents"))
         ]
-        return [self._block(each) for each in found[:MOST_BLOCKS]]
+        return [self._block(each) for each in found[:MAX_BLOCKS]]
 
     @property
     def messages(self) -> list[tuple[str, Block]]:
         """Of a prompt: who speaks, and what."""
-        found = _dicts(self.fields.get("messages"))[:MOST_BLOCKS]
+        found = _dicts(self.fields.get("messages"))[:MAX_BLOCKS]
         return [(str(each.get("role")), self._block(each.get("content"))) for each in found]
 
     @property
     def left_out(self) -> int:
         """How many blocks are not shown."""
         lists = (self.fields.get(name) or () for name in ("content", "contents", "messages"))
-        return max(0, sum(map(len, lists)) - MOST_BLOCKS)
+        return max(0, sum(map(len, lists)) - MAX_BLOCKS)
 
     @property
     def structured(self) -> SafeString | None:
@@ -227,7 +226,7 @@ def _contents(contents: Mapping[str, Any]) -> Block:
 def _image(data: str, mime_type: str) -> Block:
     """An image; a note of what it is where it is none that is shown."""
     words = _("Binary: %(type)s, %(size)s") % _measured(data, mime_type)
-    if mime_type not in IMAGES or len(data) > MOST_IMAGE * 4 // 3:
+    if mime_type not in IMAGES or len(data) > MAX_IMAGE * 4 // 3:
         return _note(words)
     try:
         base64.b64decode(data, validate=True)
@@ -247,7 +246,7 @@ def _note(words: str) -> Block:
 
 def _words_of(block: Mapping[str, Any]) -> Block:
     found = {name: block.get(name) for name in ("name", "title", "description", "mimeType")}
-    return {name: visible(redact(value)[:MOST_WORDS]) for name, value in found.items() if isinstance(value, str)}
+    return {name: bounded(value, MAX_WORDS) for name, value in found.items() if isinstance(value, str)}
 
 
 def _dicts(value: Any) -> list[Any]:
@@ -255,11 +254,8 @@ def _dicts(value: Any) -> list[Any]:
 
 
 def text_of(text: str) -> SafeString:
-    """A text as it stands, but for credentials and what would make a reader see something else than there is."""
-    shown = visible(redact(text)[:MOST_CHARACTERS])
-    if len(text) > MOST_CHARACTERS:
-        shown += "\n" + _("… and %d characters more.") % (len(text) - MOST_CHARACTERS)
-    return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', shown)
+    """Show a text."""
+    return format_html('<pre class="mcp-try-value" translate="no" dir="auto" tabindex="0">{}</pre>', cut(text))
 
 
 def json_of(value: Any) -> SafeString:
@@ -269,9 +265,7 @@ def json_of(value: Any) -> SafeString:
 
 def messages_of(notifications: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return what a tool told while it ran: the level or ``"progress"``, and the words."""
-    return [
-        (level, visible(redact(words)[:2000])) for level, words in islice(map(_message, notifications), MAX_MESSAGES)
-    ]
+    return [(level, bounded(words, 2000)) for level, words in islice(map(_message, notifications), MAX_MESSAGES)]
 
 
 def _message(notification: Mapping[str, Any]) -> tuple[str, str]:

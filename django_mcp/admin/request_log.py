@@ -354,8 +354,8 @@ class ToolCallAdmin(ReadOnlyAdmin):
     )
     search_fields = ("name",)  # for the box; see get_search_results
     search_help_text = gettext_lazy(
-        "A trace, task or ticket by its whole id; or words of the newest 50,000 calls: tool, caller, client, error, "
-        "arguments."
+        "A trace, task or approval request by its whole id; or words of the newest 50,000 entries: tool, caller, "
+        "client, error, arguments."
     )
     date_hierarchy = "called"
     ordering = ("-called",)
@@ -498,7 +498,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
             return row.caller or "–"
         return now if row.caller in {"", now} else f"{now} ({row.caller})"
 
-    @admin.display(description=gettext_lazy("recognised as"))
+    @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: ToolCall) -> str:
         """Kind and id."""
         return f"{row.principal_kind} {row.principal_id}".strip() or "–"

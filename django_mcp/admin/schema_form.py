@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.primitives.markers import is_secret
 from django_mcp.protocol.errors import ParseError
-from django_mcp.protocol.json_schema import Choices, Schema, choices_of, plain
+from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
 from django_mcp.protocol.jsonrpc import decode
 
 ABSENT: Any = object()
@@ -255,16 +255,9 @@ def _scalar(text: str, schema: Schema) -> Any:
 
 
 def _types(schema: Schema) -> frozenset[str] | None:
-    """Those of a scalar; None where it may be something else."""
-    types = schema.get("type")
-    if types is None:
-        types = [each.get("type") if isinstance(each, Mapping) else None for each in _list(schema.get("anyOf"))]
-    found = [each for each in ([types] if isinstance(types, str) else _list(types)) if each != "null"]
-    return frozenset(found) if found and all(isinstance(each, str) and each in SCALARS for each in found) else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    """Return the types of a scalar; None where it may be something else."""
+    types: list[Any] = [each for part in alternatives(schema, schema) if (each := part.get("type")) != "null"]
+    return frozenset(types) if types and all(isinstance(each, str) and each in SCALARS for each in types) else None
 
 
 def _number(value: Any, otherwise: float) -> float:

@@ -2,7 +2,6 @@
 
 import difflib
 import inspect
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ from django_mcp.approvals.tool_policies import SHOWN, default_decision
 from django_mcp.conf import settings
 from django_mcp.core.permissions import declared
 from django_mcp.core.policies import Decision
-from django_mcp.core.redaction import visible
+from django_mcp.core.redaction import as_words, visible
 from django_mcp.core.server import MCPServer, servers
-from django_mcp.models import KnownTool, ToolPolicy
+from django_mcp.models import ToolPolicy, ToolSnapshot
 from django_mcp.primitives.tool import Tool
 
 MOST_LINES = 400
@@ -77,8 +76,7 @@ def _text(value: Any) -> list[str]:
     """What to compare, in lines."""
     if value is None:
         return []
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-    return [visible(each) for each in text.split("\n")]
+    return [visible(each) for each in as_words(value).split("\n")]
 
 
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
@@ -219,7 +217,7 @@ class Line:
     server: MCPServer
     tool: Tool
     rows: Sequence[ToolPolicy]
-    known: KnownTool | None
+    known: ToolSnapshot | None
     calls: ToolStatistics | None
 
     @property
@@ -270,7 +268,7 @@ class Line:
     def reason(self) -> str:
         """Why it counts."""
         if self.is_held:
-            return _("it changed, and does not exist for clients until somebody accepts it")
+            return _("changed; hidden from clients until its new definition is approved")
         if self.own is not None:
             return decided_words(self.own)
         if self.tool.policy is not None:
@@ -382,7 +380,7 @@ def lines(*, with_calls: bool) -> list[Line]:
     A tool that nobody has seen so far is remembered as it is: from now on, a change of it is seen.
     """
     served = list(servers())
-    known = {(each.server, each.tool): each for each in KnownTool.objects.defer("definition")}
+    known = {(each.server, each.tool): each for each in ToolSnapshot.objects.defer("definition")}
     digests = {which: each.digest for which, each in known.items()}
     tool_policies.remember(served, digests)
     rows: dict[tuple[str, str], list[ToolPolicy]] = defaultdict(list)
@@ -414,7 +412,7 @@ def find(key: str, *, with_calls: bool) -> Line | None:
         return None
     which = {"server": server.name, "tool": tool.key}
     rows = ToolPolicy.objects.filter(**which).select_related("group", "changed_by").order_by("group__name", "client_id")
-    accepted = KnownTool.objects.filter(**which).select_related("accepted_by")
+    accepted = ToolSnapshot.objects.filter(**which).select_related("accepted_by")
     known = accepted.first()
     if known is None:
         tool_policies.remember([server], tool_policies.accepted())

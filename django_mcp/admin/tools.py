@@ -267,8 +267,8 @@ class Changing:
             return
         with database.atomic():
             tool_policies.accept(line.server, line.tool, self._request.user)
-            self._note(line, _("Accepted as it is now."))
-        self._tell(_("Tool %s is accepted as it is now.") % line.key)
+            self._note(line, _("New definition approved."))
+        self._tell(_("The new definition of %s is approved.") % line.key)
 
     def _note(self, line: Line, words: str) -> None:
         self._note_of(line.server.name, line.tool.key, words)
@@ -320,7 +320,7 @@ class ToolsAdmin(OwnPagesAdmin):
 
     def has_accept_permission(self, request: HttpRequest) -> bool:
         """To say that a tool that changed is right."""
-        return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_knowntool")
+        return self.has_change_permission(request) or request.user.has_perm("django_mcp.change_toolsnapshot")
 
     # All of them
 

@@ -34,7 +34,7 @@ from django.utils import timezone
 from django_mcp.approvals.messages import client, page_url, requester
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.redaction import redact, redacted, visible
+from django_mcp.core.redaction import as_words, bounded, one_line, redacted
 from django_mcp.core.server import every_server
 from django_mcp.models import Approval, Notice
 
@@ -101,7 +101,7 @@ def send_mail(notice: Notice) -> None:
     context = _context(notice.approval)
     subject = render_to_string("django_mcp/approvals/notice_subject.txt", context)
     message = EmailMessage(
-        subject=_line(subject, 2 * LONGEST_NAME),
+        subject=one_line(subject, 2 * LONGEST_NAME),
         body=render_to_string("django_mcp/approvals/notice.txt", context),
         to=[notice.target],
         headers={"Auto-Submitted": "auto-generated", "Message-ID": _message_id(notice)},
@@ -126,10 +126,10 @@ def _message_id(notice: Notice) -> str:
 
 def _context(approval: Approval) -> dict[str, Any]:
     return {
-        "tool": _line(approval.tool),
-        "endpoint": _line(approval.server),
-        "requester": _line(requester(approval)),
-        "client": _line(client(approval)),
+        "tool": one_line(approval.tool, LONGEST_NAME),
+        "endpoint": one_line(approval.server, LONGEST_NAME),
+        "requester": one_line(requester(approval), LONGEST_NAME),
+        "client": one_line(client(approval), LONGEST_NAME),
         "arguments": _quoted(redacted(None, approval.arguments, longest=None, whole=None)),
         "preview": _quoted(redacted(None, approval.preview, longest=None, whole=None)) if approval.preview else "",
         "expires": approval.expires,
@@ -138,16 +138,10 @@ def _context(approval: Approval) -> dict[str, Any]:
     }
 
 
-def _line(text: str, longest: int = LONGEST_NAME) -> str:
-    """One line, whatever it was, for it may be a header."""
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= longest else line[: longest - 1] + "…"
-
-
 def _quoted(value: Any) -> str:
     """A text or a JSON value, shortened. The mark before each line says that it came with the call."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
-    lines = visible(redact(text)[:LONGEST_TEXT]).split("\n")
+    text = as_words(value)
+    lines = bounded(text, LONGEST_TEXT).split("\n")
     shown = [f"> {line}" for line in lines[:MOST_LINES]]
     if len(text) > LONGEST_TEXT or len(lines) > MOST_LINES:
         shown.append("> …")
@@ -358,7 +352,7 @@ def _spread(notice: Notice) -> None:
 def _failed(notice: Notice, error: Exception) -> None:
     delay = DELAYS[min(notice.attempts, len(DELAYS)) - 1] * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
     following = timezone.now() + datetime.timedelta(seconds=delay)
-    words = visible(redact(f"{type(error).__name__}: {error}"))[:LONGEST_ERROR]
+    words = bounded(f"{type(error).__name__}: {error}", LONGEST_ERROR)[:LONGEST_ERROR]  # escaped characters are longer
     logger.warning("a notice of a call that waits was not delivered (%s to %s): %s", notice.kind, notice.target, words)
     # By then it is refused, where it was not decided.
     is_last = following >= notice.approval.expires

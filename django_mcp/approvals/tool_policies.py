@@ -22,7 +22,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.policies import Decision, Policies, Rule, book
 from django_mcp.core.server import MCPServer, every_server
-from django_mcp.models import Event, KnownTool, ToolPolicy
+from django_mcp.models import Event, ToolPolicy, ToolSnapshot
 from django_mcp.primitives.base import spoken
 from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import publish
@@ -76,8 +76,8 @@ def decide(
 
 
 @receiver([post_save, post_delete], sender=ToolPolicy, dispatch_uid="django_mcp.policies")
-@receiver([post_save, post_delete], sender=KnownTool, dispatch_uid="django_mcp.policies.known")
-def _on_changed(instance: ToolPolicy | KnownTool, raw: bool = False, **_: Any) -> None:
+@receiver([post_save, post_delete], sender=ToolSnapshot, dispatch_uid="django_mcp.policies.known")
+def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any) -> None:
     """Look again before the next call, and tell clients that listen that a list is another one now."""
     if raw:
         return
@@ -142,7 +142,7 @@ def tools_of(server: MCPServer) -> Iterator[Tool]:
 
 def accepted() -> Mapping[tuple[str, str], str]:
     """Endpoint and tool -> the digest of what was accepted. One query."""
-    rows = KnownTool.objects.values_list("server", "tool", "digest")
+    rows = ToolSnapshot.objects.values_list("server", "tool", "digest")
     return {(server, tool): digest for server, tool, digest in rows}
 
 
@@ -150,20 +150,22 @@ def remember(servers: Iterable[MCPServer], before: Mapping[tuple[str, str], str]
     """Note what nobody has seen so far: a new tool is as its author made it, and only a change is news."""
     now = timezone.now()
     rows = [
-        KnownTool(server=server.name, tool=tool.key, definition=is_now.definition, digest=is_now.digest, accepted=now)
+        ToolSnapshot(
+            server=server.name, tool=tool.key, definition=is_now.definition, digest=is_now.digest, accepted=now
+        )
         for server in servers
         for tool in tools_of(server)
         if (server.name, tool.key) not in before and tool.find_failure() is None and (is_now := known(tool))
     ]
     if rows:
-        KnownTool.objects.bulk_create(rows, ignore_conflicts=True)
+        ToolSnapshot.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def accept(server: MCPServer, tool: Tool, user: Any) -> None:
     """Say that a tool is right as it is now."""
     is_now = known(tool)
     with database.atomic():
-        KnownTool.objects.update_or_create(
+        ToolSnapshot.objects.update_or_create(
             server=server.name,
             tool=tool.key,
             defaults={

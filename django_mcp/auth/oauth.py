@@ -46,7 +46,7 @@ class OAuth2Authentication(BaseAuthentication):
         if policy.blocked or registration_scope() in scopes or not is_usable(row.application, head):
             raise InvalidToken
         acts_for_itself = row.application.authorization_grant_type == "client-credentials"
-        if acts_for_itself and (policy.acts_as is None or policy.acts_as != row.user_id):
+        if acts_for_itself and (policy.service_account is None or policy.service_account != row.user_id):
             raise InvalidToken
         if row.user is None or not row.user.is_active:
             raise InvalidToken
@@ -80,7 +80,7 @@ class Policy:
     def __init__(self, row: dict[str, Any] | None) -> None:
         row = row or {}
         self.blocked = bool(row.get("blocked"))
-        self.acts_as: int | None = row.get("acts_as")
+        self.service_account: int | None = row.get("service_account")
         self.scopes = _set(row.get("scopes"))
         self.tools = _set(row.get("tools"))
 
@@ -94,9 +94,13 @@ def renewed(principal: Principal, server: MCPServer) -> Principal | None:  # noq
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
     row = ClientPolicy.objects.filter(client_id=principal.client_id).values().first()
-    policy = Policy(None if row is None else {**row, "acts_as": row["acts_as_id"]})
+    policy = Policy(None if row is None else {**row, "service_account": row["service_account_id"]})
     acts_for_itself = principal.kind == "client"
-    if policy.blocked or (acts_for_itself and policy.acts_as != principal.user.pk) or not _is_granted(principal):
+    if (
+        policy.blocked
+        or (acts_for_itself and policy.service_account != principal.user.pk)
+        or not _is_granted(principal)
+    ):
         return None
     scopes = principal.scopes
     if scopes is not None and policy.scopes is not None:
@@ -127,7 +131,9 @@ def _live(checksum: str, now: datetime) -> QuerySet[Any]:
     from django_mcp.models import ClientPolicy  # noqa: PLC0415 - needs the app registry
 
     policies = ClientPolicy.objects.filter(client_id=OuterRef("application__client_id"))
-    policy = policies.values(policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", acts_as="acts_as_id"))
+    policy = policies.values(
+        policy=JSONObject(blocked="blocked", scopes="scopes", tools="tools", service_account="service_account_id")
+    )
     live: QuerySet[Any] = get_access_token_model().objects.filter(token_checksum=checksum, expires__gt=now)
     return live.annotate(policy=Subquery(policy))  # type: ignore[no-any-return] # swapped models have no types
 

@@ -371,3 +371,19 @@ def visible(text: str) -> str:
 
 def _is_harmless(character: str) -> bool:
     return character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def one_line(text: Any, longest: int) -> str:
+    """Return a text that somebody else chose in one line of at most *longest* characters."""
+    shown = visible(" ".join(str(text).split()))
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def bounded(text: str, longest: int) -> str:
+    """Return the first *longest* characters of a text, without credentials and what people cannot see."""
+    return visible(redact(text)[:longest])
+
+
+def as_words(value: Any) -> str:
+    """Return a text as it is, and any other JSON value indented, with its members sorted."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)

@@ -25,8 +25,12 @@ def find_server(name: str) -> MCPServer:
     return found[name]
 
 
-def find_user(name: str) -> Any:
+def find_user(name: str, option: str = "--user") -> Any:
     """Return the user of a name, active or not.
+
+    Args:
+        name: with which they sign in.
+        option: with which it was given.
 
     Raises:
         CommandError: there is none.
@@ -37,26 +41,16 @@ def find_user(name: str) -> Any:
     try:
         return model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - the documented name of it
     except model.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}; --user takes the name with which one signs in.") from None
+        raise CommandError(f"There is no user {name!r}; {option} takes the name with which one signs in.") from None
 
 
 def find_principal(name: str, option: str = "--user") -> Principal:
-    """The caller who is the Django user of a name.
-
-    Args:
-        name: with which they sign in.
-        option: with which it was given.
+    """Return the caller who is the Django user of a name.
 
     Raises:
         CommandError: there is none, or they may not sign in.
     """
-    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs the app
-
-    model = get_user_model()
-    try:
-        user = model._default_manager.get_by_natural_key(name)  # noqa: SLF001 - the documented name of it
-    except model.DoesNotExist:
-        raise CommandError(f"There is no user {name!r}; {option} takes the name of one who can sign in.") from None
+    user = find_user(name, option)
     if not user.is_active:
         raise CommandError(f"The user {name!r} is not active; {option} takes the name of one who can sign in.")
     return Principal(kind="user", id=str(user.pk), user=user)

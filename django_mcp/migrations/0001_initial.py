@@ -155,7 +155,7 @@ class Migration(migrations.Migration):
             name="Approval",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("ticket", models.CharField(max_length=32, unique=True, verbose_name="ticket")),
+                ("ticket", models.CharField(max_length=32, unique=True, verbose_name="approval request")),
                 ("server", models.CharField(max_length=64, verbose_name="endpoint")),
                 ("tool", models.CharField(max_length=128, verbose_name="tool")),
                 ("principal_kind", models.CharField(max_length=32, verbose_name="kind of caller")),
@@ -203,9 +203,9 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("pending", "waiting"),
+                            ("pending", "pending"),
                             ("approved", "approved"),
-                            ("denied", "refused"),
+                            ("denied", "denied"),
                             ("expired", "expired"),
                             ("consumed", "used"),
                         ],
@@ -266,7 +266,7 @@ class Migration(migrations.Migration):
                             ("repeated", "asked for again"),
                             ("shown", "shown"),
                             ("approved", "approved"),
-                            ("denied", "refused"),
+                            ("denied", "denied"),
                             ("expired", "expired"),
                             ("executed", "run"),
                             ("returned", "answered"),
@@ -335,16 +335,16 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "acts_as",
+                    "service_account",
                     models.ForeignKey(
                         blank=True,
                         default=None,
-                        help_text="Whose rights it has where it calls for itself (client credentials).",
+                        help_text="User whose permissions it has when it calls on its own behalf (client credentials).",
                         null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="mcp_clients",
                         to=settings.AUTH_USER_MODEL,
-                        verbose_name="acts as",
+                        verbose_name="service account",
                     ),
                 ),
             ],
@@ -357,8 +357,8 @@ class Migration(migrations.Migration):
             name="Applications",
             fields=[],
             options={
-                "verbose_name": "application",
-                "verbose_name_plural": "applications",
+                "verbose_name": "OAuth client",
+                "verbose_name_plural": "OAuth clients",
                 "proxy": True,
                 "default_permissions": (),
                 "indexes": [],
@@ -473,8 +473,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "standing approval",
-                "verbose_name_plural": "standing approvals",
+                "verbose_name": "auto-approval rule",
+                "verbose_name_plural": "auto-approval rules",
             },
         ),
         migrations.AddField(
@@ -485,7 +485,7 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="approvals",
                 to="django_mcp.standingapproval",
-                verbose_name="standing approval",
+                verbose_name="auto-approval rule",
             ),
         ),
         migrations.CreateModel(
@@ -646,13 +646,13 @@ class Migration(migrations.Migration):
                     "outcome",
                     models.CharField(
                         choices=[
-                            ("ok", "answered"),
-                            ("error", "the tool failed"),
-                            ("failed", "failed"),
-                            ("refused", "refused"),
-                            ("waiting", "waits for approval"),
-                            ("asked", "asked its client"),
-                            ("task", "became a task"),
+                            ("ok", "OK"),
+                            ("error", "tool error"),
+                            ("failed", "protocol error"),
+                            ("refused", "denied"),
+                            ("waiting", "pending approval"),
+                            ("asked", "input requested"),
+                            ("task", "task started"),
                             ("cancelled", "cancelled"),
                             ("timed_out", "timed out"),
                         ],
@@ -700,7 +700,9 @@ class Migration(migrations.Migration):
                 ("queries", models.PositiveIntegerField(null=True, verbose_name="queries")),
                 (
                     "approval",
-                    models.CharField(blank=True, help_text="Its ticket.", max_length=32, verbose_name="approval"),
+                    models.CharField(
+                        blank=True, help_text="The approval request.", max_length=32, verbose_name="approval"
+                    ),
                 ),
                 ("task_id", models.CharField(blank=True, max_length=64, verbose_name="task id")),
                 ("trace_id", models.CharField(blank=True, max_length=32, verbose_name="trace id")),
@@ -717,8 +719,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "call",
-                "verbose_name_plural": "calls",
+                "verbose_name": "request log entry",
+                "verbose_name_plural": "request log entries",
             },
         ),
         migrations.CreateModel(
@@ -738,9 +740,9 @@ class Migration(migrations.Migration):
             name="TryTool",
             fields=[],
             options={
-                "verbose_name": "try a tool",
-                "verbose_name_plural": "try a tool",
-                "permissions": (("try_tool", "Can call tools as oneself on the page “Try a tool”"),),
+                "verbose_name": "playground",
+                "verbose_name_plural": "playground",
+                "permissions": (("try_tool", "Can call tools as oneself in the playground"),),
                 "proxy": True,
                 "default_permissions": (),
                 "indexes": [],
@@ -767,7 +769,7 @@ class Migration(migrations.Migration):
                 (
                     "decision",
                     models.CharField(
-                        choices=[("allow", "allow"), ("ask", "ask"), ("block", "block")],
+                        choices=[("allow", "allow"), ("ask", "require approval"), ("block", "block")],
                         max_length=8,
                         verbose_name="decision",
                     ),
@@ -817,7 +819,7 @@ class Migration(migrations.Migration):
             bases=("django_mcp.toolpolicy",),
         ),
         migrations.CreateModel(
-            name="KnownTool",
+            name="ToolSnapshot",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("server", models.CharField(max_length=64, verbose_name="endpoint")),
@@ -845,9 +847,11 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "known tool",
-                "verbose_name_plural": "known tools",
-                "constraints": [models.UniqueConstraint(fields=("server", "tool"), name="django_mcp_knowntool_once")],
+                "verbose_name": "tool snapshot",
+                "verbose_name_plural": "tool snapshots",
+                "constraints": [
+                    models.UniqueConstraint(fields=("server", "tool"), name="django_mcp_toolsnapshot_once")
+                ],
             },
         ),
         migrations.CreateModel(

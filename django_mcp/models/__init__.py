@@ -2,11 +2,11 @@
 
 from django_mcp.models.approvals import Approval as Approval
 from django_mcp.models.approvals import ApprovalEvent as ApprovalEvent
-from django_mcp.models.approvals import KnownTool as KnownTool
 from django_mcp.models.approvals import Notice as Notice
 from django_mcp.models.approvals import StandingApproval as StandingApproval
 from django_mcp.models.approvals import ToolPolicy as ToolPolicy
 from django_mcp.models.approvals import Tools as Tools
+from django_mcp.models.approvals import ToolSnapshot as ToolSnapshot
 from django_mcp.models.auth import APIKey as APIKey
 from django_mcp.models.auth import Applications as Applications
 from django_mcp.models.auth import ClientPolicy as ClientPolicy

@@ -21,7 +21,7 @@ class ToolPolicy(Stored):
         """The strictest last."""
 
         ALLOW = "allow", _("allow")
-        ASK = "ask", _("ask")
+        ASK = "ask", _("require approval")
         BLOCK = "block", _("block")
 
     server = models.CharField(_("endpoint"), max_length=64)
@@ -68,7 +68,7 @@ class ToolPolicy(Stored):
         return f"{self.server} {self.tool}: {self.get_decision_display()}"
 
 
-class KnownTool(Stored):
+class ToolSnapshot(Stored):
     """A tool as somebody accepted it. Where it became another one since, people see the difference."""
 
     server = models.CharField(_("endpoint"), max_length=64)
@@ -81,9 +81,9 @@ class KnownTool(Stored):
     )
 
     class Meta:
-        verbose_name = _("known tool")
-        verbose_name_plural = _("known tools")
-        constraints = (models.UniqueConstraint(fields=["server", "tool"], name="django_mcp_knowntool_once"),)
+        verbose_name = _("tool snapshot")
+        verbose_name_plural = _("tool snapshots")
+        constraints = (models.UniqueConstraint(fields=["server", "tool"], name="django_mcp_toolsnapshot_once"),)
 
     def __str__(self) -> str:
         return f"{self.server} {self.tool}"
@@ -114,8 +114,8 @@ class StandingApproval(Stored):
     revoked = models.DateTimeField(_("revoked"), null=True, default=None)
 
     class Meta:
-        verbose_name = _("standing approval")
-        verbose_name_plural = _("standing approvals")
+        verbose_name = _("auto-approval rule")
+        verbose_name_plural = _("auto-approval rules")
         # With the time, for those that are over stay as long as the log of approvals.
         indexes = (
             models.Index(
@@ -136,13 +136,13 @@ class Approval(Stored):
     class State(models.TextChoices):
         """Pending and approved are the only ones that anything leads out of."""
 
-        PENDING = "pending", _("waiting")
+        PENDING = "pending", _("pending")
         APPROVED = "approved", _("approved")
-        DENIED = "denied", _("refused")
+        DENIED = "denied", _("denied")
         EXPIRED = "expired", _("expired")
         CONSUMED = "consumed", _("used")
 
-    ticket = models.CharField(_("ticket"), max_length=32, unique=True)
+    ticket = models.CharField(_("approval request"), max_length=32, unique=True)
     server = models.CharField(_("endpoint"), max_length=64)
     tool = models.CharField(_("tool"), max_length=128)
     principal_kind = models.CharField(_("kind of caller"), max_length=32)
@@ -168,7 +168,7 @@ class Approval(Stored):
     )
     reason = models.TextField(_("reason"), blank=True)
     standing = models.ForeignKey(
-        StandingApproval, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("standing approval")
+        StandingApproval, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("auto-approval rule")
     )
     task = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("task"))
     consumed = models.DateTimeField(_("used"), null=True, default=None)
@@ -208,7 +208,7 @@ class ApprovalEvent(Stored):
         REPEATED = "repeated", _("asked for again")
         SHOWN = "shown", _("shown")
         APPROVED = "approved", _("approved")
-        DENIED = "denied", _("refused")
+        DENIED = "denied", _("denied")
         EXPIRED = "expired", _("expired")
         EXECUTED = "executed", _("run")
         RETURNED = "returned", _("answered")

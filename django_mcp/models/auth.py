@@ -50,15 +50,15 @@ class ClientPolicy(Stored):
     tools = JSONTextField(
         _("tools"), null=True, blank=True, default=None, help_text=_("The only tools it may use; empty for all.")
     )
-    acts_as = models.ForeignKey(
+    service_account = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.CASCADE,
         null=True,
         blank=True,
         default=None,
         related_name="mcp_clients",
-        verbose_name=_("acts as"),
-        help_text=_("Whose rights it has where it calls for itself (client credentials)."),
+        verbose_name=_("service account"),
+        help_text=_("User whose permissions it has when it calls on its own behalf (client credentials)."),
     )
 
     class Meta:
@@ -78,5 +78,5 @@ class Applications(ClientPolicy):
     class Meta:
         proxy = True
         default_permissions = ()
-        verbose_name = _("application")
-        verbose_name_plural = _("applications")
+        verbose_name = _("OAuth client")
+        verbose_name_plural = _("OAuth clients")

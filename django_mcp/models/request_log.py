@@ -14,13 +14,13 @@ class ToolCall(Stored):
     class Outcome(models.TextChoices):
         """What came of it."""
 
-        OK = "ok", _("answered")
-        ERROR = "error", _("the tool failed")
-        FAILED = "failed", _("failed")
-        REFUSED = "refused", _("refused")
-        WAITING = "waiting", _("waits for approval")
-        ASKED = "asked", _("asked its client")
-        TASK = "task", _("became a task")
+        OK = "ok", _("OK")
+        ERROR = "error", _("tool error")
+        FAILED = "failed", _("protocol error")
+        REFUSED = "refused", _("denied")
+        WAITING = "waiting", _("pending approval")
+        ASKED = "asked", _("input requested")
+        TASK = "task", _("task started")
         CANCELLED = "cancelled", _("cancelled")
         TIMED_OUT = "timed_out", _("timed out")
 
@@ -52,13 +52,13 @@ class ToolCall(Stored):
     result_size = models.PositiveIntegerField(_("size of result"), null=True, help_text=_("In bytes of JSON."))
     duration = models.FloatField(_("duration"), help_text=_("In milliseconds."))
     queries = models.PositiveIntegerField(_("queries"), null=True)
-    approval = models.CharField(_("approval"), max_length=32, blank=True, help_text=_("Its ticket."))
+    approval = models.CharField(_("approval"), max_length=32, blank=True, help_text=_("The approval request."))
     task_id = models.CharField(_("task id"), max_length=64, blank=True)
     trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
 
     class Meta:
-        verbose_name = _("call")
-        verbose_name_plural = _("calls")
+        verbose_name = _("request log entry")
+        verbose_name_plural = _("request log entries")
         # Pages show the newest first, of all or of those with one thing in common: so no filter reads the whole table.
         indexes = (
             models.Index(fields=["server", "called"], name="django_mcp_toolcall_server"),
@@ -93,6 +93,6 @@ class TryTool(ToolCall):
     class Meta:
         proxy = True
         default_permissions = ()
-        permissions = (("try_tool", _("Can call tools as oneself on the page “Try a tool”")),)
-        verbose_name = _("try a tool")
-        verbose_name_plural = _("try a tool")
+        permissions = (("try_tool", _("Can call tools as oneself in the playground")),)
+        verbose_name = _("playground")
+        verbose_name_plural = _("playground")

@@ -137,7 +137,7 @@ def accesses(user: Any) -> list[Access]:
     """Applications with tokens of this user that can still be used or renewed, the last renewed first.
 
     Without clients that act for themselves: that a user lends them their rights is the site's owner's decision
-    (``ClientPolicy.acts_as``), and they would just get new tokens.
+    (``ClientPolicy.service_account``), and they would just get new tokens.
     """
     tokens = held().filter(user=user).exclude(application__authorization_grant_type=CLIENT_CREDENTIALS)
     found: dict[Any, Access] = {}

@@ -101,7 +101,7 @@ def policy_of(request: Any) -> ClientPolicy | None:
         return None
     if known.policy is _UNREAD:
         found = ClientPolicy.objects.filter(client_id=application.client_id)
-        known.policy = found.select_related("acts_as").first()
+        known.policy = found.select_related("service_account").first()
     policy: ClientPolicy | None = known.policy
     return policy
 
@@ -269,6 +269,6 @@ def is_service(request: Any) -> bool:
         and application.client_type == AbstractApplication.CLIENT_CONFIDENTIAL
         and application.allows_grant_type(AbstractApplication.GRANT_CLIENT_CREDENTIALS)
         and policy is not None
-        and policy.acts_as is not None
-        and policy.acts_as.is_active
+        and policy.service_account is not None
+        and policy.service_account.is_active
     )

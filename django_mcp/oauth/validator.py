@@ -396,7 +396,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
             super()._check_and_set_request_resource(request)
             return
         if request.grant_type == "client_credentials":
-            user, resources = grants.policy_of(request).acts_as, grants.resources_asked_for(request)  # type: ignore[union-attr]
+            user, resources = grants.policy_of(request).service_account, grants.resources_asked_for(request)  # type: ignore[union-attr]
         else:
             user, resources = request.user, grants.resources_granted(request)
         if not grants.may_use(user, resources):
@@ -406,7 +406,7 @@ class MCPValidatorMixin(CodeRules, RefreshRules):
     def _create_access_token(self, expires: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         """A client's own token is its acting user's: the endpoint compares it with the policy at every use."""
         if request.grant_type == "client_credentials" and self.concerns_mcp(request):
-            request.user = grants.policy_of(request).acts_as  # type: ignore[union-attr]
+            request.user = grants.policy_of(request).service_account  # type: ignore[union-attr]
         return super()._create_access_token(expires, request, *args, **kwargs)
 
 

@@ -27,6 +27,26 @@ def plain(schema: Any, root: Schema) -> Schema:
     return {}
 
 
+def alternatives(schema: Any, root: Schema, steps: int = MOST_STEPS) -> Sequence[Schema]:
+    """Return what a value may be, null included: schemas without references, each with at most one type.
+
+    Args:
+        schema: of one value.
+        root: where its references lead.
+        steps: references and unions that are followed.
+    """
+    if not isinstance(schema, Mapping) or not steps:
+        return [{}]
+    if isinstance(reference := schema.get("$ref"), str):
+        return alternatives({**_target(reference, root), **_but(schema, "$ref")}, root, steps - 1)
+    if choices_of(schema) is None:
+        for keyword in ("anyOf", "oneOf"):
+            if isinstance(parts := schema.get(keyword), list):
+                return [found for part in parts for found in alternatives(part, root, steps - 1)]
+    types = schema.get("type")
+    return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
+
+
 def _inner(schema: Schema, root: Schema) -> Schema | None:
     """The schema that this one stands for, with its own words; None where it stands for itself."""
     if isinstance(reference := schema.get("$ref"), str):

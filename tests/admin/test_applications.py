@@ -144,34 +144,34 @@ def test_only_access_that_can_be_used_or_renewed_at_an_endpoint_counts(site: Sit
     get_access_token_model().objects.filter(user__username="renewable").update(expires=gone)
     site.tokens_for(user=site.make_user("stayed-away"))
     get_access_token_model().objects.filter(user__username="stayed-away").update(expires=gone - timedelta(days=30))
-    site.tokens_for(user=site.make_user("revoked"))
-    refresh_model().objects.filter(user__username="revoked").update(revoked=timezone.now())
-    get_access_token_model().objects.filter(user__username="revoked").update(expires=gone)
+    site.tokens_for(user=site.make_user("withdrawn"))
+    refresh_model().objects.filter(user__username="withdrawn").update(revoked=timezone.now())
+    get_access_token_model().objects.filter(user__username="withdrawn").update(expires=gone)
     make_token(site, site.application, site.make_user("expired"), expires=gone)
     make_token(site, site.application, site.make_user("elsewhere"), resource=[])
     make_token(site, site.application, None)
     assert " 2 people " in line(owner, "conf-public")
     shown = content(owner, PAGE)
-    assert [name for name in ("ada", "renewable") if f"Take back from {name}" not in shown] == []
-    assert not re.search("stayed-away|revoked|expired|elsewhere", words(shown))
+    assert [name for name in ("ada", "renewable") if f"Revoke access of {name}" not in shown] == []
+    assert not re.search("stayed-away|withdrawn|expired|elsewhere", words(shown))
 
 
 def test_several_logins_of_one_person_count_once(site: Site, owner: Browser) -> None:
     site.tokens_for(site.alpha)
     site.tokens_for(site.beta, scope="travel:write")
     assert " 1 person " in line(owner, "conf-public")
-    shown = line(owner, "Take back from ada", PAGE)
-    assert re.search(r"(alpha beta|beta alpha) Change your trips Look up your trips Take back$", shown)
+    shown = line(owner, "Revoke access of ada", PAGE)
+    assert re.search(r"(alpha beta|beta alpha) Change your trips Look up your trips Revoke access$", shown)
 
 
 def test_an_application_that_acts_for_itself_has_no_people(site: Site, owner: Browser) -> None:
     service = site.make_client("service", **SERVICE)
-    ClientPolicy.objects.create(client_id="service", acts_as=site.user)
+    ClientPolicy.objects.create(client_id="service", service_account=site.user)
     make_token(site, service, site.user)
-    assert " the application itself " in line(owner, 'title="service"')
+    assert " the client itself " in line(owner, 'title="service"')
     shown = words(content(owner, f"{LIST}service/change/"))
-    assert "The application itself, as ada" in shown
-    assert "For itself it acts as ada." in shown
+    assert "The client itself, as ada" in shown
+    assert "Service account: ada." in shown
     assert "with its secret it gets new access when it likes" in shown
 
 
@@ -218,7 +218,7 @@ def test_the_list_is_searched_by_name_client_id_and_user(site: Site, owner: Brow
     for query, found in FOUND.items():
         shown = content(owner, f"{LIST}?q={query}")
         assert sorted(re.findall(r'title="([^"]+)"', shown)) == found, query
-        assert (f"{len(found)} of 3 applications" in words(shown)) is (query != "%00"), query
+        assert (f"{len(found)} of 3 clients" in words(shown)) is (query != "%00"), query
 
 
 @pytest.mark.postgresql
@@ -243,7 +243,7 @@ def test_hundreds_of_applications_cost_as_many_queries_as_one(
     with django_assert_max_num_queries(9):
         assert words(content(owner, LIST)).count("1 person") == 100
     first = content(owner, LIST)
-    assert "220 applications" in words(first)
+    assert "220 clients" in words(first)
     pages = [re.findall(r'title="([^"]+)"', first), names(owner, "?p=2"), names(owner, "?p=3")]
     assert [len(each) for each in pages] == [100, 100, 20]
     assert len({name for each in pages for name in each}) == 220
@@ -262,10 +262,10 @@ def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> Non
     assert f'<a href="{client_id}" rel="noopener noreferrer">' in text
     for each in (
         f"Client id {client_id} Describes itself at {client_id} Grant Authorization code Type Public",
-        "Takes people to client.example.com , a program on the user’s computer ,",
+        "Redirect URIs client.example.com , a program on the user’s computer ,",
         ", a program on the user’s computer that opens “cursor://there” links Created ",
         "Nobody: it has no access now.",
-        "Nobody has decided anything about it: it may do what its users agree to.",
+        "No policy: it may do what its users authorize.",
         "Nobody has done anything about it here.",
     ):
         assert each in words(text)
@@ -287,10 +287,10 @@ def test_the_page_says_since_when_each_person_let_it_in_and_when_it_called(site:
     make_call("other", datetime(2026, 3, 5, tzinfo=zone), site.user)
     get_access_token_model().objects.filter(user=site.user).update(created=datetime(2026, 2, 1, tzinfo=zone))
     refresh_model().objects.filter(user=site.user).update(created=datetime(2026, 1, 1, tzinfo=zone))
-    assert line(owner, "Take back from ada", PAGE) == (
-        "ada 01/01/2026 midnight 02/01/2026 midnight 03/04/2026 midnight alpha Look up your trips Take back"
+    assert line(owner, "Revoke access of ada", PAGE) == (
+        "ada 01/01/2026 midnight 02/01/2026 midnight 03/04/2026 midnight alpha Look up your trips Revoke access"
     )
-    assert line(owner, "Take back from grace", PAGE).startswith("grace deactivated ")
+    assert line(owner, "Revoke access of grace", PAGE).startswith("grace deactivated ")
 
 
 @pytest.mark.postgresql
@@ -303,21 +303,21 @@ def test_people_are_turned_over_a_hundred_at_a_time(
     with django_assert_max_num_queries(16):
         first = content(owner, PAGE)
     second = content(owner, f"{PAGE}?p=2")
-    found = re.findall(r"Take back from (person-\d+)", first + second)
+    found = re.findall(r"Revoke access of (person-\d+)", first + second)
     assert len(found) == len(set(found)) == 101
-    assert first.count("Take back from") == 100
+    assert first.count("Revoke access of") == 100
 
 
 def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     policy = ClientPolicy.objects.create(
-        client_id="conf-public", scopes=["travel:write"], tools=["look_up", "change"], acts_as=site.user
+        client_id="conf-public", scopes=["travel:write"], tools=["look_up", "change"], service_account=site.user
     )
     shown = words(content(owner, PAGE))
     for each in (
         "Not blocked.",
         "Scopes at most: Change your trips.",
         "Only the tools look_up, change.",
-        "For itself it acts as ada.",
+        "Service account: ada.",
     ):
         assert each in shown
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
@@ -352,8 +352,8 @@ def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: 
     grace = site.make_user("grace")
     mine, theirs = site.tokens_for(), site.tokens_for(user=grace)
     told = press(owner, PAGE, take_back=str(site.user.pk))
-    assert "Application conf-public no longer has access in the name of ada." in told
-    assert "Access taken back, of ada." in told  # its history
+    assert "Client conf-public no longer has access in the name of ada." in told
+    assert "Access of ada revoked." in told  # its history
     assert site.status(mine["access_token"]) == 401
     assert site.refresh(mine["refresh_token"]).status_code == 400
     assert site.status(theirs["access_token"]) == 200
@@ -382,11 +382,11 @@ def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Brows
     make_token(site, site.application, None)
     assert f'href="{TAKE_BACK}"' in content(owner, PAGE)
     question = words(content(owner, TAKE_BACK))
-    assert "Take back all access of conf-public ? 2 people let it in." in question
+    assert "Revoke all access of conf-public ? 2 users have authorized it." in question
     assert site.status(second["access_token"], site.beta) == 200
     told = press(owner, TAKE_BACK)
-    assert "Application conf-public no longer has access in anybody’s name." in told
-    assert "All access taken back, of 2 users." in told
+    assert "Client conf-public no longer has access in anybody’s name." in told
+    assert "All access revoked, of 2 users." in told
     assert site.status(renewed["access_token"]) == 401
     assert site.status(second["access_token"], site.beta) == 401
     for token in (first, second, renewed):
@@ -402,7 +402,7 @@ def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Brows
 def test_taking_back_from_an_application_that_acts_for_itself(site: Site, owner: Browser) -> None:
     site.configure(CLIENT_CREDENTIALS=True)
     service = site.make_client("service", **SERVICE, redirect_uris="")
-    ClientPolicy.objects.create(client_id="service", acts_as=site.user)
+    ClientPolicy.objects.create(client_id="service", service_account=site.user)
     asked = {"client_id": "service", "client_secret": "s3cret", "resource": site.resource()}
     for url in (f"{LIST}service/change/", f"{LIST}service/take-back/"):
         token = site.token(grant_type="client_credentials", **asked).json()["access_token"]
@@ -485,11 +485,11 @@ def test_a_task_that_is_under_way_is_cancelled(site: Site, owner: Browser) -> No
 def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Browser) -> None:
     tokens = site.tokens_for()
     told = press(owner, PAGE, blocked="yes")
-    assert "Application conf-public is blocked from now on." in told
+    assert "Client conf-public is blocked." in told
     assert "It is blocked. None of its tokens is accepted." in told
     assert site.status(tokens["access_token"]) == 401
     assert "Nothing was changed" in press(owner, PAGE, blocked="yes")
-    assert "Application conf-public is no longer blocked." in press(owner, PAGE, blocked="no")
+    assert "Client conf-public is no longer blocked." in press(owner, PAGE, blocked="no")
     assert site.status(tokens["access_token"]) == 200
     assert "Nothing was changed" in press(owner, PAGE, blocked="no")
     said = LogEntry.objects.order_by("pk").values_list("content_type__model", "change_message")
@@ -502,23 +502,25 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
 
 
 def test_blocking_keeps_the_rest_of_the_policy(site: Site, owner: Browser) -> None:
-    ClientPolicy.objects.create(client_id="conf-public", scopes=["travel:read"], tools=["look_up"], acts_as=site.user)
+    ClientPolicy.objects.create(
+        client_id="conf-public", scopes=["travel:read"], tools=["look_up"], service_account=site.user
+    )
     press(owner, PAGE, blocked="yes")
     row = ClientPolicy.objects.get()
-    assert (row.blocked, row.scopes, row.tools, row.acts_as) == (True, ["travel:read"], ["look_up"], site.user)
+    assert (row.blocked, row.scopes, row.tools, row.service_account) == (True, ["travel:read"], ["look_up"], site.user)
 
 
 def test_only_a_superuser_says_in_whose_name_a_client_acts_by_itself(site: Site, owner: Browser) -> None:
     """Whoever may add a policy could have a client act as a superuser."""
     add = "/admin/django_mcp/clientpolicy/add/"
-    chosen = {"client_id": "service", "acts_as": str(site.user.pk)}
+    chosen = {"client_id": "service", "service_account": str(site.user.pk)}
     helper = staff(site, "add_clientpolicy", "view_clientpolicy")
-    assert 'name="acts_as"' not in content(helper, add)
+    assert 'name="service_account"' not in content(helper, add)
     helper.post(add, chosen)
-    assert ClientPolicy.objects.get().acts_as is None
+    assert ClientPolicy.objects.get().service_account is None
     ClientPolicy.objects.all().delete()
     owner.post(add, chosen)
-    assert ClientPolicy.objects.get().acts_as == site.user
+    assert ClientPolicy.objects.get().service_account == site.user
 
 
 def test_what_is_not_blocked_is_not_unblocked(site: Site, owner: Browser) -> None:

@@ -129,7 +129,7 @@ def kinds(row: Approval) -> list[str]:
 def test_the_list_says_who_wants_what_through_which_client(approver: Browser, row: Approval) -> None:
     listed = page(approver, LIST)
     said = words(listed)
-    assert "1 call waits for approval." in said
+    assert "1 approval pending." in said
     assert "ada-the-caller (through an OAuth client)" in said
     assert "Client, as it says of itself The Desk 2" in said
     assert "amount 5" in said
@@ -242,7 +242,7 @@ def test_pages_take_few_queries_however_much_waits(
             Approval.objects.filter(pk=row.pk).update(state="denied", decided=timezone.now())
     page(approver, LIST)
     with django_assert_max_num_queries(18):
-        assert "40 calls wait for approval." in words(page(approver, LIST))
+        assert "40 approvals pending." in words(page(approver, LIST))
     tag = approver.get(WAITING).headers["ETag"]
     with django_assert_max_num_queries(8):
         assert approver.get(WAITING, headers={"if-none-match": tag}).status_code == 304
@@ -251,7 +251,7 @@ def test_pages_take_few_queries_however_much_waits(
 def test_the_newest_of_very_many_are_shown(approver: Browser, ada: User) -> None:
     Approval.objects.bulk_create(unsaved(ada, number) for number in range(53))
     shown = page(approver, LIST)
-    assert "53 calls wait for approval. These are the newest." in words(shown)
+    assert "53 approvals pending. These are the newest." in words(shown)
     assert shown.count("<article") == 50
 
 
@@ -264,12 +264,12 @@ def test_filters_and_search_are_for_both_parts(approver: Browser, ada: User) -> 
     make(ada, tool="two_tool", server="staff")
     make(ada, tool="two_tool", server="staff", state="denied")
     found = page(approver, f"{LIST}?server=staff")
-    assert "1 call waits" in words(found)
+    assert "1 approval pending" in words(found)
     assert "waiting/?server=staff" in found
     assert "0 approvals" not in words(found)
-    assert "1 call waits" in words(page(approver, f"{WAITING}?server=staff"))
-    assert "No call waits" in words(page(approver, f"{WAITING}?q=three"))
-    assert "2 calls wait" in words(page(approver, f"{WAITING}?q=ada-the"))
+    assert "1 approval pending" in words(page(approver, f"{WAITING}?server=staff"))
+    assert "No approvals pending" in words(page(approver, f"{WAITING}?q=three"))
+    assert "2 approvals pending" in words(page(approver, f"{WAITING}?q=ada-the"))
     assert page(approver, f"{WAITING}?nonsense__x=3", 400) == ""
 
 
@@ -309,7 +309,7 @@ def test_of_a_call_that_was_run_approvers_read_the_word_that_its_requester_reads
     for chosen in ("started", "interrupted", "done", "failed"):
         found = words(page(approver, f"{LIST}?state={chosen}"))
         assert f"{int(chosen == word.lower())} approval" in found, chosen
-        assert "By state All Waiting Approved Refused Expired Started Interrupted Done Failed" in found
+        assert "By state All Pending Approved Denied Expired Started Interrupted Done Failed" in found
 
 
 # Staying up to date
@@ -368,7 +368,7 @@ def test_an_approved_call_is_approved(approver: Browser, row: Approval) -> None:
 
 
 def test_a_refused_call_has_a_reason(approver: Browser, row: Approval) -> None:
-    assert "You refused the call of pay_bill." in decide(approver, row, "refuse", reason="Too dear.")
+    assert "You denied the call of pay_bill." in decide(approver, row, "refuse", reason="Too dear.")
     assert state(row) == "denied"
     assert row.reason == "Too dear."
     assert "Reason: Too dear." in words(page(approver, detail(row)))
@@ -383,9 +383,9 @@ def test_the_list_decides_and_stays_the_same_list(approver: Browser, row: Approv
 def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> None:
     given = {"seen": seen(approver, row), "decision": "refuse"}
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
-    assert answer.content.decode().strip().startswith('<p class="success">You refused')
+    assert answer.content.decode().strip().startswith('<p class="success">You denied')
     answer = approver.post(f"{LIST}{row.pk}/decide/", given, headers={"x-mcp-live": "1"})
-    assert answer.content.decode().strip().startswith('<p class="warning">Too late: You yourself refused')
+    assert answer.content.decode().strip().startswith('<p class="warning">Too late: You yourself denied')
 
 
 def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver: Browser, row: Approval) -> None:
@@ -549,7 +549,7 @@ def test_whoever_has_no_session_decides_nothing(approver: Browser, row: Approval
     ("first", "said"),
     [
         ("approve", "Too late: dora approved this call of pay_bill before you."),
-        ("deny", "Too late: dora refused this call of pay_bill before you. “No.”"),
+        ("deny", "Too late: dora denied this call of pay_bill before you. “No.”"),
     ],
 )
 def test_the_second_of_two_approvers_is_told_who_was_first(
@@ -570,7 +570,9 @@ def test_a_call_whose_time_is_up_is_not_approved(approver: Browser, row: Approva
     Approval.objects.update(expires=timezone.now() - DAY)
     if noticed:
         assert approval_requests.expire_all() == 1
-    assert "the time of this call of pay_bill is up" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "the approval request for pay_bill has expired" in send(
+        approver, row, {"decision": "approve", "seen": before}
+    )
     assert "Expired" in words(page(approver, detail(row)))
     assert state(row) == ("expired" if noticed else "pending")
 
@@ -587,9 +589,9 @@ def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ad
     row = make(ada, task=task)
     before = seen(approver, row)
     Task.objects.update(status=Task.Status.CANCELLED)
-    assert "does not want it any more" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "the requester withdrew this call" in send(approver, row, {"decision": "approve", "seen": before})
     assert state(row) == "pending"
-    assert "No call waits" in words(page(approver, LIST))
+    assert "No approvals pending" in words(page(approver, LIST))
 
 
 # By hand
@@ -633,7 +635,7 @@ def test_a_standing_approval_is_revoked_by_whoever_may_approve(
         url = f"{STANDING}{standing.pk}/revoke/"
         assert url in page(approver, f"{STANDING}{standing.pk}/change/")
         assert "is revoked" in words(approver.post(url, follow=True).content.decode())
-        assert "was over already" in words(approver.post(url, follow=True).content.decode())
+        assert "had ended already" in words(approver.post(url, follow=True).content.decode())
     else:
         approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk]})
     standing.refresh_from_db()

@@ -129,14 +129,14 @@ def test_calls_errors_and_refusals_are_counted(browser: Browser) -> None:
     for outcome in ("ok", "ok", "ok", "error", "failed", "timed_out", "refused", "waiting", "task", "cancelled"):
         call(outcome=outcome)
     text = shown(browser)
-    assert "calls 10 errors 3 30 % refusals 1 10 %" in text
+    assert "calls 10 errors 3 30 % denials 1 10 %" in text
 
 
 def test_waiting_approvals_are_those_that_wait_now(browser: Browser) -> None:
     approval()
     approval(state="approved")
     approval(expires=timezone.now() - timedelta(seconds=1))
-    assert "waiting for approval now 1" in shown(browser)
+    assert "approvals pending 1" in shown(browser)
 
 
 @pytest.mark.postgresql
@@ -401,7 +401,7 @@ def test_the_log_is_not_added_up_again_for_each_look(browser: Browser) -> None:
 def test_what_waits_is_counted_at_each_look(browser: Browser) -> None:
     shown(browser)
     approval()
-    assert "waiting for approval now 1" in shown(browser)
+    assert "approvals pending 1" in shown(browser)
 
 
 @pytest.mark.parametrize("period", PERIODS, ids=lambda period: period.name)

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client as Browser
 
 from django_mcp import MCPServer, Principal, Secret, tool
-from django_mcp.admin.display import MOST_CHARACTERS, as_text
+from django_mcp.admin.display import MAX_CHARACTERS, as_text
 from django_mcp.auth.api_keys import create_key
 from django_mcp.core.server import server
 from django_mcp.models import Session, Task, TaskInput
@@ -234,7 +234,7 @@ def test_the_page_of_a_task_shows_no_secret(
         """Enrol."""
         return "enrolled"
 
-    long = "x" * (MOST_CHARACTERS - 15) + " Bearer " + "hush" * 20
+    long = "x" * (MAX_CHARACTERS - 15) + " Bearer " + "hush" * 20
     given = {"code": "hush-1", "card_number": "hush-2", "password": "hush-3", "notes": long}
     Task.objects.update(
         server=endpoint.name,
@@ -249,5 +249,5 @@ def test_the_page_of_a_task_shows_no_secret(
 def test_what_is_shown_of_a_text_is_redacted_before_it_is_cut() -> None:
     """Half of a credential is not recognised as one."""
     for before in range(80):
-        text = "x" * (MOST_CHARACTERS - before) + " Bearer " + "hush" * 20
+        text = "x" * (MAX_CHARACTERS - before) + " Bearer " + "hush" * 20
         assert "hush" not in as_text(text)

@@ -20,7 +20,7 @@ from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server
-from django_mcp.models import KnownTool, ToolCall, ToolPolicy
+from django_mcp.models import ToolCall, ToolPolicy, ToolSnapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -130,7 +130,7 @@ def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: B
     assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.furnished.<locals>.pay Pay money.")
     assert "It is gone then, <b>really</b>." in shown
     assert "permission travel.add_booking group Office" in shown
-    assert "ask default, for it is destructive" in shown
+    assert "require approval default, for it is destructive" in shown
     assert "reads only closed world" in line(listed, "desk.look")
     assert "everybody who may call the endpoint" in line(listed, "desk.look")
     assert "block default, by the tool’s own option" in line(listed, "desk.hide")
@@ -342,7 +342,7 @@ def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCP
         '"amount"',
         "It is gone then, <b>really</b>.",
         "as it was first seen, on",
-        "answered ada",
+        "OK ada",
         "permission travel.add_booking",
     ):
         assert each in shown, each
@@ -403,32 +403,34 @@ def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> No
     change(desk)
     digest = re.search(r'name="accept" value="(\w+)"', page(browser, PAY))
     assert digest is not None
-    assert "desk.pay is accepted as it is now." in told(browser, PAY, accept=digest[1])
+    assert "The new definition of desk.pay is approved." in told(browser, PAY, accept=digest[1])
     assert "changed since" not in words(page(browser))
-    known = KnownTool.objects.get(server="desk", tool="pay")
+    known = ToolSnapshot.objects.get(server="desk", tool="pay")
     assert known.accepted_by is not None
     assert "by owner-of-the-site on" in words(page(browser, PAY))
-    assert "Accepted as it is now." in words(page(browser, PAY))
+    assert "New definition approved." in words(page(browser, PAY))
 
     desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
     assert "changed again meanwhile" in told(browser, PAY, accept=digest[1])
     assert "Changed since it was accepted" in words(page(browser, PAY))
 
 
-def test_with_change_knowntool_alone_one_accepts_and_decides_nothing(desk: MCPServer) -> None:
-    accepting = staff("view_toolpolicy", "change_knowntool")
+def test_with_change_toolsnapshot_alone_one_accepts_and_decides_nothing(desk: MCPServer) -> None:
+    accepting = staff("view_toolpolicy", "change_toolsnapshot")
     page(accepting)
     change(desk)
     assert accepting.post(PAY, {"decide": "block"}).status_code == 403
-    assert "is accepted as it is now" in told(accepting, PAY, accept=tool_policies.known(desk.tools["pay"]).digest)
+    assert "The new definition of desk.pay is approved." in told(
+        accepting, PAY, accept=tool_policies.known(desk.tools["pay"]).digest
+    )
 
 
 def test_where_changed_tools_are_held_the_page_says_that_it_is_not_there(browser: Browser, desk: MCPServer) -> None:
     page(browser)
     change(desk)
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        assert "block it changed, and does not exist for clients" in line(page(browser), "desk.pay")
-        assert "does not exist for clients until somebody accepts it" in words(page(browser, PAY))
+        assert "block changed; hidden from clients" in line(page(browser), "desk.pay")
+        assert "is hidden from clients until its new definition is approved" in words(page(browser, PAY))
 
 
 def test_a_huge_change_is_cut(browser: Browser, desk: MCPServer) -> None:

@@ -170,7 +170,7 @@ def taken(server: MCPServer) -> list[dict[str, Any]]:
 
 def test_whoever_may_not_try_tools_finds_no_such_page(server: MCPServer, taken: list[Any]) -> None:
     browser = browser_of(person("ben", "view_task"))
-    assert "Try a tool" not in look(browser, "/admin/")
+    assert "Playground" not in look(browser, "/admin/")
     for url in (HOME, address("everything"), f"{HOME}task/?endpoint=test&task=x"):
         look(browser, url, 403)
         assert browser.post(url).status_code == 403
@@ -766,15 +766,15 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
     assert "needs approval" in words(look(browser, address("pay")))
     page = typed(browser, "pay", amount="7")
     ticket = Approval.objects.get()
-    assert f"It waits for somebody to approve it Ticket {ticket.ticket}." in sees(page)
+    assert f"Pending approval Approval request {ticket.ticket}." in sees(page)
     assert f"/admin/django_mcp/approval/{ticket.pk}/" in page
     again = press(browser, address("pay"), "again", **hidden(page))
-    assert "It waits for somebody" in sees(again)
+    assert "Pending approval" in sees(again)
     assert paid == []
     decisions.approve(ticket, person("cleo", "approve_toolcall"))
-    assert "It waits" in sees(typed(browser, "pay", amount="8"))
+    assert "Pending approval" in sees(typed(browser, "pay", amount="8"))
     assert "Paid 7." in sees(press(browser, address("pay"), "again", **hidden(page)))
-    assert "It waits" in sees(press(browser, address("pay"), "again", **hidden(page)))
+    assert "Pending approval" in sees(press(browser, address("pay"), "again", **hidden(page)))
     assert paid == [7]
 
 
@@ -797,7 +797,7 @@ def test_a_refused_call_says_so(browser: Browser, server: MCPServer) -> None:
     decisions.deny(Approval.objects.get(), person("cleo", "approve_toolcall"), reason="Too dear.")
     again = sees(press(browser, address("pay"), "again", **hidden(page)))
     assert "They say: Too dear." in again
-    assert "It waits" not in again
+    assert "Pending approval" not in again
 
 
 def test_a_blocked_tool_is_gone(browser: Browser, server: MCPServer) -> None:

@@ -11,9 +11,9 @@ ROOT = "/admin/django_mcp/"
 SHOWN = {
     "overview/": ['class="mcp-overview"', "django_mcp/overview.css", "Nobody called in this time."],
     "tools/": ['class="mcp-tools"', "django_mcp/tools.css", "book_hotel", "mcp-decision mcp-ask"],
-    "tools/default.book_5Fhotel/change/": ["What counts for book_hotel", "Input schema"],
+    "tools/default.book_5Fhotel/change/": ["Policy of book_hotel", "Input schema"],
     "approval/": ["django_mcp/approvals.css", "django_mcp/approvals.js"],
-    "standingapproval/": ["standing approvals"],
+    "standingapproval/": ["auto-approval rules"],
     "toolcall/": ["changelist", "Export"],
     "trytool/": ["book_hotel", "django_mcp/try.css"],
     "applications/": ['class="mcp-tools mcp-applications"', "django_mcp/applications.css"],

@@ -256,7 +256,7 @@ def save(browser: Browser, page: str, **given: Any) -> ClientPolicy:
 
 def test_nothing_ticked_is_no_limit(browser: Browser) -> None:
     policy = save(browser, "add/")
-    assert (policy.blocked, policy.scopes, policy.tools, policy.acts_as) == (False, None, None, None)
+    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, None, None)
     assert "no limit" in browser.get(POLICIES).content.decode()
 
 
@@ -264,10 +264,10 @@ def test_limits_are_ticked_and_taken_back(browser: Browser, ada: User) -> None:
     page = browser.get(f"{POLICIES}add/").content.decode()
     assert "book (guarded)" in page
     assert "Write things down (write)" in page
-    policy = save(browser, "add/", blocked="on", scopes=["read"], tools=["book"], acts_as=ada.pk)
-    assert (policy.blocked, policy.scopes, policy.tools, policy.acts_as) == (True, ["read"], ["book"], ada)
-    policy = save(browser, f"{policy.pk}/change/", tools=["book"], acts_as="")
-    assert (policy.blocked, policy.scopes, policy.tools, policy.acts_as) == (False, None, ["book"], None)
+    policy = save(browser, "add/", blocked="on", scopes=["read"], tools=["book"], service_account=ada.pk)
+    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (True, ["read"], ["book"], ada)
+    policy = save(browser, f"{policy.pk}/change/", tools=["book"], service_account="")
+    assert (policy.blocked, policy.scopes, policy.tools, policy.service_account) == (False, None, ["book"], None)
 
 
 def test_a_limit_to_what_is_gone_stays_one(browser: Browser) -> None:

@@ -308,10 +308,10 @@ def test_an_application_that_acts_for_itself_is_the_chosen_user_and_nobody_else(
     token = make_token(application=robot, user=user)
     with pytest.raises(InvalidToken):
         OAuth2Authentication().authenticate(head(token), server)
-    policy = ClientPolicy.objects.create(client_id=robot.client_id, acts_as=user)
+    policy = ClientPolicy.objects.create(client_id=robot.client_id, service_account=user)
     principal = OAuth2Authentication().authenticate(head(token), server)
     assert (principal.kind, principal.user) == ("client", user)
-    policy.acts_as = make_user()
+    policy.service_account = make_user()
     policy.save()
     with pytest.raises(InvalidToken):
         OAuth2Authentication().authenticate(head(token), server)

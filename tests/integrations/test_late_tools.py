@@ -25,7 +25,7 @@ from django_mcp.checks import described
 from django_mcp.core.policies import book
 from django_mcp.core.server import MCPServer
 from django_mcp.integrations.late_tools import LateTool
-from django_mcp.models import KnownTool
+from django_mcp.models import ToolSnapshot
 from django_mcp.primitives.tool import Tool
 from tests.clients import MODERN, Client
 
@@ -238,7 +238,7 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
         book.expire()
         assert Client(server, MODERN, "view").call("good").text == "Good."
-        assert not KnownTool.objects.filter(server="late", tool="late").exists(), "nobody accepts what is not known"
+        assert not ToolSnapshot.objects.filter(server="late", tool="late").exists(), "nobody accepts what is not known"
     tries = ("trytool/?endpoint=late", "trytool/call/?endpoint=late&kind=tool&key=late")
     for page in ("tools/", "tools/late.late/change/", *tries):
         assert admin_client.get(f"/admin/django_mcp/{page}").status_code == 200, page

@@ -207,7 +207,7 @@ def test_the_document_has_the_keys_that_the_docs_name(shop: MCPServer, run: Run)
     ("arguments", "words"),
     [
         (("--server", "shpo"), "There is no endpoint 'shpo'; --server takes one of"),
-        (("--as", "nobody"), "There is no user 'nobody'; --as takes the name of one who can sign in."),
+        (("--as", "nobody"), "There is no user 'nobody'; --as takes the name with which one signs in."),
         (("--client", "acme"), "--client needs the user in whose name the client calls: --as USERNAME."),
         (("--scope", "shop:read"), "say which with --client CLIENT_ID."),
         (("fnid", "--server", "shop"), "There is no 'fnid' at shop; 'manage.py mcp_inspect' lists what there is."),

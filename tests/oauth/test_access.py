@@ -74,7 +74,7 @@ def test_two_logins_of_one_application_are_one_entry_with_both_endpoints(site: S
     site.tokens_for(site.alpha)
     site.tokens_for(site.beta, scope="travel:write")
     text = text_of(site.browser().get(PAGE))
-    assert text.count("Take back access") == 1
+    assert text.count("Revoke access") == 1
     assert re.search(r"At (alpha, beta|beta, alpha) ", text)
     assert "Change your trips" in text
 
@@ -217,7 +217,7 @@ def test_the_page_costs_as_many_queries_for_ten_applications_as_for_one(
     for number in range(10):
         site.tokens_for(application=site.make_client(f"c{number}"))
     with django_assert_max_num_queries(6):
-        assert text_of(site.browser().get(PAGE)).count("Take back access") == 10
+        assert text_of(site.browser().get(PAGE)).count("Revoke access") == 10
 
 
 def test_a_uuid_is_not_taken_for_the_key_of_an_api_key(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def service(site: Site) -> Any:
     robot = site.make_user("robot")
     owner = site.make_user("owner", is_staff=True, is_superuser=True)
     application = site.make_client("service", **SERVICE, user=owner)
-    ClientPolicy.objects.create(client_id="service", acts_as=robot)
+    ClientPolicy.objects.create(client_id="service", service_account=robot)
     return application
 
 
@@ -57,7 +57,7 @@ def test_it_may_send_its_secret_in_the_header(site: Site, service: Any) -> None:
 
 def test_its_tokens_die_with_the_policy(site: Site, service: Any) -> None:
     token = ask(site).json()["access_token"]
-    ClientPolicy.objects.update(acts_as=site.user)
+    ClientPolicy.objects.update(service_account=site.user)
     assert site.status(token) == 401
     ClientPolicy.objects.all().delete()
     assert site.status(token) == 401
@@ -94,9 +94,9 @@ def test_it_needs_an_active_user_and_the_setting(site: Site, service: Any, subte
                 case "no policy":
                     policies.delete()
                 case "nobody":
-                    policies.update(acts_as=None)
+                    policies.update(service_account=None)
                 case "inactive":
-                    policies.get().acts_as.__class__.objects.filter(username="robot").update(is_active=False)
+                    policies.get().service_account.__class__.objects.filter(username="robot").update(is_active=False)
                 case "blocked":
                     policies.update(blocked=True)
                 case "off":

@@ -87,7 +87,7 @@ def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int
     client = kind(site[0])
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
-    press(page, amount, "Refuse", "The landlord has moved.")
+    press(page, amount, "Deny", "The landlord has moved.")
     expect(page.locator(".mcp-said")).to_contain_text("You refused the call of pay.")
     assert "The landlord has moved." in client.end()
     assert paid(site, amount) == 0
@@ -127,7 +127,7 @@ def test_a_client_that_cannot_wait_makes_the_same_call_again(site: Site, at_list
     assert paid(site, amount) == 1
 
 
-@pytest.mark.parametrize("second", ["Approve", "Refuse"])
+@pytest.mark.parametrize("second", ["Approve", "Deny"])
 def test_the_slower_of_two_approvers_is_told_that_she_is_late(
     site: Site, at_list: Open, amount: int, second: str
 ) -> None:
@@ -160,7 +160,7 @@ def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, 
     assert answer.ok
     assert "somebody else has to decide" in answer.text()
     assert client.get()["status"] == "working"
-    press(cleo, amount, "Refuse")
+    press(cleo, amount, "Deny")
     assert "refused" in client.end()
     assert paid(site, amount) == 0
 
@@ -210,7 +210,7 @@ def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) ->
     site.restart(1)
     expect(card(page, amount)).to_be_visible(timeout=PATIENCE)
     expect(page.locator(".mcp-lost")).to_be_empty()
-    press(page, amount, "Refuse")
+    press(page, amount, "Deny")
     expect(page.locator(".mcp-said")).to_contain_text("You refused")
     assert stayed(page)
     assert "refused" in client.end()
@@ -227,13 +227,13 @@ def test_what_somebody_fills_in_is_there_when_other_calls_come_and_go(site: Site
     mine.get_by_role("checkbox", name="amount").uncheck()
     other.begin(amount=amount + 50_000, to=TO)
     expect(card(page, amount + 50_000)).to_be_visible(timeout=SOON)
-    press(dora, amount + 50_000, "Refuse")
+    press(dora, amount + 50_000, "Deny")
     expect(card(page, amount + 50_000)).to_have_count(0, timeout=SOON)
     expect(mine.get_by_label("Reason")).to_have_value("Because the roof")
     expect(mine.get_by_role("checkbox", name="amount")).not_to_be_checked()
     expect(mine.locator("fieldset")).to_be_visible()
 
-    press(dora, amount, "Refuse")
+    press(dora, amount, "Deny")
     expect(mine).to_contain_text("This call does not wait any more", timeout=SOON)
     expect(mine.get_by_label("Reason")).to_have_value("Because the roof")
     expect(mine.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
@@ -255,7 +255,7 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     third = WithTasks(site[0])
     third.begin(amount=amount, to="z")
     expect(card(page, amount)).to_be_visible(timeout=SOON)
-    press(page, amount, "Refuse")
+    press(page, amount, "Deny")
     assert "refused" in third.end()
 
 
@@ -269,7 +269,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     mine.get_by_label("How many further calls").press("Enter")
     mine.get_by_label("Reason").press("Enter")
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
-    press(page, amount, "Refuse")
+    press(page, amount, "Deny")
     expect(page.locator(".mcp-said")).to_contain_text("You refused")
     assert "refused" in client.end()
 

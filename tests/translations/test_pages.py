@@ -126,31 +126,31 @@ def site(settings: Any, make_server: Callable[..., MCPServer]) -> Iterator[Site]
 
 def test_the_page_of_tools_is_in_chinese(browser: Client, desk: MCPServer) -> None:
     found = texts_of(browser.get(f"{ADMIN}tools/"))
-    assert {"工具", "谁可以调用", "生效的决定", "需审批", "默认，因为它具有破坏性", "组 Office"} <= found
+    assert {"工具", "谁可以调用", "策略", "需审批", "默认，因为它具有破坏性", "组 Office"} <= found
     found = texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
-    assert {"对 pay 生效的决定", "针对组和客户端的覆盖规则", "还没有人调用过它。"} <= found
+    assert {"pay 的策略", "针对组和客户端的覆盖规则", "还没有人调用过它。"} <= found
 
 
 def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval) -> None:
     found = texts_of(browser.get(f"{ADMIN}approval/"))
-    assert {"有 1 个调用等待审批。", "批准", "拒绝", "请求者", "调用者发送的原始参数"} <= found
-    assert {"事件经过", "审批单号"} <= texts_of(browser.get(f"{ADMIN}approval/{approval.pk}/change/"))
+    assert {"1 个请求待审批。", "批准", "拒绝", "请求者", "调用者发送的原始参数"} <= found
+    assert {"事件经过", "审批请求"} <= texts_of(browser.get(f"{ADMIN}approval/{approval.pk}/change/"))
 
 
 def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, subtests: pytest.Subtests) -> None:
     for path, title in [
         ("overview/", "概览"),
-        ("toolcall/", "调用"),
+        ("toolcall/", "请求日志"),
         ("task/", "任务"),
         ("session/", "会话"),
-        ("standingapproval/", "长期批准"),
+        ("standingapproval/", "自动审批规则"),
         ("clientpolicy/", "客户端策略"),
         ("clientpolicy/add/", "客户端策略"),
         ("apikey/", "API 密钥"),
         ("apikey/add/", "API 密钥"),
-        ("applications/", "应用"),
-        ("trytool/", "试用工具"),
-        ("trytool/call/?endpoint=desk&kind=tool&key=look", "试用工具"),
+        ("applications/", "OAuth 客户端"),
+        ("trytool/", "试验场"),
+        ("trytool/call/?endpoint=desk&kind=tool&key=look", "试验场"),
         ("", "审批"),
     ]:
         with subtests.test(path=path, title=title):
@@ -160,9 +160,9 @@ def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, 
 def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk: MCPServer) -> None:
     told = {"server": "desk", "method": "tools/call", "principal_kind": "oauth", "principal_id": "1:7"}
     ToolCall.objects.create(**told, name="pay", called=timezone.now(), outcome="error", duration=12.5)
-    assert {"工具出错", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}toolcall/"))
+    assert {"工具错误", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}toolcall/"))
     assert {"工具失败频率", "调用最多的工具"} <= texts_of(browser.get(f"{ADMIN}overview/"))
-    assert {"工具出错", "13 毫秒"} <= texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
+    assert {"工具错误", "13 毫秒"} <= texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
 
 
 def test_what_somebody_does_in_the_admin_is_told_in_chinese(browser: Client, approval: Approval) -> None:
@@ -170,7 +170,7 @@ def test_what_somebody_does_in_the_admin_is_told_in_chinese(browser: Client, app
     seen = page.partition('name="seen" value="')[2].partition('"')[0]
     decided = {"seen": seen, "back": "list", "decision": "refuse"}
     found = texts_of(browser.post(f"{ADMIN}approval/{approval.pk}/decide/", decided, follow=True))
-    assert "您拒绝了对 pay 的调用。请求者会看到理由。" in found
+    assert "您已拒绝 pay 的调用。请求者会看到您的理由。" in found
 
 
 def test_the_page_of_consent_is_in_chinese_but_for_the_words_of_the_site(site: Site) -> None:
@@ -195,7 +195,7 @@ def test_what_cannot_be_agreed_to_is_said_in_chinese(site: Site) -> None:
 def test_the_page_of_applications_with_access_is_in_chinese(site: Site) -> None:
     site.tokens_for()
     found = texts_of(site.browser().get("/o/access/"))
-    assert {"有访问权限的应用", "收回访问权限", "上次续期"} <= found
+    assert {"有访问权限的应用", "撤销访问权限", "上次续期"} <= found
 
 
 def test_a_mail_about_a_call_that_waits_is_in_the_language_of_the_site(approval: Approval) -> None:

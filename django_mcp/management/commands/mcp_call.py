@@ -19,6 +19,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.management.base import caller_of, find_server, intermix
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol import versions
+from django_mcp.protocol.json_schema import Choices, Schema, alternatives, choices_of, plain
 from django_mcp.protocol.meta import APPROVAL
 from django_mcp.transports.stdio import django_request
 from django_mcp.version import __version__
@@ -144,44 +145,10 @@ def _free(path: Path) -> Path:
 
 YES, NO = frozenset({"yes", "y", "true", "on", "1"}), frozenset({"no", "n", "false", "off", "0"})
 _KINDS = {"boolean": "yes|no"}
-Schema = Mapping[str, Any]
 
 
 class BadValue(Exception):
     """What was typed does not fit; the text says what would."""
-
-
-def resolved(schema: Any, root: Schema) -> Schema:
-    """A schema with what it refers to within *root* in its place."""
-    seen = 0
-    while isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str) and seen < 10:  # noqa: PLR2004
-        found: Any = root
-        for part in reference.removeprefix("#/").split("/"):
-            found = found.get(part, {}) if isinstance(found, Mapping) else {}
-        schema, seen = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}, seen + 1
-    return schema if isinstance(schema, Mapping) else {}
-
-
-def alternatives(schema: Any, root: Schema) -> list[Schema]:
-    """What a value may be, each with one type."""
-    schema = resolved(schema, root)
-    for key in ("anyOf", "oneOf"):
-        if key in schema and not all("const" in each for each in schema[key]):
-            return [each for part in schema[key] for each in alternatives(part, root)]
-    kinds = schema.get("type")
-    return [{**schema, "type": each} for each in kinds] if isinstance(kinds, list) else [schema]
-
-
-def choices(schema: Schema) -> list[tuple[Any, str]]:
-    """Values that are allowed, with their titles; empty where many are."""
-    for key in ("oneOf", "anyOf"):
-        if schema.get(key) and all("const" in each for each in schema[key]):
-            return [(each["const"], str(each.get("title", each["const"]))) for each in schema[key]]
-    if "const" in schema:
-        return [(schema["const"], str(schema["const"]))]
-    values = schema.get("enum", [])
-    names = schema.get("enumNames", values)
-    return [(value, str(name)) for value, name in zip(values, names, strict=False)]
 
 
 def typed(schema: Any, text: str, root: Schema) -> Any:
@@ -202,7 +169,7 @@ def typed(schema: Any, text: str, root: Schema) -> Any:
 
 
 def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR0911 - a table
-    if allowed := choices(schema):
+    if allowed := choices_of(schema):
         return _chosen(allowed, text)
     match schema.get("type"):
         case "string":
@@ -227,7 +194,7 @@ def _typed(schema: Schema, text: str, root: Schema) -> Any:  # noqa: C901, PLR09
     return text
 
 
-def _chosen(allowed: list[tuple[Any, str]], text: str) -> Any:
+def _chosen(allowed: Choices, text: str) -> Any:
     for value, title in allowed:
         if text in {str(value), title}:
             return value
@@ -269,7 +236,7 @@ def kind_of(schema: Any, root: Schema) -> str:
     """What a value has to be, in a word or two."""
     found = []
     for each in alternatives(schema, root):
-        allowed, kind = choices(each), str(each.get("type", "any"))
+        allowed, kind = choices_of(each), str(each.get("type", "any"))
         found.append("|".join(str(value) for value, _ in allowed) if allowed else _KINDS.get(kind, kind))
     return " or ".join(dict.fromkeys(each for each in found if each != "null")) or "null"
 
@@ -313,7 +280,7 @@ def takes(schema: Schema, tool: str) -> str:
     lines = [f"\n{tool} takes:"]
     for name, each in properties.items():
         is_needed = name in schema.get("required", ())
-        told = resolved(each, schema)
+        told = plain(each, schema)
         default = f", {json.dumps(told['default'], ensure_ascii=False)} if left out" if "default" in told else ""
         words = f"  {told['description']}" if told.get("description") else ""
         lines.append(f"  {name}=<{kind_of(each, schema)}>{'' if is_needed else f' (optional{default})'}{words}")
@@ -441,11 +408,11 @@ class Responder:
     def _is_missing(self, name: str, schema: Schema) -> bool:
         if name in self._answers:
             return False
-        field = resolved(schema["properties"][name], schema)
+        field = plain(schema["properties"][name], schema)
         return name in schema.get("required", ()) and not (self._yes and ("default" in field or _confirms(field)))
 
     def _field(self, name: str, schema: Schema) -> Any:
-        field = resolved(schema["properties"][name], schema)
+        field = plain(schema["properties"][name], schema)
         if name in self._answers:
             return self._given(name, field, schema)
         if self._yes and (_confirms(field) or "default" in field):
@@ -468,7 +435,7 @@ class Responder:
     def _asked(self, name: str, field: Schema, schema: Schema) -> Any:
         """Ask until what is typed fits."""
         is_needed = name in schema.get("required", ())
-        options = choices(_items(field, schema))
+        options = choices_of(_items(field, schema)) or []
         if words := field.get("description"):
             self._write(str(words))
         for value, title in options:
@@ -488,7 +455,7 @@ class Responder:
 
 
 def _items(field: Schema, schema: Schema) -> Schema:
-    return resolved(field.get("items", {}), schema) if field.get("type") == "array" else field
+    return plain(field.get("items", {}), schema) if field.get("type") == "array" else field
 
 
 def _confirms(field: Schema) -> bool:
@@ -502,7 +469,7 @@ def _text(value: Any) -> str:
 def _missing(names: Sequence[str], schema: Schema) -> str:
     lines = []
     for name in names:
-        field = resolved(schema["properties"][name], schema)
+        field = plain(schema["properties"][name], schema)
         options = " or ".join(kind_of(_items(each, schema), schema) for each in alternatives(field, schema))
         example = "yes" if _confirms(field) else f"<{options}>"
         lines.append(f"  --answer {name}={example}  {field.get('title', '')}".rstrip())

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from django_mcp import BaseAuthentication, MCPServer, Principal, RequestHead
-from django_mcp.models import KnownTool
+from django_mcp.models import ToolSnapshot
 from django_mcp.primitives.tool import Tool
 from tests.behaviour.conftest import make_user  # noqa: F401 - a fixture
 from tests.behaviour.users import ByName
@@ -34,9 +34,9 @@ class Callers(BaseAuthentication):
 @pytest.fixture(autouse=True)
 def _seen_by_nobody(policies: None) -> Iterator[None]:
     """Each test begins and ends without tools that somebody accepted, and leaves no group."""
-    KnownTool.objects.all().delete()
+    ToolSnapshot.objects.all().delete()
     yield
-    KnownTool.objects.all().delete()
+    ToolSnapshot.objects.all().delete()
     Group.objects.all().delete()
 
 

@@ -11,7 +11,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.approvals import tool_policies
 from django_mcp.core.server import server as default_server
 from django_mcp.core.server import servers
-from django_mcp.models import KnownTool
+from django_mcp.models import ToolSnapshot
 from tests.approvals.policies.conftest import tool_of
 from tests.behaviour.test_visibility import As
 from tests.clients import MODERN, Client
@@ -39,7 +39,7 @@ def ada(server: MCPServer, client: Client, make_user: Make) -> As:
 
 def test_a_tool_that_is_new_is_as_its_author_made_it(server: MCPServer, ada: As) -> None:
     assert ada.call("pay").text == "paid"
-    known = KnownTool.objects.get(server="test", tool="pay")
+    known = ToolSnapshot.objects.get(server="test", tool="pay")
     assert (known.definition["description"], known.accepted_by) == ("Pay somebody.", None)
 
 

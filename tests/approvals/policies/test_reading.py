@@ -64,7 +64,7 @@ def asked(caller: Client, times: int = 1) -> list[str]:
     ) as seen:
         for _ in range(times):
             assert caller.call("pay").text == "paid"
-    return [each["sql"] for each in seen.captured_queries if "policy" in each["sql"] or "knowntool" in each["sql"]]
+    return [each["sql"] for each in seen.captured_queries if "policy" in each["sql"] or "toolsnapshot" in each["sql"]]
 
 
 def test_a_look_is_one_query_and_calls_within_half_a_second_make_no_other(caller: Client, clock: Clock) -> None:
