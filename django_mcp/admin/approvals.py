@@ -236,7 +236,7 @@ PERIODS = (
     (24 * HOUR, gettext_lazy("one day")),
 )
 """For how long further calls can be approved."""
-MOST_CALLS = 1000
+MAX_CALLS = 1000
 LONGEST_REASON = 1000
 
 Said = tuple[int, str]
@@ -253,7 +253,7 @@ class DecisionForm(forms.Form):
     decision = forms.ChoiceField(choices=[(each, each) for each in (APPROVE_ACTION, APPROVE_MORE, REFUSE)])
     seen = forms.CharField(max_length=64)
     reason = forms.CharField(max_length=LONGEST_REASON, required=False)
-    calls = forms.IntegerField(min_value=1, max_value=MOST_CALLS, required=False)
+    calls = forms.IntegerField(min_value=1, max_value=MAX_CALLS, required=False)
     seconds = forms.TypedChoiceField(coerce=int, choices=PERIODS, required=False)
     names = forms.MultipleChoiceField(required=False)
     unseen = forms.BooleanField(required=False)

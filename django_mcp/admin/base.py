@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from django.core.paginator import Page
     from django.utils.functional import _StrPromise as Words
 
-if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Any]
+    _Rows = QuerySet[Any]
 else:
     _ModelAdmin = admin.ModelAdmin
+    _Rows = QuerySet
+    Words = str
 
 DECIDED_STYLES = {"all": ["django_mcp/admin.css", "django_mcp/approvals.css"]}
 
@@ -98,15 +100,10 @@ def checkboxes(**options: Any) -> forms.MultipleChoiceField:
     return forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple(attrs={"class": "mcp-choices"}), **options)
 
 
-if TYPE_CHECKING:
-    _OwnModelAdmin = admin.ModelAdmin[Any]
-else:
-    _OwnModelAdmin = admin.ModelAdmin
-
 LAST_NOTES = 20
 
 
-class OwnPagesAdmin(_OwnModelAdmin):
+class OwnPagesAdmin(_ModelAdmin):
     """What such pages have in common. Whoever may see or change rows of the model behind may see or change here.
 
     Attributes:
@@ -216,16 +213,7 @@ class ReadOnlyAdmin(_ModelAdmin):
         return False
 
 
-if TYPE_CHECKING:
-    _StoppableModelAdmin = admin.ModelAdmin[Any]
-    _Rows = QuerySet[Any]
-else:
-    _StoppableModelAdmin = admin.ModelAdmin
-    _Rows = QuerySet
-    Words = str
-
-
-class StoppingAdmin(_StoppableModelAdmin):
+class StoppingAdmin(_ModelAdmin):
     """Has a page, a button and an action that stop rows. Whoever may change rows may stop them.
 
     Attributes:

@@ -156,7 +156,7 @@ def _marks(axis: Axis) -> Iterable[SafeString]:
 
 ROW, WORDS, THICK = 38, 14, 10
 """Of a bar with its words, of the words alone, of the bar alone, in pixels."""
-MOST_CHARACTERS = 36
+MAX_CHARACTERS = 36
 """Of a name that are shown; more would run into the number on a phone."""
 
 
@@ -198,7 +198,7 @@ def _row(kind: str, row: Bar, y: float, longest: float) -> SafeString:
         "g",
         tag("title", f"{row.name}: {row.shown}"),
         tag("rect", x=0, y=y, width="100%", height=ROW, class_="mcp-touch"),
-        tag("text", Truncator(row.name).chars(MOST_CHARACTERS), x=0, y=y + WORDS, class_="mcp-name"),
+        tag("text", Truncator(row.name).chars(MAX_CHARACTERS), x=0, y=y + WORDS, class_="mcp-name"),
         tag("text", row.shown, x="100%", y=y + WORDS, text_anchor="end", class_="mcp-number"),
         tag("rect", x=0, y=top, width="100%", height=THICK, class_="mcp-track"),
         tag("rect", x=0, y=top, width=percent(row.value / longest), height=THICK, class_=f"mcp-{kind}"),
@@ -213,7 +213,7 @@ def _mark(value: float | None, top: float, longest: float) -> SafeString:
     return tag("line", x1=x, x2=x, y1=top - 2, y2=top + THICK + 2, class_="mcp-mark")
 
 
-class Line(NamedTuple):
+class Series(NamedTuple):
     """One measure.
 
     Attributes:
@@ -227,7 +227,7 @@ class Line(NamedTuple):
     values: Sequence[float | None]
 
 
-def lines(axis: Axis, measures: Sequence[Line]) -> SafeString:
+def lines(axis: Axis, measures: Sequence[Series]) -> SafeString:
     """A line for each, broken where nothing was measured."""
     levels = ticks(max((value for each in measures for value in each.values if value is not None), default=0))
     drawn = joined(_line(axis, each, levels[-1]) for each in measures)
@@ -235,7 +235,7 @@ def lines(axis: Axis, measures: Sequence[Line]) -> SafeString:
     return over_time(axis, levels, drawn, touched)
 
 
-def _line(axis: Axis, measure: Line, top: float) -> SafeString:
+def _line(axis: Axis, measure: Series, top: float) -> SafeString:
     runs = [[at for at, _value in run] for there, run in _runs(measure.values) if there]
     # Points have no percentages, so they are in a picture of their own, which is stretched; its lines are not.
     stretched = tag(
@@ -253,14 +253,14 @@ def _runs(values: Sequence[float | None]) -> Iterator[tuple[bool, Iterator[tuple
     return groupby(enumerate(values), key=lambda each: each[1] is not None)
 
 
-def _polyline(axis: Axis, measure: Line, run: list[int], top: float) -> SafeString:
+def _polyline(axis: Axis, measure: Series, run: list[int], top: float) -> SafeString:
     points = " ".join(f"{1000 * axis.middle(at):.1f},{_y(measure, at, top):.1f}" for at in run)
     return tag(
         "polyline", points=points, class_=f"mcp-line mcp-line-{measure.kind}", vector_effect="non-scaling-stroke"
     )
 
 
-def _dots(axis: Axis, measure: Line, runs: list[list[int]], top: float) -> Iterator[SafeString]:
+def _dots(axis: Axis, measure: Series, runs: list[list[int]], top: float) -> Iterator[SafeString]:
     """Where a line has but one point there is no line."""
     for run in runs:
         if len(run) == 1:
@@ -268,11 +268,11 @@ def _dots(axis: Axis, measure: Line, runs: list[list[int]], top: float) -> Itera
             yield tag("circle", cx=x, cy=y, r=2.5, class_=f"mcp-dot-{measure.kind}")
 
 
-def _y(measure: Line, at: int, top: float) -> float:
+def _y(measure: Series, at: int, top: float) -> float:
     return FLOOR - height_of(measure.values[at] or 0, top)
 
 
-def _bin(axis: Axis, measures: Sequence[Line], at: int) -> SafeString:
+def _bin(axis: Axis, measures: Sequence[Series], at: int) -> SafeString:
     """What can be pointed at."""
     known = [f"{each.name}: {axis.shown(value)}" for each in measures if (value := each.values[at]) is not None]
     width = 1 / len(axis.bins)

@@ -19,13 +19,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_mcp.admin.base import ReadOnlyAdmin
-from django_mcp.admin.charts import Axis, Bar, Layer, Line, Mark, bars, lines, sample, stacks, swatch
+from django_mcp.admin.charts import Axis, Bar, Layer, Mark, Series, bars, lines, sample, stacks, swatch
 from django_mcp.admin.stats import DAY, Activity, Tally, Tool, activity, edges_of
 from django_mcp.core.redaction import visible
 from django_mcp.core.server import servers
 from django_mcp.models import Approval
 
-MOST_BARS, MOST_ROWS = 10, 100
+MAX_BARS, MAX_ROWS = 10, 100
 """Of things compared: drawn, and in the table."""
 MARKS = 4
 """Under an axis of time, as many as a phone has room for."""
@@ -112,8 +112,8 @@ def durations(found: Activity, seconds: int) -> Figure:
     """Median and 95th percentile of tools that ran."""
     key, title, total = "durations", _("How long tools took"), found.total
     measures = [
-        Line("median", _("median"), [tally.median for tally in found.bins]),
-        Line("p95", _("95th percentile"), [tally.p95 for tally in found.bins]),
+        Series("median", _("median"), [tally.median for tally in found.bins]),
+        Series("p95", _("95th percentile"), [tally.p95 for tally in found.bins]),
     ]
     sums = [duration(total.median), duration(total.p95)]
     said = ", ".join(f"{line.name}: {each}" for line, each in zip(measures, sums, strict=True)) + "."
@@ -250,17 +250,17 @@ def _compared(
     table: Sequence[Sequence[str]] | None = None,
     full: float = 0,
 ) -> Figure:
-    drawn = rows[:MOST_BARS]
+    drawn = rows[:MAX_BARS]
     said = "; ".join(f"{row.name}: {row.shown}" for row in drawn) + "."
     table = [[row.name, row.shown] for row in rows] if table is None else table
     note = ""
-    if len(rows) > MOST_BARS:
+    if len(rows) > MAX_BARS:
         note = ngettext("The first %(some)d of %(all)d.", "The first %(some)d of %(all)d.", len(rows)) % {
-            "some": MOST_BARS,
+            "some": MAX_BARS,
             "all": len(rows),
         }
     plot = bars(key, title, said, kind, drawn, full)
-    return Figure(key, title, plot, columns, list(islice(table, MOST_ROWS)), (), note, max(0, len(rows) - MOST_ROWS))
+    return Figure(key, title, plot, columns, list(islice(table, MAX_ROWS)), (), note, max(0, len(rows) - MAX_ROWS))
 
 
 # Numbers in words

@@ -44,7 +44,7 @@ from django_mcp.oauth.connected_apps import (
 )
 
 
-class Changing:
+class ClientActions:
     """What one person changes about one application.
 
     Args:
@@ -116,7 +116,7 @@ def _user(key: str) -> Any:
 
 SHORT = 32
 """Characters of a client id in the list."""
-MOST_WORDS = 5
+MAX_WORDS = 5
 """That are searched for."""
 STATES = (
     ("", gettext_lazy("all")),
@@ -126,7 +126,7 @@ STATES = (
 
 
 @dataclass
-class Line:
+class ClientRow:
     """An application.
 
     Attributes:
@@ -171,7 +171,7 @@ class Line:
         return min(self.summary.since, self.began or self.summary.since)
 
 
-class Choosing:
+class ClientFilterForm:
     """Which applications are asked for, as the address says: plain GET parameters.
 
     Args:
@@ -191,7 +191,7 @@ class Choosing:
 
     def apply(self, applications: QuerySet[Any]) -> QuerySet[Any]:
         """Those with all words in their names, client ids, or the names of people who let them in."""
-        for word in self.query.split()[:MOST_WORDS]:
+        for word in self.query.split()[:MAX_WORDS]:
             name = f"user__{get_user_model().USERNAME_FIELD}__icontains"
             of_people = held_at_endpoints().filter(**{name: word}).values("application")
             applications = applications.filter(
@@ -203,13 +203,13 @@ class Choosing:
         return applications.exclude(client_id__in=blocked) if self.state == "access" else applications
 
 
-class Lines(Sequence[Line]):
+class ClientRows(Sequence[ClientRow]):
     """Those that are asked for, the last renewed first, then those without access, the newest first.
 
     What is known of all is two queries; what is shown of a page of them are two more.
     """
 
-    def __init__(self, choosing: Choosing) -> None:
+    def __init__(self, choosing: ClientFilterForm) -> None:
         self._choosing = choosing
 
     @cached_property
@@ -231,12 +231,12 @@ class Lines(Sequence[Line]):
         keys = self._keys[which]
         return list(self._of(keys)) if isinstance(which, slice) else next(self._of([keys]))
 
-    def _of(self, keys: Sequence[Any]) -> Iterator[Line]:
+    def _of(self, keys: Sequence[Any]) -> Iterator[ClientRow]:
         rows = with_facts(get_application_model().objects.all()).in_bulk(keys)
         began = logins_began("application", application__in=keys)
         for key in keys:
             if key in rows:
-                yield Line(rows[key], self._summaries.get(key), began.get(key))
+                yield ClientRow(rows[key], self._summaries.get(key), began.get(key))
 
 
 def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
@@ -387,8 +387,8 @@ class ApplicationsAdmin(OwnPagesAdmin):
         """
         if not self.has_view_permission(request):
             raise PermissionDenied
-        choosing = Choosing(request.GET)
-        page = Paginator(Lines(choosing), PER_PAGE).get_page(request.GET.get("p"))
+        choosing = ClientFilterForm(request.GET)
+        page = Paginator(ClientRows(choosing), PER_PAGE).get_page(request.GET.get("p"))
         context = {
             "choosing": choosing,
             "page": page,
@@ -436,7 +436,7 @@ class ApplicationsAdmin(OwnPagesAdmin):
     def _change(self, request: HttpRequest, application: Any) -> None:
         if not self.has_change_permission(request):
             raise PermissionDenied
-        given, changing = request.POST, Changing(self, request, application)
+        given, changing = request.POST, ClientActions(self, request, application)
         if "take_back" in given:
             changing.take_back(given["take_back"])
         elif given.get("blocked") in {"yes", "no"}:
@@ -454,7 +454,7 @@ class ApplicationsAdmin(OwnPagesAdmin):
         if application is None:
             return self._no_such(request, object_id)
         if request.method == "POST":
-            Changing(self, request, application).take_back_all()
+            ClientActions(self, request, application).take_back_all()
             return HttpResponseRedirect(self.address_of(application.client_id))
         context = {
             **self._about(application),

@@ -357,7 +357,7 @@ class Trial:
 
 
 PERMISSION = "django_mcp.try_tool"
-MOST_LISTED = 500
+MAX_LISTED = 500
 """Of one kind on the page where one is chosen; a search finds the others."""
 KINDS = (
     ("tool", gettext_lazy("Tools")),
@@ -419,7 +419,7 @@ class TryToolAdmin(ReadOnlyAdmin):
 
     def _section(self, request: HttpRequest, server: MCPServer, kind: str, name: Any, words: str) -> dict[str, Any]:
         entries = [each for each in subjects(request, server, kind) if _has(each, words)]
-        shown = [self._entry(request, server, each) for each in entries[:MOST_LISTED]]
+        shown = [self._entry(request, server, each) for each in entries[:MAX_LISTED]]
         return {"name": name, "entries": shown, "more": len(entries) - len(shown), "total": len(entries)}
 
     def _entry(self, request: HttpRequest, server: MCPServer, each: Subject) -> dict[str, Any]:

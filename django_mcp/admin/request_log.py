@@ -196,7 +196,7 @@ def _cell(value: Any) -> str:
 
 RECENT = 2000
 """Newest rows in which clients and users are looked for that can be chosen."""
-MOST_CHOICES = 30
+MAX_CHOICES = 30
 METHODS = (
     "tools/call",
     "tools/list",
@@ -276,7 +276,7 @@ class ClientFilter(_ByColumn):
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
         """Those of late."""
-        return [(name, name) for name in _recent(request, "client_name") if name][:MOST_CHOICES]
+        return [(name, name) for name in _recent(request, "client_name") if name][:MAX_CHOICES]
 
 
 class UserFilter(_ByColumn):
@@ -287,7 +287,7 @@ class UserFilter(_ByColumn):
 
     def choices_now(self, request: HttpRequest) -> Iterable[tuple[str, str]]:
         """Those of late."""
-        keys = [key for key in _recent(request, "user") if key is not None][:MOST_CHOICES]
+        keys = [key for key in _recent(request, "user") if key is not None][:MAX_CHOICES]
         users = get_user_model()._default_manager.in_bulk(keys)  # noqa: SLF001 - Django's documented API
         return [(str(key), user.get_username()) for key, user in users.items()]
 

@@ -147,7 +147,7 @@ RAN = Q(outcome__in=(*GROUPS["ok"], *GROUPS["error"]))
 _BIN, _OUTCOME, _SHIFT = 10_000, 1000, 100
 """What bins and outcomes are multiplied with, and what is added to classes of durations, to be one number together."""
 
-MOST_GROUPS = 50_000
+MAX_GROUPS = 50_000
 """That are read. Names come from callers, and somebody may think of a new one for each call."""
 
 
@@ -182,7 +182,7 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
             refused=Count("pk", filter=Q(outcome__in=GROUPS["refused"])),
             last=Max("called"),
         )
-        .order_by("-calls")[:MOST_GROUPS]
+        .order_by("-calls")[:MAX_GROUPS]
     )
     found: dict[Tool, ToolStatistics] = {}
     for row in rows:
@@ -292,7 +292,7 @@ def _number() -> Any:
 
 def _counted(rows: "QuerySet[ToolCall]", *columns: str, **expressions: Any) -> Any:
     """The number of rows with the same of all that, the greatest first."""
-    return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MOST_GROUPS]
+    return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 
 
 def unindexed(column: str) -> Any:

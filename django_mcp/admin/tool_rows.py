@@ -30,7 +30,7 @@ from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import ToolPolicy, ToolSnapshot
 from django_mcp.primitives.tool import Tool
 
-MOST_LINES = 400
+MAX_LINES = 400
 """Of one difference that are shown."""
 _KINDS = {"+": "added", "-": "removed", "@": "place"}
 
@@ -81,9 +81,9 @@ def _text(value: Any) -> list[str]:
 
 def _rows(before: Sequence[str], now: Sequence[str]) -> list[Row]:
     found = list(_compared(before, now))
-    if len(found) > MOST_LINES:
-        more = _("… and %d lines more.") % (len(found) - MOST_LINES)
-        found = [*found[:MOST_LINES], Row("place", "", more)]
+    if len(found) > MAX_LINES:
+        more = _("… and %d lines more.") % (len(found) - MAX_LINES)
+        found = [*found[:MAX_LINES], Row("place", "", more)]
     return found
 
 
@@ -205,7 +205,7 @@ KEPT = 60
 
 
 @dataclass
-class Line:
+class ToolRow:
     """A tool of an endpoint.
 
     Attributes:
@@ -374,7 +374,7 @@ def decided_words(row: ToolPolicy) -> str:
     return _("decided by %(who)s on %(when)s") % {"who": row.changed_by.get_username(), "when": when}
 
 
-def lines(*, with_calls: bool) -> list[Line]:
+def lines(*, with_calls: bool) -> list[ToolRow]:
     """All of them, in the order of endpoints and of their lists.
 
     A tool that nobody has seen so far is remembered as it is: from now on, a change of it is seen.
@@ -389,7 +389,7 @@ def lines(*, with_calls: bool) -> list[Line]:
     calls = _calls() if with_calls else {}
     nothing = ToolStatistics(per_day=[0] * DAYS) if with_calls else None
     return [
-        Line(server, tool, rows.get(which, ()), known.get(which), calls.get(which, nothing))
+        ToolRow(server, tool, rows.get(which, ()), known.get(which), calls.get(which, nothing))
         for server, tool, which in _every(served)
     ]
 
@@ -403,7 +403,7 @@ def left_over() -> list[ToolPolicy]:
     return [row for row in rows if (row.server, row.tool) not in there]
 
 
-def find(key: str, *, with_calls: bool) -> Line | None:
+def find(key: str, *, with_calls: bool) -> ToolRow | None:
     """One of them, with its definition as it was accepted."""
     server_name, _dot, tool_key = key.partition(".")
     server = next((each for each in servers() if each.name == server_name), None)
@@ -418,7 +418,7 @@ def find(key: str, *, with_calls: bool) -> Line | None:
         tool_policies.remember([server], tool_policies.accepted())
         known = accepted.first()
     calls = _calls().get((server.name, tool.key), ToolStatistics(per_day=[0] * DAYS)) if with_calls else None
-    return Line(server, tool, list(rows), known, calls)
+    return ToolRow(server, tool, list(rows), known, calls)
 
 
 def _every(served: Sequence[MCPServer]) -> Iterator[tuple[MCPServer, Tool, tuple[str, str]]]:

@@ -23,7 +23,7 @@ from django_mcp.admin import tool_rows
 from django_mcp.admin.base import OwnPagesAdmin, page_queries
 from django_mcp.admin.display import as_json
 from django_mcp.admin.stats import unindexed
-from django_mcp.admin.tool_rows import DAYS, Line, decided_words, differences, find, left_over, lines
+from django_mcp.admin.tool_rows import DAYS, ToolRow, decided_words, differences, find, left_over, lines
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.conf import settings
@@ -32,7 +32,7 @@ from django_mcp.core.server import servers
 from django_mcp.models import ClientPolicy, ToolCall, ToolPolicy, Tools
 
 Choice = tuple[str, Any]
-Test = Callable[[Line], bool]
+Test = Callable[[ToolRow], bool]
 
 
 def _is(value: str) -> Test:
@@ -52,14 +52,14 @@ OF_HINT: Mapping[str, tuple[Any, Test]] = {
     "open-world": (gettext_lazy("open world"), lambda line: _says(line, "openWorldHint")),
     "unsaid": (gettext_lazy("says nothing"), lambda line: not line.tool.annotations),
 }
-ORDERS: Mapping[str, tuple[Any, Callable[[Line], Any]]] = {
+ORDERS: Mapping[str, tuple[Any, Callable[[ToolRow], Any]]] = {
     "calls": (gettext_lazy("most calls first"), lambda line: -(line.calls.calls if line.calls else 0)),
     "errors": (gettext_lazy("most errors first"), lambda line: -line.error_rate),
     "name": (gettext_lazy("by name"), lambda line: line.tool.name),
 }
 
 
-def _says(line: Line, hint: str) -> bool:
+def _says(line: ToolRow, hint: str) -> bool:
     return bool(line.tool.annotations.get(hint)) and not (hint == "destructiveHint" and line.tool.read_only)
 
 
@@ -79,7 +79,7 @@ class Select:
     chosen: str
 
 
-class Choosing:
+class ToolFilterForm:
     """What is asked for.
 
     Args:
@@ -104,7 +104,7 @@ class Choosing:
         """Whether anything is asked for."""
         return bool(self.query) or any(each.chosen for each in self.selects)
 
-    def apply(self, lines: Sequence[Line]) -> list[Line]:
+    def apply(self, lines: Sequence[ToolRow]) -> list[ToolRow]:
         """Those that are asked for, in the order that is."""
         endpoint, decision, hint, changed, order = (each.chosen for each in self.selects)
         words = self.query.casefold().split()
@@ -120,7 +120,7 @@ class Choosing:
         return sorted(found, key=ORDERS[order][1]) if order else found
 
 
-def _has(line: Line, words: Sequence[str]) -> bool:
+def _has(line: ToolRow, words: Sequence[str]) -> bool:
     if not words:
         return True
     text = f"{line.key} {line.title} {line.description} {line.source}".casefold()
@@ -138,7 +138,7 @@ def _select(given: QueryDict, name: str, label: str, choices: Sequence[Choice], 
     )
 
 
-MOST_CLIENTS = 500
+MAX_CLIENTS = 500
 """That are offered. Any other can be written."""
 CLIENTS = "mcp-clients"
 
@@ -180,15 +180,15 @@ def _clients() -> Iterable[tuple[str, str]]:
         from django_mcp.auth.toolkit import get_application_model  # noqa: PLC0415 - where it is installed
 
         rows = get_application_model().objects.order_by("name").values_list("client_id", "name")
-        return list(rows[:MOST_CLIENTS])
-    return [(client_id, "") for client_id in ClientPolicy.objects.values_list("client_id", flat=True)[:MOST_CLIENTS]]
+        return list(rows[:MAX_CLIENTS])
+    return [(client_id, "") for client_id in ClientPolicy.objects.values_list("client_id", flat=True)[:MAX_CLIENTS]]
 
 
 DEFAULT = "default"
 DECISIONS = (DEFAULT, *ToolPolicy.Decision.values)
 
 
-class Changing:
+class ToolPolicyActions:
     """What one person changes.
 
     Args:
@@ -199,7 +199,7 @@ class Changing:
     def __init__(self, model_admin: Any, request: HttpRequest) -> None:
         self._admin, self._request = model_admin, request
 
-    def decide(self, lines: Iterable[Line], decision: str) -> None:
+    def decide(self, lines: Iterable[ToolRow], decision: str) -> None:
         """Decide about tools, for everybody; all of it or nothing."""
         with database.atomic():
             changed = [each for each in lines if self._decide(each, decision)]
@@ -212,7 +212,7 @@ class Changing:
             words = ngettext("%(number)d tool: %(decision)s.", "%(number)d tools: %(decision)s.", len(changed))
             self._tell(words % {"number": len(changed), "decision": _words(decision)})
 
-    def _decide(self, line: Line, decision: str) -> bool:
+    def _decide(self, line: ToolRow, decision: str) -> bool:
         if decision == (DEFAULT if line.own is None else line.own.decision):
             return False
         value = None if decision == DEFAULT else decision
@@ -220,7 +220,7 @@ class Changing:
         self._note(line, _("For everybody: %s.") % _words(decision))
         return True
 
-    def override(self, line: Line, form: OverrideForm) -> None:
+    def override(self, line: ToolRow, form: OverrideForm) -> None:
         """Decide for a group or a client; the form is valid."""
         given = form.cleaned_data
         who = _whom(given["group"], given["client_id"])
@@ -236,7 +236,7 @@ class Changing:
             self._note(line, f"{who}: {_words(given['decision'])}.")
         self._tell(f"{who}: {_words(given['decision'])}.")
 
-    def remove(self, line: Line, pk: str) -> None:
+    def remove(self, line: ToolRow, pk: str) -> None:
         """Take an override back."""
         row = next((each for each in line.overrides if str(each.pk) == pk), None)
         if row is None:
@@ -260,7 +260,7 @@ class Changing:
             self._note_of(row.server, row.tool, _("%s: no decision any more.") % who)
         self._tell(_("Tool %(tool)s, %(who)s: no decision any more.") % {"tool": key, "who": who})
 
-    def accept(self, line: Line, digest: str) -> None:
+    def accept(self, line: ToolRow, digest: str) -> None:
         """Say that a tool is right as it was shown. Where it became another one meanwhile, that is not said of it."""
         if digest != tool_policies.known(line.tool).digest:
             self._tell(_("The tool changed again meanwhile. Look at it once more."), messages.WARNING)
@@ -270,7 +270,7 @@ class Changing:
             self._note(line, _("New definition approved."))
         self._tell(_("The new definition of %s is approved.") % line.key)
 
-    def _note(self, line: Line, words: str) -> None:
+    def _note(self, line: ToolRow, words: str) -> None:
         self._note_of(line.server.name, line.tool.key, words)
 
     def _note_of(self, server: str, tool: str, words: str) -> None:
@@ -336,7 +336,7 @@ class ToolsAdmin(OwnPagesAdmin):
         every = lines(with_calls=sees_calls)
         if request.method == "POST":
             return self._decide_about_some(request, every)
-        choosing = Choosing(request.GET, with_calls=sees_calls)
+        choosing = ToolFilterForm(request.GET, with_calls=sees_calls)
         found = choosing.apply(every)
         page = Paginator(found, PER_PAGE).get_page(request.GET.get("p"))
         context = {
@@ -353,18 +353,18 @@ class ToolsAdmin(OwnPagesAdmin):
         }
         return self.page(request, "list", str(self.opts.verbose_name_plural).capitalize(), context)
 
-    def _decide_about_some(self, request: HttpRequest, every: list[Line]) -> HttpResponse:
+    def _decide_about_some(self, request: HttpRequest, every: list[ToolRow]) -> HttpResponse:
         if not self.has_change_permission(request):
             raise PermissionDenied
         if "forget" in request.POST:
-            Changing(self, request).forget(left_over(), request.POST["forget"])
+            ToolPolicyActions(self, request).forget(left_over(), request.POST["forget"])
             return HttpResponseRedirect(request.get_full_path())
         decision, _space, key = request.POST.get("decide", "").partition(" ")
         keys = [key] if decision else request.POST.getlist("_selected_action")
         decision = decision or request.POST.get("action", "")
         if decision in DECISIONS:
             wanted = set(keys)
-            Changing(self, request).decide([each for each in every if each.key in wanted], decision)
+            ToolPolicyActions(self, request).decide([each for each in every if each.key in wanted], decision)
         return HttpResponseRedirect(request.get_full_path())
 
     # One of them
@@ -403,9 +403,9 @@ class ToolsAdmin(OwnPagesAdmin):
         }
         return self.page(request, "tool", line.title or line.tool.name, context)
 
-    def _change(self, request: HttpRequest, line: Line, form: OverrideForm) -> bool:
+    def _change(self, request: HttpRequest, line: ToolRow, form: OverrideForm) -> bool:
         """Do what was asked; False where the form has errors to show."""
-        given, changing = request.POST, Changing(self, request)
+        given, changing = request.POST, ToolPolicyActions(self, request)
         if "accept" in given:
             if not self.has_accept_permission(request):
                 raise PermissionDenied
@@ -423,7 +423,7 @@ class ToolsAdmin(OwnPagesAdmin):
             changing.decide([line], given["decide"])
         return True
 
-    def _last_calls(self, request: HttpRequest, line: Line) -> list[tuple[ToolCall, str]]:
+    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[ToolCall, str]]:
         if not self.sees_calls(request):
             return []
         # By its name, of which there are few; SQLite would rather look through all calls of the endpoint.
@@ -432,18 +432,18 @@ class ToolsAdmin(OwnPagesAdmin):
         rows = rows.order_by("-called")[:LAST_CALLS]
         return [(each, self.address("toolcall_change", each.pk)) for each in rows]
 
-    def _calls_address(self, line: Line) -> str:
+    def _calls_address(self, line: ToolRow) -> str:
         query = urlencode({"server": line.server.name, "name": line.tool.key})
         listing = self.address("toolcall_changelist")
         return f"{listing}?{query}" if listing else ""
 
 
-def _differences(line: Line) -> Any:
+def _differences(line: ToolRow) -> Any:
     if line.known is None or not line.is_changed:
         return []
     return differences(line.known.definition, tool_policies.known(line.tool).definition)
 
 
-def _output_schema(line: Line) -> Any:
+def _output_schema(line: ToolRow) -> Any:
     schema = line.tool.definition.get("outputSchema")
     return "" if schema is None else as_json(schema)

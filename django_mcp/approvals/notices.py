@@ -68,7 +68,7 @@ APPROVERS = "approvers"
 """Among the addresses: those of whoever may decide."""
 MAIL_TIMEOUT = 10
 """For each answer of the mail server, where the site has no ``EMAIL_TIMEOUT``."""
-LONGEST_NAME, LONGEST_TEXT, MOST_LINES = 100, 3000, 60
+LONGEST_NAME, LONGEST_TEXT, MAX_LINES = 100, 3000, 60
 
 
 def approvers(approval: Approval) -> list[str]:
@@ -142,8 +142,8 @@ def _quoted(value: Any) -> str:
     """A text or a JSON value, shortened. The mark before each line says that it came with the call."""
     text = as_words(value)
     lines = bounded(text, LONGEST_TEXT).split("\n")
-    shown = [f"> {line}" for line in lines[:MOST_LINES]]
-    if len(text) > LONGEST_TEXT or len(lines) > MOST_LINES:
+    shown = [f"> {line}" for line in lines[:MAX_LINES]]
+    if len(text) > LONGEST_TEXT or len(lines) > MAX_LINES:
         shown.append("> …")
     return "\n".join(shown)
 
@@ -178,7 +178,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> None:
 
 KIND = "approval.requested"
 PREFIX = "whsec_"
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 """Of a body. Where arguments and preview make it larger, they are on the page only."""
 
 
@@ -242,7 +242,7 @@ def body_of(approval: Approval) -> bytes:
         "expires": _moment(approval.expires),
     }
     body = _encoded(approval, data)
-    if len(body) > MOST_BYTES:
+    if len(body) > MAX_BYTES:
         body = _encoded(approval, {**data, "arguments": None, "preview": None})
     return body
 

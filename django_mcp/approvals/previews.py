@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MOST = 20_000
 """Characters of a value, as JSON."""
-MOST_ROWS = 100
+MAX_ROWS = 100
 """Of a queryset."""
 SHORTER = ((2000, 200), (400, 50), (100, 20))
 """The most characters of a text and the most entries of a list, tried in turn where a value is too long."""
@@ -62,9 +62,9 @@ def as_json(value: Any, tool: Tool) -> Plain:
         nonlocal is_whole
         if not isinstance(value, QuerySet):
             return str(value)
-        rows = list(value[: MOST_ROWS + 1])
-        is_whole = is_whole and len(rows) <= MOST_ROWS
-        return [*map(_row, rows[:MOST_ROWS]), *(["… (there are more)"] if len(rows) > MOST_ROWS else [])]
+        rows = list(value[: MAX_ROWS + 1])
+        is_whole = is_whole and len(rows) <= MAX_ROWS
+        return [*map(_row, rows[:MAX_ROWS]), *(["… (there are more)"] if len(rows) > MAX_ROWS else [])]
 
     plain = to_jsonable_python(value, fallback=text, bytes_mode="base64", inf_nan_mode="null")
     if not isinstance(plain, dict | list):

@@ -135,7 +135,7 @@ class AuthorizationRequest:
         return None
 
 
-class Refused(Exception):
+class AuthorizationError(Exception):
     """The request cannot be used, and its client cannot be told: it is shown to the person.
 
     Args:
@@ -201,7 +201,7 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
         request: the same as oauthlib's, whose client and redirect URI are tested.
 
     Raises:
-        Refused: for the person.
+        AuthorizationError: for the person.
         OAuthToolkitError: for the client.
     """
     check_redirect(request)
@@ -211,7 +211,7 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
         raise error_for(request, "invalid_target", problem)
     policy = grants.policy_of(request)
     if policy is not None and policy.blocked:
-        raise Refused(_("This site’s administrators have blocked the application."), status=403)
+        raise AuthorizationError(_("This site’s administrators have blocked the application."), status=403)
     resources = {uri: known_resources()[uri] for uri in chosen_resources(asked.resources)}
     scopes = granted(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
     if not scopes:
@@ -223,12 +223,12 @@ def check_redirect(request: Any) -> None:
     """Refuse addresses to which nobody may be sent any more, though the client has them.
 
     Raises:
-        Refused: the address is of a scheme the site no longer has, or no longer in ``EXTRA_REDIRECT_URIS``.
+        AuthorizationError: the address is of a scheme the site no longer has, or no longer in ``EXTRA_REDIRECT_URIS``.
     """
     uri, application = request.redirect_uri, request.client
     right = redirect_ok(uri) if is_self_registered(application) else True
     if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
-        raise Refused(_("The application’s address is of a kind that this site sends nobody to."))
+        raise AuthorizationError(_("The application’s address is of a kind that this site sends nobody to."))
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
@@ -272,7 +272,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         """Answer; what is wrong goes to the client where its redirect URI is known to be its own, else on a page."""
         try:
             return protect(super().dispatch(request, *args, **kwargs))
-        except Refused as refused:
+        except AuthorizationError as refused:
             return page(
                 request, "oauth/refused.html", {"text": refused.text, "detail": refused.detail}, status=refused.status
             )
@@ -291,11 +291,13 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         asked = AuthorizationRequest.from_query(self.request.GET)
         proposal = self.propose(asked) if self.is_free_to_test(asked) else None
         if proposal is None and (problem := asked.problem() or resource_problem(asked)):
-            raise Refused(_unsafe(), problem)
+            raise AuthorizationError(_unsafe(), problem)
         if "none" not in self.prompt():
             return self.to_login(asked)
         if proposal is None:
-            raise Refused(_("Log in to this site first, then start again from the application."), "login_required")
+            raise AuthorizationError(
+                _("Log in to this site first, then start again from the application."), "login_required"
+            )
         raise proposal.error("login_required", "The user has to log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
@@ -338,7 +340,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
             text = _("This page is too old, or was made for somebody else. Start again from the application.")
-            raise Refused(text) from None
+            raise AuthorizationError(text) from None
         if "switch" in request.POST:
             logout(request)
             return self.to_login(asked)
@@ -384,10 +386,10 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         Raises:
             FatalClientError: client or redirect URI are not what they should be, so nobody is redirected.
             OAuthToolkitError: for the client.
-            Refused: for the person.
+            AuthorizationError: for the person.
         """
         if asked.unprintable():
-            raise Refused(_unsafe())
+            raise AuthorizationError(_unsafe())
         known = [scope for scope in asked.scopes if scope in declared()]
         _scopes, found = self.validate_authorization_request(self.as_asked(asked, known))
         return propose(asked, found["request"])

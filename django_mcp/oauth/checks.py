@@ -34,7 +34,7 @@ NO_TARGETS = {"javascript", "data", "vbscript", "file", "blob", "about"}
 LONGEST_GRACE = 60 * 60
 """Seconds. Within the grace a stolen refresh token is not noticed; servers are known to allow up to an hour."""
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Applications that are named."""
 
 
@@ -114,7 +114,7 @@ def check_applications(databases: Sequence[str]) -> list[CheckMessage]:
                 hint=_("Write https, or list the URI in DJANGO_MCP['EXTRA_REDIRECT_URIS'] if it is its program's own."),
                 id="django_mcp.W011",
             )
-            for name, client_id, uri in islice(_doubtful(databases), MOST_NAMED)
+            for name, client_id, uri in islice(_doubtful(databases), MAX_NAMED)
         ]
     except DatabaseError:  # before the first migrate
         return []

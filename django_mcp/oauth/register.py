@@ -218,7 +218,7 @@ METHODS = ("none", "client_secret_post", "client_secret_basic")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
-class Refused(Exception):
+class RegistrationError(Exception):
     """A registration turned down before anybody looked at what it says."""
 
     def __init__(self, status: int, error: str, description: str, headers: Mapping[str, str] | None = None) -> None:
@@ -237,7 +237,7 @@ def registration_view(request: HttpRequest) -> HttpResponse:
     try:
         metadata = _read(request)
         registered = register(metadata)
-    except Refused as refused:
+    except RegistrationError as refused:
         return refused.response
     except InvalidMetadata as invalid:
         return _problem(400, invalid.error, invalid.description)
@@ -249,7 +249,7 @@ def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidMetadata: it asks for what is not to be had.
-        Refused: there are too many clients that nobody uses.
+        RegistrationError: there are too many clients that nobody uses.
     """
     if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
         raise InvalidMetadata(f"There are more than {MOST} redirect_uris.", "invalid_redirect_uri")
@@ -257,7 +257,9 @@ def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
     model = get_application_model()
     if not make_room(model.RegistrationSource.DCR):
         wait = {"Retry-After": str(int(YOUNG.total_seconds()))}
-        raise Refused(429, "temporarily_unavailable", "Too many clients have registered. Try again later.", wait)
+        raise RegistrationError(
+            429, "temporarily_unavailable", "Too many clients have registered. Try again later.", wait
+        )
     client = model(
         name=name,
         redirect_uris=" ".join(redirects),
@@ -291,18 +293,18 @@ def _save(client: Any) -> None:
 
 def _read(request: HttpRequest) -> Mapping[str, Any]:
     if not oauth2_settings.DCR_ENABLED:
-        raise Refused(404, "not_found", "Clients do not register here.")
+        raise RegistrationError(404, "not_found", "Clients do not register here.")
     if request.method != "POST":
-        raise Refused(405, "invalid_request", "POST the metadata of a client.", {"Allow": "POST, OPTIONS"})
+        raise RegistrationError(405, "invalid_request", "POST the metadata of a client.", {"Allow": "POST, OPTIONS"})
     if request.content_type != "application/json":
-        raise Refused(415, "invalid_client_metadata", "Content-Type must be application/json.")
+        raise RegistrationError(415, "invalid_client_metadata", "Content-Type must be application/json.")
     body = request.read(LARGEST + 1)
     if len(body) > LARGEST:
-        raise Refused(413, "invalid_client_metadata", f"The body is larger than {LARGEST} bytes.")
+        raise RegistrationError(413, "invalid_client_metadata", f"The body is larger than {LARGEST} bytes.")
     who = caller(request.META)
     if not (throttle := address_throttle("registrations", who)).allow_request(who.name):
         text = "Too many registrations from this address. Try again later."
-        raise Refused(429, "temporarily_unavailable", text, {"Retry-After": str(throttle.wait())})
+        raise RegistrationError(429, "temporarily_unavailable", text, {"Retry-After": str(throttle.wait())})
     try:
         metadata = decode(body)
     except ParseError:

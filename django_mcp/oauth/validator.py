@@ -120,7 +120,7 @@ def revoke_issued_for(code: str, client: Any) -> None:
         model.revoke_family(family)
 
 
-MOST_SIBLINGS = 8
+MAX_SIBLINGS = 8
 """Live refresh tokens that one login may have."""
 
 
@@ -156,9 +156,9 @@ def live_siblings(row: Any) -> int:
 
 def is_full(row: Any) -> bool:
     """Whether its login may have no more; which is refused, but costs the others nothing."""
-    full = live_siblings(row) >= MOST_SIBLINGS
+    full = live_siblings(row) >= MAX_SIBLINGS
     if full:
-        logger.warning("Refresh token %s was used again, but its login has %s others.", row.pk, MOST_SIBLINGS)
+        logger.warning("Refresh token %s was used again, but its login has %s others.", row.pk, MAX_SIBLINGS)
     return full
 
 

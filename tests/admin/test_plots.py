@@ -14,8 +14,8 @@ from django_mcp.admin.charts import (
     Axis,
     Bar,
     Layer,
-    Line,
     Mark,
+    Series,
     bars,
     lines,
     sparkline,
@@ -61,7 +61,7 @@ def areas(svg: str, kind: str) -> list[ElementTree.Element]:
     "svg",
     [
         stacks(axis(2, **EVILS), [Layer("ok", EVIL, [1, 2])]),
-        lines(axis(2, **EVILS), [Line("p95", EVIL, [1, None])]),
+        lines(axis(2, **EVILS), [Series("p95", EVIL, [1, None])]),
         bars("some", EVIL, EVIL, "error", [Bar(EVIL, 3, EVIL)]),
         sparkline([1, 2], EVIL),
     ],
@@ -89,7 +89,7 @@ def test_a_picture_has_a_title_and_a_description_that_belong_to_it(svg: str) -> 
 
 def test_coordinates_are_written_with_points_in_languages_that_write_commas() -> None:
     with translation.override("de"):
-        svg = lines(axis(3), [Line("median", "median", [1.5, 2.25, 1.125])])
+        svg = lines(axis(3), [Series("median", "median", [1.5, 2.25, 1.125])])
     assert re.search(r'points="[\d., ]+"', svg)
     assert not re.search(r'(x|y|width|height|x1|y1)="\d+,\d', svg)
 
@@ -119,12 +119,12 @@ def test_a_bar_says_its_numbers_where_it_is_pointed_at_and_leaves_out_what_is_no
 
 
 def test_a_line_is_broken_where_nothing_was_measured() -> None:
-    root = parsed(lines(axis(5), [Line("median", "median", [1, 2, None, 4, 5])]))
+    root = parsed(lines(axis(5), [Series("median", "median", [1, 2, None, 4, 5])]))
     assert [len((each.get("points") or "").split()) for each in root.iter("polyline")] == [2, 2]
 
 
 def test_a_single_measure_is_a_dot() -> None:
-    assert len(list(parsed(lines(axis(3), [Line("median", "median", [None, 7, None])])).iter("circle"))) == 1
+    assert len(list(parsed(lines(axis(3), [Series("median", "median", [None, 7, None])])).iter("circle"))) == 1
 
 
 # Comparisons

@@ -302,7 +302,7 @@ def test_without_a_grace_period_neither_of_two_at_once_keeps_any(
 
 
 def test_many_at_once_get_no_more_than_eight(live_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grace, "MOST_SIBLINGS", 2)
+    monkeypatch.setattr(grace, "MAX_SIBLINGS", 2)
     first = live_site.tokens_for()
     Meeting(monkeypatch, 4)
     answers = at_once(*[lambda: live_site.refresh(first["refresh_token"])] * 4)

@@ -88,7 +88,7 @@ def test_a_call_that_is_refused_hears_why(site: Site, at_list: Open, amount: int
     client.begin(amount=amount, to=TO)
     page = at_list("cleo")
     press(page, amount, "Deny", "The landlord has moved.")
-    expect(page.locator(".mcp-said")).to_contain_text("You refused the call of pay.")
+    expect(page.locator(".mcp-said")).to_contain_text("You denied the call of pay.")
     assert "The landlord has moved." in client.end()
     assert paid(site, amount) == 0
 
@@ -211,7 +211,7 @@ def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) ->
     expect(card(page, amount)).to_be_visible(timeout=PATIENCE)
     expect(page.locator(".mcp-lost")).to_be_empty()
     press(page, amount, "Deny")
-    expect(page.locator(".mcp-said")).to_contain_text("You refused")
+    expect(page.locator(".mcp-said")).to_contain_text("You denied")
     assert stayed(page)
     assert "refused" in client.end()
 
@@ -270,7 +270,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     mine.get_by_label("Reason").press("Enter")
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
     press(page, amount, "Deny")
-    expect(page.locator(".mcp-said")).to_contain_text("You refused")
+    expect(page.locator(".mcp-said")).to_contain_text("You denied")
     assert "refused" in client.end()
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from django_mcp.approvals import notices
 from django_mcp.approvals import notices as posting
-from django_mcp.approvals.notices import MOST_BYTES
+from django_mcp.approvals.notices import MAX_BYTES
 from django_mcp.models import Notice
 from tests.approvals.notices.conftest import Configure, asked, person, time_passes
 from tests.approvals.notices.receiver import SECRET, Receiver
@@ -135,7 +135,7 @@ def test_what_is_no_http_and_a_closed_port_are_failures_too(configure: Configure
 
 def test_very_long_arguments_are_left_for_the_page(receiver: Receiver, configure: Configure) -> None:
     configure(APPROVAL_WEBHOOK=receiver.url)
-    asked(arguments={"text": "x" * MOST_BYTES})
+    asked(arguments={"text": "x" * MAX_BYTES})
     notices.deliver_due()
     data = receiver.received[0].checked()["data"]
     assert data["arguments"] is None
