@@ -23,10 +23,8 @@ from django_mcp.models import APIKey
 
 if TYPE_CHECKING:
     _ModelForm = forms.ModelForm[APIKey]
-    _Keys = QuerySet[APIKey]
 else:
     _ModelForm = forms.ModelForm
-    _Keys = QuerySet
 
 WORDS = {
     State.ACTIVE: gettext_lazy("active"),
@@ -92,7 +90,7 @@ class StateFilter(admin.SimpleListFilter):
         """Each state by its value."""
         return [(state.value, words) for state, words in WORDS.items()]
 
-    def queryset(self, request: HttpRequest, queryset: _Keys) -> _Keys:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> QuerySet[APIKey]:  # noqa: ARG002
         """The keys in the chosen state; the first reason counts, as in ``state_of``."""
         now = timezone.now()
         unrevoked = queryset.filter(revoked=None)
@@ -217,7 +215,7 @@ class APIKeyAdmin(StoppingAdmin):
         return revoke_key(row)
 
     @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
-    def revoke_selected(self, request: HttpRequest, queryset: _Keys) -> None:
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[APIKey]) -> None:
         """Revoke those that are not yet."""
         self.stop_all(request, queryset)
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -41,9 +41,6 @@ from django_mcp.core import database
 from django_mcp.core.server import servers
 from django_mcp.models import OVER, Approval, ApprovalEvent
 from django_mcp.oauth.consent import page, protect, title_of
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 State = Approval.State
 KINDS = {
@@ -329,11 +326,6 @@ def too_late(row: Approval, user: Any) -> str:
     return _("Nothing was decided: this call was made in your name, so somebody else has to decide.")
 
 
-if TYPE_CHECKING:
-    _Rows = QuerySet[Approval]
-else:
-    _Rows = QuerySet
-
 MOST = 50
 """Cards on one page."""
 
@@ -345,9 +337,9 @@ class ApprovalList(ChangeList):
         waiting: the others, the newest first.
     """
 
-    waiting: _Rows
+    waiting: QuerySet[Approval]
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> _Rows:
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Approval]:
         """Both, told apart."""
         found = super().get_queryset(request, exclude_parameters)
         if exclude_parameters is None:  # else it is only counted
@@ -387,7 +379,7 @@ class StateFilter(admin.SimpleListFilter):
         states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
         return [*states, *RUNS.items()]
 
-    def queryset(self, request: HttpRequest, queryset: _Rows) -> _Rows | None:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Approval]) -> QuerySet[Approval] | None:  # noqa: ARG002
         """Rows in the chosen one."""
         now = timezone.now()
         match self.value():

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as Words
 
     _ModelAdmin = admin.ModelAdmin[Any]
-    _Rows = QuerySet[Any]
 else:
     _ModelAdmin = admin.ModelAdmin
-    _Rows = QuerySet
     Words = str
 
 DECIDED_STYLES = {"all": ["django_mcp/admin.css", "django_mcp/approvals.css"]}
@@ -289,7 +287,7 @@ class StoppingAdmin(_ModelAdmin):
         }
         return TemplateResponse(request, "admin/django_mcp/stop.html", context)
 
-    def stop_all(self, request: HttpRequest, queryset: _Rows) -> None:
+    def stop_all(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop those that are not yet; for an action."""
         count = sum(self.stop_and_log(request, row) for row in queryset)
         self.message_user(request, self.stopped_many % count, messages.SUCCESS)
@@ -308,7 +306,7 @@ class StoppingAdmin(_ModelAdmin):
         if type(obj)._default_manager.filter(pk=obj.pk).exists():  # noqa: SLF001 - Django's documented API
             super().delete_model(request, obj)
 
-    def delete_queryset(self, request: HttpRequest, queryset: _Rows) -> None:
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """What depends on them finds out."""
         for row in queryset:
             self.stop(row)
@@ -344,6 +342,6 @@ class StoppableAdmin(StoppingAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **buttons})
 
     @admin.action(description=gettext_lazy("Stop selected %(verbose_name_plural)s"), permissions=["change"])
-    def stop_selected(self, request: HttpRequest, queryset: _Rows) -> None:
+    def stop_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop those that are not yet."""
         self.stop_all(request, queryset)

@@ -6,7 +6,7 @@ import datetime
 import json
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 from django.contrib import admin
@@ -14,7 +14,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import URLPattern, path
 from django.utils import formats, timezone
@@ -25,11 +25,9 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin
 from django_mcp.admin.display import as_json, as_text
+from django_mcp.core.database import keys_of
 from django_mcp.core.server import every_server
-from django_mcp.models import ToolCall
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
+from django_mcp.models import APIKey, ToolCall
 
 FIELD = "called"
 _LEVELS = ("year", "month", "day")
@@ -123,7 +121,7 @@ COLUMNS = tuple(each.attname for each in ToolCall._meta.concrete_fields)  # noqa
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def exported(rows: "QuerySet[ToolCall]", *, on_loop: bool) -> StreamingHttpResponse:
+def exported(rows: QuerySet[ToolCall], *, on_loop: bool) -> StreamingHttpResponse:
     """Return a response that sends the rows as CSV.
 
     Args:
@@ -315,7 +313,7 @@ class PeriodFilter(admin.SimpleListFilter):
         """The periods."""
         return [(key, words) for key, words, _ in self.periods]
 
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[ToolCall]") -> "QuerySet[ToolCall]":  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ToolCall]) -> QuerySet[ToolCall]:  # noqa: ARG002
         """Those since then."""
         for key, _words, length in self.periods:
             if key == self.value():
@@ -384,7 +382,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     # What is shown
 
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[ToolCall]":
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolCall]:
         """In a list without what may be long and is not shown there."""
         found: QuerySet[ToolCall] = super().get_queryset(request)
         match = request.resolver_match
@@ -500,7 +498,10 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("authenticated with"))
     def principal(self, row: ToolCall) -> str:
-        """Kind and id."""
+        """An API key by its name; else kind and id."""
+        if row.principal_kind == "api_key":
+            for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):
+                return _("API key “%s”") % key.name
         return f"{row.principal_kind} {row.principal_id}".strip() or "–"
 
 

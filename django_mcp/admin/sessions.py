@@ -1,9 +1,9 @@
 """Sessions in the admin: which clients are connected in whose name; and to end one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy, ngettext_lazy
@@ -12,9 +12,6 @@ from django_mcp.admin.base import StoppableAdmin
 from django_mcp.admin.display import as_json, as_text, name_of, with_names
 from django_mcp.models import Call, Session
 from django_mcp.revisions.legacy.sessions import end_session
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 
 class SessionAdmin(StoppableAdmin):
@@ -50,7 +47,7 @@ class SessionAdmin(StoppableAdmin):
         "expires",
     )
 
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[Session]":
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         """With the calls that are not over."""
         unfinished = Count("calls", filter=~Q(calls__status=Call.Status.ENDED))
         found: QuerySet[Session] = super().get_queryset(request).annotate(unfinished=unfinished)

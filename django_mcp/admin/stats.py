@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.db.models import BigIntegerField, Case, CharField, Count, F, FloatField, Func, Max, Q, Value, When
+from django.db.models import BigIntegerField, Case, CharField, Count, F, FloatField, Func, Max, Q, QuerySet, Value, When
 from django.db.models.functions import Concat, Floor, Greatest, Ln
 from django.utils import timezone
 
 from django_mcp.models import ToolCall
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 DAY = 86_400
 """In seconds."""
@@ -290,7 +287,7 @@ def _number() -> Any:
     )
 
 
-def _counted(rows: "QuerySet[ToolCall]", *columns: str, **expressions: Any) -> Any:
+def _counted(rows: QuerySet[ToolCall], *columns: str, **expressions: Any) -> Any:
     """The number of rows with the same of all that, the greatest first."""
     return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 

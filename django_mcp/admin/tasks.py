@@ -1,9 +1,10 @@
 """Tasks in the admin: who asked for what, how far it is, what came of it; and to stop it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -17,9 +18,6 @@ from django_mcp.models import Task
 from django_mcp.tasks import store
 from django_mcp.tasks.extension import status_message
 from django_mcp.tasks.worker import keeper
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
 
 
 class TaskAdmin(StoppableAdmin):
@@ -57,7 +55,7 @@ class TaskAdmin(StoppableAdmin):
         """The user model may have another name for names."""
         return ("task_id", "tool", "principal_id", f"user__{get_user_model().USERNAME_FIELD}")
 
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[Task]":
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Without what a list does not show, and which may be large."""
         found: QuerySet[Task] = super().get_queryset(request)
         match = request.resolver_match

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from benchmarks.calls import fill
 from django_mcp.admin.request_log import ToolCallAdmin
-from django_mcp.models import ToolCall
+from django_mcp.models import APIKey, ToolCall
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
@@ -172,6 +172,12 @@ def test_one_call_shows_all_that_is_known_of_it(browser: Browser, owner: User) -
     for each in ("book_hotel", "Lisbon", "&lt;b&gt;broken", "owner-of-the-site (ada)", "0af76519", "192.0.2.7"):
         assert each in html, each
     assert 'name="_save"' not in html
+
+
+def test_an_api_key_is_called_by_its_name(browser: Browser, owner: User) -> None:
+    key = APIKey.objects.create(name="laptop", user=owner, prefix="mcp_key_abc", key_hash="x", expires=timezone.now())
+    call = made(principal_kind="api_key", principal_id=str(key.pk))
+    assert "API key “laptop”" in page(browser, path=f"{call.pk}/change/")
 
 
 def test_nobody_makes_changes_or_deletes_one(browser: Browser) -> None:
