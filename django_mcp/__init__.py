@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from django_mcp.model_resources.notifications import notify_changed
     from django_mcp.model_resources.options import ModelResource
     from django_mcp.model_resources.registry import register, unregister
+    from django_mcp.primitives.base import ToolError
     from django_mcp.primitives.field_schema import register_field
     from django_mcp.primitives.generators import Progress
     from django_mcp.primitives.markers import HeaderParam, Secret, Upload
     from django_mcp.primitives.output import ToolResult
-    from django_mcp.primitives.tool import ToolError
     from django_mcp.protocol.content import (
         Annotations,
         AudioContent,
@@ -90,7 +90,7 @@ else:
             "django_mcp.primitives.generators": "Progress",
             "django_mcp.primitives.markers": "HeaderParam Secret Upload",
             "django_mcp.primitives.output": "ToolResult",
-            "django_mcp.primitives.tool": "ToolError",
+            "django_mcp.primitives.base": "ToolError",
             "django_mcp.protocol.content": (
                 "Annotations AudioContent EmbeddedResource Icon ImageContent PromptMessage "
                 "ResourceContents ResourceLink TextContent ToolResultContent ToolUseContent"

@@ -22,7 +22,8 @@ from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import CUT, declared
 from django_mcp.models import OVER, Approval, ApprovalEvent, Task
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.pubsub import event_store
 
 logger = logging.getLogger("django_mcp")

@@ -25,7 +25,8 @@ from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
 from django_mcp.core.resources import as_of_now
 from django_mcp.models import Approval, StandingApproval
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.pubsub import event_store, publish
 from django_mcp.pubsub.waiting import wait_for

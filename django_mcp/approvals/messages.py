@@ -19,7 +19,7 @@ from django.utils import timezone, translation
 from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.models import Approval
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import APPROVAL
 

@@ -18,9 +18,10 @@ from django_mcp.core.database import rolled_back
 from django_mcp.core.elicitation import InputRequired, merged
 from django_mcp.core.failures import ABSENT
 from django_mcp.core.redaction import CUT, declared
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.function import Function
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 
 if TYPE_CHECKING:
     from django_mcp.core.concurrency import Runner

@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 
 from django_mcp.conf import settings
-from django_mcp.core.redaction import redact as redact  # noqa: PLC0414 - where it always was
+from django_mcp.core.redaction import redact
 
 
 class RedactSecrets(logging.Filter):

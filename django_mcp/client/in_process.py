@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest
 from django.test import RequestFactory
 
+from django_mcp.auth.base import RequestHead
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.core.channel import Channel, no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
@@ -23,7 +24,7 @@ from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode
 from django_mcp.revisions.base import Answer, Event
 from django_mcp.transports.authentication import find_caller, too_little
-from django_mcp.transports.base import Refusal, RequestHead
+from django_mcp.transports.base import Refusal
 from django_mcp.transports.http import Accepts, Admission, Endpoint
 from django_mcp.transports.sse import BufferedWire
 

@@ -24,8 +24,7 @@ from django_mcp.core.elicitation import (
 )
 from django_mcp.core.request import RequestContext
 from django_mcp.core.resources import read_here
-from django_mcp.primitives.base import FormError, is_translated, translated
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import FormError, ToolError, is_translated, translated
 from django_mcp.protocol.content import ResourceContents
 
 T = TypeVar("T")

@@ -24,13 +24,13 @@ from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, l
 from django_mcp.core.policies import Admission, Decision, Rule, book
 from django_mcp.core.resources import matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
-from django_mcp.primitives.base import Primitive, spoken
+from django_mcp.primitives.base import Primitive, ToolError, spoken
 from django_mcp.primitives.completions import Completer, completion
 from django_mcp.primitives.output import OutputTooLarge
 from django_mcp.primitives.prompt import Prompt, strings_only
 from django_mcp.primitives.resource import Resource
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import kind_name
 from django_mcp.protocol.errors import InvalidParams, MethodNotFound
 from django_mcp.protocol.jsonrpc import Result

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
-from django_mcp.primitives.base import FormError, sendable
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import FormError, ToolError, sendable
 from django_mcp.protocol.content import Content, PromptMessage, TextContent, check_uri, read_content
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode

@@ -30,8 +30,9 @@ from django_mcp.core.deadline import (
     stopped_at_queries,
 )
 from django_mcp.core.request import host_of
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import OutputTooLarge
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.meta import IDEMPOTENCY_KEY, meta_of
 

@@ -13,8 +13,8 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from django.http import Http404
 
 from django_mcp.core.request import RequestContext
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.tool import ToolError
 from django_mcp.protocol.errors import InternalError, InvalidParams, ProtocolError, ResourceNotFound
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.protocol.meta import of_a_tool

@@ -45,12 +45,12 @@ from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.previews import changes_of, unless_secret
 from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
-from django_mcp.primitives.base import Primitive, check_options
+from django_mcp.primitives.base import Primitive, ToolError, check_options
 from django_mcp.primitives.function import EMPTY, underlying
 from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import missing_argument
 
 

@@ -39,8 +39,8 @@ from pydantic_core import from_json, to_jsonable_python
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction
 from django_mcp.core.request import set_user
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import shortened, written
 from django_mcp.protocol.content import AudioContent, Content, EmbeddedResource, ImageContent, ResourceContents
 

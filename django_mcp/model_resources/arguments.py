@@ -25,6 +25,7 @@ from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import Showing, row_schema, serialize_row
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.function import (
     COLLECTIONS,
     EMPTY,
@@ -40,7 +41,7 @@ from django_mcp.primitives.function import (
 )
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import Unfit
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.primitives.validation_errors import about_argument, shown, with_article
 from django_mcp.protocol.content import TextContent
 

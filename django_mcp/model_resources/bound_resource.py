@@ -22,11 +22,10 @@ from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import list_of, optional
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.schema import input_type, json_type, to_json_value, value_field
-from django_mcp.primitives.base import untranslated
+from django_mcp.primitives.base import ToolError, untranslated
 from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.schema import json_schema
-from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import with_article
 
 

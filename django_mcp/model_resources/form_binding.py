@@ -30,10 +30,10 @@ from django_mcp.model_resources.arguments import finding_hint
 from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
 from django_mcp.model_resources.form_schema import NOTHING, asked, foreign_column, form_schema, key_column, read
 from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import field_type
 from django_mcp.primitives.function import Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments, misfits
-from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import (
     about_argument,
     abridged,

@@ -26,7 +26,7 @@ from django_mcp.model_resources.bound_resource import (
 )
 from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value, value_field
 from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, rows_attribute, serialize_link
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import ToolError
 
 MOST_DIMENSIONS = 3
 COUNT = "count"

@@ -15,9 +15,9 @@ from pydantic_core import to_json, to_jsonable_python
 from django_mcp.model_resources.access import Viewer
 from django_mcp.model_resources.bound_resource import LINK_SCHEMA, Column, Exposed, Path
 from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, to_json_value
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.schema import json_schema
-from django_mcp.primitives.tool import ToolError
 
 FILE_SCHEMA = {
     "type": "object",

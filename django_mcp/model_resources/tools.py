@@ -24,10 +24,10 @@ from django_mcp.model_resources.queryset import COUNT, MOST_DIMENSIONS, aggregat
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
 from django_mcp.model_resources.writes import Writer, run_delete
-from django_mcp.primitives.base import phrase
+from django_mcp.primitives.base import ToolError, phrase
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams
 
 DEFAULT_ROWS = 20

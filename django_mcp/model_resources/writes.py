@@ -25,10 +25,10 @@ from django_mcp.model_resources.compile import written_arguments
 from django_mcp.model_resources.form_binding import RULE, FormSource, is_about_others, plain, with_lookup
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.schema import has_default, json_type
+from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.markers import MOST_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
-from django_mcp.primitives.tool import ToolError
 from django_mcp.primitives.validation_errors import about_argument, missing_argument
 
 ADDED, CHANGED, DELETED = 1, 2, 3

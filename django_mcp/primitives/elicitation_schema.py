@@ -20,7 +20,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticCustomError, to_json
 
 from django_mcp.primitives import field_schema, validation_errors
-from django_mcp.primitives.base import FormError as FormError  # noqa: PLC0414 - where it always was
+from django_mcp.primitives.base import FormError
 from django_mcp.primitives.schema import typed_dict
 from django_mcp.protocol.content import check_uri
 

@@ -7,7 +7,6 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.primitives.base import Primitive, parse_rate
-from django_mcp.primitives.base import ToolError as ToolError  # noqa: PLC0414 - where it always was
 from django_mcp.primitives.function import Function, bound, mentions_models, read_function
 from django_mcp.primitives.generators import collected
 from django_mcp.primitives.markers import Mirror, mirrored, without_null_defaults

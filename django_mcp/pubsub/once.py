@@ -19,8 +19,7 @@ from django_mcp.core import database
 from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import PATIENCE_SECONDS, Runner, aside, shared_pool
 from django_mcp.models import Step
-from django_mcp.primitives.base import sendable
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import ToolError, sendable
 from django_mcp.protocol.jsonrpc import encode
 
 KEY = "repeat"

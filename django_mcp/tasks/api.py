@@ -19,7 +19,8 @@ from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import may_use
 from django_mcp.core.policies import book
 from django_mcp.models import Task
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 from django_mcp.pubsub import event_store

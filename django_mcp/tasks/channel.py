@@ -13,7 +13,7 @@ from django_mcp.core.channel import Cancelled
 from django_mcp.core.concurrency import Inline
 from django_mcp.core.elicitation import Dialogue
 from django_mcp.models import Task
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.pubsub import event_store

@@ -10,7 +10,8 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.server import Extension, MCPServer
 from django_mcp.core.tool_search import Finder
-from django_mcp.primitives.tool import Tool, ToolError
+from django_mcp.primitives.base import ToolError
+from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import Result

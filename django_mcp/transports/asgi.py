@@ -15,6 +15,7 @@ from typing import Any
 
 from django.core.handlers.asgi import ASGIRequest
 
+from django_mcp.auth.base import RequestHead
 from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import shared_pool
@@ -23,7 +24,6 @@ from django_mcp.core.signals import server_stopped
 from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 from django_mcp.pubsub.follower import end_streams
 from django_mcp.revisions.base import Answer
-from django_mcp.transports.base import RequestHead
 from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, keep_script_prefix
 from django_mcp.transports.sse import LiveWire
 

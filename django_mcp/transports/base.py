@@ -20,7 +20,7 @@ from django.http.request import split_domain_port, validate_host
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
-from django_mcp.auth.base import RequestHead as RequestHead  # noqa: PLC0414 - the edges make it, authenticators read it
+from django_mcp.auth.base import RequestHead
 from django_mcp.auth.session import is_own_origin
 from django_mcp.conf import settings
 from django_mcp.core.principal import Principal

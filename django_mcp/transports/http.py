@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import InterfaceError, OperationalError
 from django.urls import set_script_prefix
 
-from django_mcp.auth.base import authenticators
+from django_mcp.auth.base import RequestHead, authenticators
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
@@ -27,16 +27,7 @@ from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
 from django_mcp.transports.authentication import find_caller, require_scopes
-from django_mcp.transports.base import (
-    LONGEST,
-    Headers,
-    Refusal,
-    RequestHead,
-    check_origin,
-    is_our_host,
-    preflight,
-    unknown_host,
-)
+from django_mcp.transports.base import LONGEST, Headers, Refusal, check_origin, is_our_host, preflight, unknown_host
 from django_mcp.transports.sse import EVENT_HEADERS, frame
 
 T = TypeVar("T")

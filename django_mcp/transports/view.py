@@ -15,12 +15,12 @@ from django.http.request import HttpHeaders
 from django.http.response import HttpResponseBase
 from django.urls import get_script_prefix
 
+from django_mcp.auth.base import RequestHead
 from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
 from django_mcp.revisions.base import Answer
-from django_mcp.transports.base import RequestHead
 from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
 from django_mcp.transports.sse import BufferedWire
 

@@ -15,7 +15,8 @@ from django.views.debug import ExceptionReporter
 
 from django_mcp import APIKeyAuthentication, Context, MCPServer, RequestHead, tool
 from django_mcp.auth.api_keys import create_key, make_key
-from django_mcp.auth.log_filter import RedactSecrets, install, install_where_wanted, redact
+from django_mcp.auth.log_filter import RedactSecrets, install, install_where_wanted
+from django_mcp.core.redaction import redact
 from tests.clients import MODERN, Answer, Client
 
 KEY = make_key()

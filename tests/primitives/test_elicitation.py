@@ -20,7 +20,8 @@ from mcp_types import _v2025_11_25, _v2026_07_28
 from pydantic import AnyUrl, BaseModel, ConfigDict, Field, SecretBytes, SecretStr, TypeAdapter, field_validator
 from pydantic import model_validator as checks_whole
 
-from django_mcp.primitives.elicitation_schema import FormError, FormSchema, form_schema
+from django_mcp.primitives.base import FormError
+from django_mcp.primitives.elicitation_schema import FormSchema, form_schema
 
 VERSIONS = (_v2025_11_25, _v2026_07_28)
 

@@ -19,7 +19,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.concurrency import detached, free_pool, patiently
 from django_mcp.models import Call, Session, Task
-from django_mcp.primitives.tool import ToolError
+from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
 from django_mcp.pubsub.once import StepChannel
