@@ -108,11 +108,11 @@ class Table:
 
     def _place(self, ctx: Any, case: Case) -> tuple[Any, str]:
         """Where the last row before a page stands, and the slug of the first one on it."""
-        from django_mcp.model_resources.access import Viewer  # noqa: PLC0415
+        from django_mcp.model_resources.access import RowAccess  # noqa: PLC0415
         from django_mcp.model_resources.pagination import Sorting  # noqa: PLC0415 - Django is set up
 
         exposed = ctx.server.exposed[self.model]
-        sorting = Sorting(exposed.sortings[case.order], Viewer(ctx), exposed)
+        sorting = Sorting(exposed.sortings[case.order], RowAccess(ctx), exposed)
         start = int(self.count * case.depth)
         before, behind = sorting.sorted(self.model.objects.all())[start - 1 : start + 1]
         return sorting.place(before), behind.slug

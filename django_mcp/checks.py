@@ -21,7 +21,7 @@ from django_mcp.primitives.base import NO_RATE, parse_rate
 from django_mcp.primitives.schema import problems
 from django_mcp.primitives.tool import Tool
 
-MOST_ARGUMENTS = 60
+MAX_ARGUMENTS = 60
 OURS = "django-mcp-toolkit"
 
 
@@ -171,12 +171,12 @@ def check_argument_counts() -> Iterator[CheckMessage]:
     """Tools with more arguments than a model can choose from, in one message for each endpoint."""
     for server in servers():
         counts = {tool.name: len(tool.definition["inputSchema"].get("properties", ())) for tool in described(server)}
-        if large := {name: count for name, count in counts.items() if count > MOST_ARGUMENTS}:
+        if large := {name: count for name, count in counts.items() if count > MAX_ARGUMENTS}:
             yield Warning(
                 _("%(server)r has tools of over %(most)s arguments, which a model reads with each request: %(tools)s.")
                 % {
                     "server": server,
-                    "most": MOST_ARGUMENTS,
+                    "most": MAX_ARGUMENTS,
                     "tools": ", ".join(f"{name} ({count})" for name, count in large.items()),
                 },
                 hint=_("Choose among them: filters=[…] of drf_tools, filters of a ModelResource, fields of a form."),

@@ -7,14 +7,14 @@ import pytest
 
 
 @pytest.fixture(params=["modern", "legacy"])
-def mcp_era(request: pytest.FixtureRequest) -> str:
+def mcp_revision(request: pytest.FixtureRequest) -> str:
     """The era of the clients that ``mcp_client`` makes: each test that uses it is run in both."""
-    era: str = request.param
-    return era
+    revision: str = request.param
+    return revision
 
 
 @pytest.fixture
-def mcp_client(mcp_era: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
+def mcp_client(mcp_revision: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Makes clients: ``mcp_client(user)`` is ``MCPClient(user, protocol_version=…)``, with its other options.
 
     The test is run once in each era, with a database of its own, so nothing happens twice within it.
@@ -24,6 +24,6 @@ def mcp_client(mcp_era: str, request: pytest.FixtureRequest) -> Callable[..., An
     from django_mcp.test.client import MCPClient  # noqa: PLC0415 - settings may not be there yet when plugins are loaded
 
     def make(user: Any = None, **options: Any) -> MCPClient:
-        return MCPClient(user, **{"protocol_version": mcp_era, **options})
+        return MCPClient(user, **{"protocol_version": mcp_revision, **options})
 
     return make

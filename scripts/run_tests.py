@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-MOST_PROCESSES = 4
+MAX_PROCESSES = 4
 NOTHING_CHOSEN = 5
 LEAST_COVERED = 97
 """Percent of the branches that all tests together go through."""
@@ -62,7 +62,7 @@ def everything(given: list[str], environment: Mapping[str, str]) -> int:
 
 def shared(more: int = 0) -> list[str]:
     """Options that share the tests among processes, file by file."""
-    return ["-n", str(min(os.cpu_count() or 1, MOST_PROCESSES) + more), "--dist", "loadfile"]
+    return ["-n", str(min(os.cpu_count() or 1, MAX_PROCESSES) + more), "--dist", "loadfile"]
 
 
 def pytest(arguments: list[str], environment: Mapping[str, str]) -> int:

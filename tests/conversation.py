@@ -18,8 +18,8 @@ from tests.person import CANCEL, DECLINE, NOBODY, ClientError, Person, Question,
 __all__ = ["CANCEL", "DECLINE", "NOBODY", "Call", "ClientError", "Conversation", "Outcome", "Person", "accept", "said"]
 
 EVERYTHING: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
-MOST_ROUNDS = 20
-MOST_RETURNS = 20
+MAX_ROUNDS = 20
+MAX_RETURNS = 20
 Message = dict[str, Any]
 
 
@@ -88,7 +88,7 @@ class Call:
             if event is not None:
                 if (message := self._message(event)) is not None:
                     return message
-            elif self.ids and not self.conversation.is_modern and len(self.exchanges) < MOST_RETURNS:
+            elif self.ids and not self.conversation.is_modern and len(self.exchanges) < MAX_RETURNS:
                 self.come_back()
             else:
                 return None
@@ -233,7 +233,7 @@ class Conversation:
         person = answers if isinstance(answers, Person) else Person(answers)
         outcome = Outcome(asked=person.asked)
         params = dict(params or {})
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self._run(self.begin(method, params, **options), person, outcome)
             result = outcome.response.get("result", {})
             if result.get("resultType") != "input_required":

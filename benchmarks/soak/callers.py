@@ -105,7 +105,7 @@ class Caller:
             await opened(self._soak, client)
 
     def _attempt(self, what: str, **more: Any) -> Attempt:
-        return Attempt(self._soak, f"{self._client.era} {what}", ports=[self._soak.workers.next()], **more)
+        return Attempt(self._soak, f"{self._client.revision} {what}", ports=[self._soak.workers.next()], **more)
 
     async def _ask(self, attempt: Attempt, method: str, params: dict[str, Any], check: Check) -> Entry:
         async def work() -> Verdict:

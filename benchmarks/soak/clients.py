@@ -37,7 +37,7 @@ def accepted(value: str) -> dict[str, Any]:
 class Modern:
     """2026-07-28: everything is in each request, so there is nothing to keep."""
 
-    era = "modern"
+    revision = "modern"
 
     def compose(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, str], bytes]:
         """Headers and body of a request."""
@@ -62,7 +62,7 @@ class Legacy:
     """2025-11-25: a session, if there is one."""
 
     session: str = ""
-    era: str = field(default="legacy", init=False)
+    revision: str = field(default="legacy", init=False)
 
     @property
     def headers(self) -> dict[str, str]:

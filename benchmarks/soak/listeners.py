@@ -52,7 +52,7 @@ class Listener:
         """Open a stream; whether that went well."""
         self._news = new_uid()
         attempt = Attempt(
-            self._soak, f"{self._client.era} stream of changes, opened", ports=[self._soak.workers.next()]
+            self._soak, f"{self._client.revision} stream of changes, opened", ports=[self._soak.workers.next()]
         )
         entry = await attempt.run(self._opened(attempt))
         return entry.outcome is Outcome.OK
@@ -89,7 +89,7 @@ class Listener:
         told = await self._announce()
         if told.outcome is not Outcome.OK:
             return True
-        attempt = Attempt(self._soak, f"{self._client.era} change, heard", ports=[self._port])
+        attempt = Attempt(self._soak, f"{self._client.revision} change, heard", ports=[self._port])
         entry = await attempt.run(self._heard(told.began))
         return entry.outcome is Outcome.OK
 

@@ -9,7 +9,7 @@ from benchmarks.soak.judging import Problem, Undecided
 from benchmarks.soak.ledger import Entry, Ledger, Outcome, excuse
 from benchmarks.soak.samples import BOUNDS, Series
 
-MOST_SHOWN = 25
+MAX_SHOWN = 25
 """Problems that are printed one by one."""
 HEADS = ("what", "sent", *(outcome.value for outcome in Outcome), "p50 ms", "p99 ms")
 
@@ -123,8 +123,8 @@ def complaints(problems: Sequence[Problem], others: Sequence[str]) -> Iterator[s
     """What must not be, by its kind, and the first few in full."""
     for what, count in Counter(problem.what for problem in problems).most_common():
         yield f"FAILED {what}: {count:,}"
-    for problem in problems[:MOST_SHOWN]:
+    for problem in problems[:MAX_SHOWN]:
         yield f"  {problem}"
-    if len(problems) > MOST_SHOWN:
-        yield f"  and {len(problems) - MOST_SHOWN:,} more"
+    if len(problems) > MAX_SHOWN:
+        yield f"  and {len(problems) - MAX_SHOWN:,} more"
     yield from (f"FAILED {other}" for other in others)

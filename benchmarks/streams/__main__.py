@@ -30,7 +30,7 @@ HEADINGS = (
     "open",
     "close",
 )
-MOST_EACH, MOST_IDLE, LEAST_RATIO = 25.0, 0.03, 0.8
+MAX_EACH, MAX_IDLE, LEAST_RATIO = 25.0, 0.03, 0.8
 """What is promised: KiB for each stream, share of a core, speed of calls beside them."""
 
 
@@ -67,8 +67,8 @@ def broken(found: Found) -> list[str]:
     return [
         f"{found.kind}: {what}"
         for what, is_broken in (
-            (f"{found.each[0]:.1f} KiB each, not {MOST_EACH:g}", found.each[0] > MOST_EACH),
-            (f"{found.idle:.1%} of a core, not {MOST_IDLE:.0%}", found.idle > MOST_IDLE),
+            (f"{found.each[0]:.1f} KiB each, not {MAX_EACH:g}", found.each[0] > MAX_EACH),
+            (f"{found.idle:.1%} of a core, not {MAX_IDLE:.0%}", found.idle > MAX_IDLE),
             (f"calls at {ratio:.0%} of their speed, not {LEAST_RATIO:.0%}", ratio < LEAST_RATIO),
         )
         if is_broken

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from demo_project.travel.results import Flight
 
 ROLE = "You are a travel expert who helps people to find the flight that suits them."
-MOST_FLIGHTS = 40
+MAX_FLIGHTS = 40
 """What a model is asked to compare."""
-MOST_WORDS = 1000
+MAX_WORDS = 1000
 """Characters of a reason that are passed on."""
 
 
@@ -41,4 +41,4 @@ def choice(answer: str, flights: Sequence[Flight]) -> tuple[Flight | None, str]:
     codes = {named[1].upper()} if named else {each.upper() for each in re.findall(pattern, answer, re.IGNORECASE)}
     chosen = by_code[codes.pop()] if len(codes) == 1 else None
     reason = re.search(r"REASON\W*(\w.*)", answer, re.IGNORECASE | re.DOTALL)
-    return chosen, (reason[1] if reason else answer).strip()[:MOST_WORDS]
+    return chosen, (reason[1] if reason else answer).strip()[:MAX_WORDS]

@@ -17,9 +17,9 @@ from demo_project.travel.icons import BED, PLANE
 from demo_project.travel.models import Booking, City, Hotel
 from django_mcp import Context, ToolError, ToolResult, tool
 
-MOST_HOTELS = 5
-MOST_SHOWN = 5
-MOST_DAYS = 14
+MAX_HOTELS = 5
+MAX_SHOWN = 5
+MAX_DAYS = 14
 
 
 class Confirmation(BaseModel):
@@ -131,7 +131,7 @@ def chosen_hotel(ctx: Context, place: City, free: Sequence[Hotel]) -> str:
             "const": each.name,
             "title": f"{each.name}, {each.stars} stars, rated {each.rating}, €{each.price:.2f} a night",
         }
-        for each in free[:MOST_HOTELS]
+        for each in free[:MAX_HOTELS]
     ]
     hotel = {"type": "string", "title": "Hotel", "oneOf": offers}
     form = {"type": "object", "properties": {"hotel": hotel}, "required": ["hotel"]}
@@ -175,7 +175,7 @@ def find_best_flight(
     origin: CityName,
     destination: CityName,
     date: datetime.date,
-    days: Annotated[int, Field(ge=1, le=MOST_DAYS)] = 3,
+    days: Annotated[int, Field(ge=1, le=MAX_DAYS)] = 3,
     wishes: Annotated[str, Field(max_length=500), PLAIN] = "",
 ) -> ToolResult[results.FlightChoice]:
     """Look at the flights of several days, and have the client's own model choose the best one for the traveller.
@@ -196,7 +196,7 @@ def find_best_flight(
     if not found:
         raise ToolError(f"No flights from {start.name} to {end.name} in these days. Try more days, or search_flights.")
     best, reason = advised(ctx, found, wishes)
-    cheapest = found[:MOST_SHOWN]
+    cheapest = found[:MAX_SHOWN]
     answer = results.FlightChoice(best=best, reason=reason, considered=len(found), cheapest=cheapest)
     if best:
         return ToolResult(answer, text=f"Chosen from {results.count(len(found), 'flight')}: {best}\n{reason}")
@@ -211,7 +211,7 @@ def flights_of(ctx: Context, start: City, end: City, days: Sequence[datetime.dat
         on_day = flights.flights_on(start, end, day)
         found += map(results.Flight.of, on_day)
         ctx.report_progress(done, len(days), f"{day}: {results.count(len(on_day), 'flight')}")
-    return sorted(found, key=lambda flight: (flight.price, flight.departs))[: advice.MOST_FLIGHTS]
+    return sorted(found, key=lambda flight: (flight.price, flight.departs))[: advice.MAX_FLIGHTS]
 
 
 def advised(ctx: Context, found: Sequence[results.Flight], wishes: str) -> tuple[results.Flight | None, str]:

@@ -21,8 +21,8 @@ from simpleeval import (
 
 Number = int | float
 
-MOST_CHARACTERS = 200
-MOST_BITS = 1024  # as many as the largest float has
+MAX_CHARACTERS = 200
+MAX_BITS = 1024  # as many as the largest float has
 LARGEST_FACTORIAL = 100
 
 
@@ -49,8 +49,8 @@ def calculate(expression: str) -> Number:
     """
     if not expression.strip():
         raise CalculationError("The expression is empty.")
-    if len(expression) > MOST_CHARACTERS:
-        raise CalculationError(f"The expression is too long: at most {MOST_CHARACTERS} characters.")
+    if len(expression) > MAX_CHARACTERS:
+        raise CalculationError(f"The expression is too long: at most {MAX_CHARACTERS} characters.")
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _evaluator().eval(expression, previously_parsed=tree.body)
@@ -73,7 +73,7 @@ def _explained(error: Exception) -> str:
 def _checked(value: Any) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise CalculationError("The result is not a real number.")
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise CalculationError("The result is too large.")
     if isinstance(value, float) and not math.isfinite(value):
         raise CalculationError("The result is not a finite number.")
@@ -90,7 +90,7 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Number]:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > 2 * MOST_BITS:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > 2 * MAX_BITS:
         raise CalculationError("The result is too large.")
     return base**exponent
 

@@ -8,7 +8,7 @@ from demo_project.travel.text import fold
 
 PAGE_SIZE = 10
 LAST_PAGE = 10
-MOST_KEYWORDS = 10
+MAX_KEYWORDS = 10
 WORDS_BEFORE, WORDS_AFTER = 12, 28
 
 
@@ -48,8 +48,8 @@ def search(keyword: str, page_index: int = 1) -> Page:
     words = list(dict.fromkeys(fold(keyword).replace("\0", " ").split()))
     if not words:
         raise ValueError("Give at least one word to look for.")
-    if len(words) > MOST_KEYWORDS:
-        raise ValueError(f"Give at most {MOST_KEYWORDS} words; every one of them must occur.")
+    if len(words) > MAX_KEYWORDS:
+        raise ValueError(f"Give at most {MAX_KEYWORDS} words; every one of them must occur.")
     if not 1 <= page_index <= LAST_PAGE:
         raise ValueError(f"Pages are numbered from 1 to {LAST_PAGE}.")
     found = Document.objects.all()

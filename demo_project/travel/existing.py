@@ -8,7 +8,7 @@ from pydantic import Field
 from demo_project.travel.api import EventViewSet
 from demo_project.travel.customers import Booked
 from demo_project.travel.endpoints import EVERYWHERE
-from demo_project.travel.flights import MOST_HOURS
+from demo_project.travel.flights import MAX_HOURS
 from demo_project.travel.forms import BookingForm
 from demo_project.travel.models import City
 from demo_project.travel.results import Departures
@@ -44,7 +44,7 @@ view_tool(
     "departures",
     name="departures_board",
     title="Departures board",
-    arguments={"hours": Annotated[int, Field(ge=1, le=MOST_HOURS, default=24)]},
+    arguments={"hours": Annotated[int, Field(ge=1, le=MAX_HOURS, default=24)]},
     output_schema=Departures,
     open_world=False,
     server=EVERYWHERE,

@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 
 from demo_project.travel.models import City, Flight
 
-MOST_FLIGHTS = 20
-MOST_HOURS = 168
+MAX_FLIGHTS = 20
+MAX_HOURS = 168
 """How far ahead departures are shown."""
 
 
@@ -21,7 +21,7 @@ def flights_on(origin: City, destination: City, day: date) -> list[Flight]:
         start = datetime.combine(day, time.min, tzinfo=origin.zone)
         end = datetime.combine(day + timedelta(days=1), time.min, tzinfo=origin.zone)
         flights = _between(origin, destination).filter(departs__gte=start, departs__lt=end)
-        return list(flights.order_by("price", "departs")[:MOST_FLIGHTS])
+        return list(flights.order_by("price", "departs")[:MAX_FLIGHTS])
     except OverflowError:
         raise ValueError(f"{day} is too far away.") from None
 
@@ -35,13 +35,13 @@ def next_day(origin: City, destination: City, day: date) -> date | None:
 
 def next_flights(origin: City, destination: City, after: datetime) -> list[Flight]:
     """The next twenty flights with a seat left, in the order in which they leave."""
-    return list(_between(origin, destination).filter(departs__gte=after).order_by("departs", "price")[:MOST_FLIGHTS])
+    return list(_between(origin, destination).filter(departs__gte=after).order_by("departs", "price")[:MAX_FLIGHTS])
 
 
 def next_departures(origin: City, after: datetime, within: timedelta) -> list[Flight]:
     """What leaves a city soon with a seat left, in the order in which it leaves; twenty at most."""
     leaving = origin.departures.filter(departs__gte=after, departs__lt=after + within, seats_left__gt=0)
-    return list(leaving.select_related("destination").order_by("departs", "price")[:MOST_FLIGHTS])
+    return list(leaving.select_related("destination").order_by("departs", "price")[:MAX_FLIGHTS])
 
 
 def _between(origin: City, destination: City) -> QuerySet[Flight]:

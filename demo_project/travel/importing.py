@@ -15,8 +15,8 @@ from demo_project.travel.models import Airport, City, Flight
 from demo_project.travel.results import count
 from django_mcp import Context, ToolError, ToolResult, tool
 
-MOST_LINES = 5000
-MOST_TOLD = 10
+MAX_LINES = 5000
+MAX_TOLD = 10
 BATCH = 100
 KEY = ["number", "departs", "cabin"]
 """What tells a flight from all others."""
@@ -90,8 +90,8 @@ def flights_in(table: str) -> list[Flight]:
         except ValueError as error:
             wrong.append(f"Line {number}: {words(error)}.")
     if wrong:
-        more = [f"There are {len(wrong) - MOST_TOLD} more like these."] if len(wrong) > MOST_TOLD else []
-        raise ToolError("\n".join(["Nothing was imported.", *wrong[:MOST_TOLD], *more]))
+        more = [f"There are {len(wrong) - MAX_TOLD} more like these."] if len(wrong) > MAX_TOLD else []
+        raise ToolError("\n".join(["Nothing was imported.", *wrong[:MAX_TOLD], *more]))
     return list(found.values())
 
 
@@ -108,8 +108,8 @@ def rows_of(table: str) -> list[tuple[int, dict[str, str]]]:
         raise ToolError(f"This cannot be read as CSV: {error}.") from None
     if missing := Line.model_fields.keys() - set(reader.fieldnames or ()):
         raise ToolError(f"The first line must name the columns; {', '.join(sorted(missing))} is missing.")
-    if not 1 <= len(rows) <= MOST_LINES:
-        raise ToolError(f"A table has 1 to {MOST_LINES} flights, not {len(rows)}.")
+    if not 1 <= len(rows) <= MAX_LINES:
+        raise ToolError(f"A table has 1 to {MAX_LINES} flights, not {len(rows)}.")
     return rows
 
 

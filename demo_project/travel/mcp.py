@@ -136,7 +136,7 @@ def weather_current(
 
 @tool(title="Calculate", read_only=True, idempotent=True, open_world=False, server=EVERYWHERE)
 async def calculator_arithmetic(
-    expression: Annotated[str, Field(max_length=calculator.MOST_CHARACTERS)],
+    expression: Annotated[str, Field(max_length=calculator.MAX_CHARACTERS)],
 ) -> ToolResult[results.Calculation]:
     """Work out an arithmetic expression, such as a budget: ``2 * 4 * 135 + 389.5``.
 

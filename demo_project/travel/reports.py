@@ -18,7 +18,7 @@ from demo_project.travel.models import Booking, Report
 from demo_project.travel.results import Euros
 from django_mcp import Context, Progress, ResourceLink, ToolResult, resource, tool
 
-MOST_CITIES = 5
+MAX_CITIES = 5
 STEPS = 13
 """The months, and the cities."""
 KEPT = datetime.timedelta(days=1)
@@ -149,7 +149,7 @@ def lines_of(of_month: QuerySet[Booking]) -> Iterator[tuple[object, ...]]:
 def most_booked(booked: QuerySet[Booking]) -> list[Destination]:
     """Cities people flew to, or else slept in."""
     counted = booked.exclude(status=Booking.Status.CANCELLED).values(city=CITY).annotate(bookings=Count("pk"))
-    return [Destination(**each) for each in counted.order_by("-bookings", "city")[:MOST_CITIES]]
+    return [Destination(**each) for each in counted.order_by("-bookings", "city")[:MAX_CITIES]]
 
 
 def in_markdown(report: YearReport) -> str:

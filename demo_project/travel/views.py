@@ -89,8 +89,8 @@ def departures(request: HttpRequest, airport: str) -> JsonResponse:
         hours: How far ahead to look.
     """
     hours = request.GET.get("hours", "24")
-    if not re.fullmatch("[0-9]{1,3}", hours) or not 1 <= int(hours) <= flights.MOST_HOURS:
-        return JsonResponse({"hours": [f"Give a number from 1 to {flights.MOST_HOURS}."]}, status=400)
+    if not re.fullmatch("[0-9]{1,3}", hours) or not 1 <= int(hours) <= flights.MAX_HOURS:
+        return JsonResponse({"hours": [f"Give a number from 1 to {flights.MAX_HOURS}."]}, status=400)
     city = get_object_or_404(City, airport=airport.upper())
     leaving = flights.next_departures(city, timezone.now(), timedelta(hours=int(hours)))
     rows = [

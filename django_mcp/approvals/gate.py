@@ -23,7 +23,7 @@ from django_mcp.core.elicitation import URLElicitation
 from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
-from django_mcp.core.resources import as_of_now
+from django_mcp.core.resources import refresh_principal
 from django_mcp.models import Approval, StandingApproval
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.tool import Tool
@@ -54,7 +54,7 @@ def is_still_there(context: Context, since: int) -> bool:
         context: of who waited.
         since: the newest entry of the log when their call came.
     """
-    principal = as_of_now(context.principal, context.server)
+    principal = refresh_principal(context.principal, context.server)
     if principal is None or (principal.expires is not None and principal.expires <= timezone.now()):
         return False
     if any(each.data == publish.REVOKED for each in event_store.after(since, publish.topics_of(principal))):
@@ -174,8 +174,8 @@ class _Call:
 
     def _kept(self) -> dict[str, Any] | None:
         """The result of an earlier try of the same call, where the client says which calls are the same."""
-        repeat = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
-        return None if repeat is None else repeat.kept()
+        idempotency = repeat_of(self.context, self.tool, self.context.params.get("arguments") or {})
+        return None if idempotency is None else idempotency.kept()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
         """A result that is kept, or else the ticket there is.

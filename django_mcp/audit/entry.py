@@ -30,7 +30,7 @@ from django_mcp.protocol.meta import APPROVAL, meta_of
 Outcome = ToolCall.Outcome
 _WAITS = {"pending", "approval_required"}
 _REFUSALS = (Unknown, ResourceNotFound, TooManyRequests, InsufficientScope)
-_MOST_KINDS = 4
+_MAX_KINDS = 4
 
 
 class Ended(NamedTuple):
@@ -105,7 +105,7 @@ def _kind(fields: Mapping[str, Any]) -> str:
             pass
         case _:
             kinds = {name: None for name, value in fields.items() if isinstance(value, list)}
-    return ", ".join([*kinds][:_MOST_KINDS])
+    return ", ".join([*kinds][:_MAX_KINDS])
 
 
 def _kind_of(contents: Mapping[str, Any]) -> str:
@@ -120,7 +120,7 @@ def _blocks(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 Facts = dict[str, Any]
 """The fields of a log entry, by the names of the model's columns."""
 
-MOST_ERROR = 2000
+MAX_ERROR = 2000
 """Characters of an error that are kept."""
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -145,7 +145,7 @@ def of_call(
         trace_id: of the trace it belongs to, where that is known; else the caller's is taken.
     """
     params, channel, client = context.params, context.channel, context.client
-    arguments, error = _arguments(context, ended.error[: 2 * MOST_ERROR])
+    arguments, error = _arguments(context, ended.error[: 2 * MAX_ERROR])
     carried = None if trace_id else meta_of(params).get("traceparent")  # what the caller says of the trace
     trace = _TRACE.fullmatch(carried) if isinstance(carried, str) else None
     # Of a task's work, the task itself; else that which does the work of the call.
@@ -184,12 +184,12 @@ def _fitted(facts: Facts) -> Facts:
 
 
 def error_of(context: Context, ended: Ended) -> str:
-    """Return the error of a call as people may read it: without its secrets, and cut to ``MOST_ERROR`` characters."""
-    return _readable(_arguments(context, ended.error[: 2 * MOST_ERROR])[1])
+    """Return the error of a call as people may read it: without its secrets, and cut to ``MAX_ERROR`` characters."""
+    return _readable(_arguments(context, ended.error[: 2 * MAX_ERROR])[1])
 
 
 def _readable(error: str) -> str:
-    return clean(redact(error))[:MOST_ERROR]
+    return clean(redact(error))[:MAX_ERROR]
 
 
 def of_refusal(
@@ -212,7 +212,7 @@ def of_refusal(
         "method": str(message.get("method") or ""),
         "name": _about(params),
         "outcome": str(ToolCall.Outcome.REFUSED),
-        "error": clean(reason)[:MOST_ERROR],
+        "error": clean(reason)[:MAX_ERROR],
         "address": address_at(edge),
         "arguments": None,
         "result_size": None,

@@ -35,11 +35,11 @@ from django_mcp.models import ToolCall
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """In one statement."""
 PLAIN = {models.CharField, models.TextField, models.FloatField, models.IntegerField, models.PositiveIntegerField}
 """Fields whose values are strings and numbers here, which every database takes as they are."""
-MOST_PARAMETERS = 5000
+MAX_PARAMETERS = 5000
 """In one statement, where the database does not say."""
 
 
@@ -139,8 +139,8 @@ def _statement(alias: str) -> Statement:
     if connection.vendor == "postgresql":  # where it takes longer to quote each value than to do all the rest
         del prepare[names.index("address")]
         head += f" SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s::json)"  # noqa: S608 - names of the model's
-        return Statement(names, head, "", prepare, MOST_ROWS)
-    most = (connection.features.max_query_params or MOST_PARAMETERS) // len(fields)
+        return Statement(names, head, "", prepare, MAX_ROWS)
+    most = (connection.features.max_query_params or MAX_PARAMETERS) // len(fields)
     if connection.vendor == "oracle":  # which has no such list of rows
         most = 1
     return Statement(names, f"{head} VALUES", f"({', '.join(['%s'] * len(fields))})", prepare, max(most, 1))
@@ -165,7 +165,7 @@ def _text_of(arguments: Any) -> str | None:
 
 logger = logging.getLogger("django_mcp")
 
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 PATIENCE_SECONDS = 30.0
 """For how long the work of a task waits for a database that is away; nobody waits for it at a connection."""
 REACH_SECONDS = 1.0
@@ -280,7 +280,7 @@ class Writer:
         self._is_called = False  # first: what is put down from now on is either taken below, or calls again
         entries: list[_Entry] = []
         rows: list[Facts] = []
-        while self._waiting and len(entries) < MOST_AT_ONCE:
+        while self._waiting and len(entries) < MAX_AT_ONCE:
             entries.append(self._waiting.popleft())
             rows.append(entries[-1].facts)
         if not entries:  # two threads called at the same moment

@@ -213,7 +213,7 @@ def _base62(number: int, length: int) -> str:
 
 PARAMETER = "api_key"
 """Its name in a URL's query."""
-MOST_TOGETHER = 32
+MAX_TOGETHER = 32
 """Keys in one query."""
 USED_EVERY = timedelta(minutes=5)
 """How exact ``last_used`` is."""
@@ -226,7 +226,7 @@ class APIKeyAuthentication(BaseAuthentication):
     looked at.
     """
 
-    most_together = MOST_TOGETHER
+    most_together = MAX_TOGETHER
 
     @sensitive_variables()
     def authenticate(self, head: RequestHead, server: MCPServer) -> Principal | None:

@@ -22,11 +22,11 @@ from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode
-from django_mcp.revisions.base import Answer, Event
+from django_mcp.revisions.base import Event, MCPResponse
 from django_mcp.transports.authentication import find_caller, too_little
 from django_mcp.transports.base import Refusal
 from django_mcp.transports.http import Accepts, Admission, Endpoint
-from django_mcp.transports.sse import BufferedWire
+from django_mcp.transports.sse import BufferedResponse
 
 HOST = "testserver"
 logger = logging.getLogger("django_mcp")
@@ -64,7 +64,7 @@ class _Raised(logging.Handler):
             self.found = record.exc_info[1]
 
 
-class _ListeningWire(BufferedWire):
+class _ListeningWire(BufferedResponse):
     """Passes notifications on while the call runs."""
 
     def __init__(self, listen: Listen | None) -> None:
@@ -72,7 +72,7 @@ class _ListeningWire(BufferedWire):
         self._listen = listen
 
     def send(self, event: Event) -> None:
-        """See ``BufferedWire``."""
+        """See ``BufferedResponse``."""
         super().send(event)
         if self._listen is not None and event.data and "id" not in (message := decode(event.data)):
             self._listen(message)
@@ -120,21 +120,21 @@ def send(
 
 async def _serve(
     endpoint: Endpoint, principal: Principal | None, head: RequestHead, body: bytes, listen: Listen | None
-) -> tuple[Answer, bytes]:
+) -> tuple[MCPResponse, bytes]:
     admitted = await endpoint.admit(head, INLINE) if principal is None else _admitted(endpoint, principal, head)
-    if isinstance(admitted, Answer):
+    if isinstance(admitted, MCPResponse):
         return admitted, admitted.body
-    wire = _ListeningWire(listen)
-    answer = await admitted.answer(body, wire)
-    if answer.stream is None and not wire.opened:
+    response = _ListeningWire(listen)
+    answer = await admitted.answer(body, response)
+    if answer.stream is None and not response.opened:
         return answer, answer.body
     if answer.body:
-        wire.send(Event(answer.body))
+        response.send(Event(answer.body))
     if answer.stream is not None:
         async with aclosing(answer.stream) as stream:
             async for event in stream:
-                wire.send(event)
-    return answer._replace(headers=admitted.event_headers), b"".join(wire.frames)
+                response.send(event)
+    return answer._replace(headers=admitted.event_headers), b"".join(response.frames)
 
 
 def head_of(
@@ -175,7 +175,7 @@ def bring_up_to_date(server: MCPServer) -> None:
     book.bring_up_to_date()
 
 
-def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Admission | Answer:
+def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Admission | MCPResponse:
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         return Refusal(401, "This endpoint is not for this user (user_passes_test).").answer()

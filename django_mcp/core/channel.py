@@ -34,7 +34,7 @@ class Cancelled(BaseException):
     """
 
 
-class Repeat(Protocol):
+class IdempotencyRecord(Protocol):
     """One try of a call that has a key. All of it blocks.
 
     Attributes:
@@ -160,13 +160,13 @@ class Channel:
         """``once`` for a coroutine function."""
         raise NotImplementedError
 
-    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> Repeat:
+    def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> IdempotencyRecord:
         """This try of a call that may be repeated.
 
         Args:
             call: stands for the call, whoever repeats it: 64 characters.
             arguments: their digest.
-            is_shared: see ``Repeat``.
+            is_shared: see ``IdempotencyRecord``.
         """
         raise NotImplementedError
 

@@ -9,8 +9,8 @@ from django_mcp.core.channel import LEVELS, is_wanted
 from django_mcp.core.concurrency import aside, on_event_loop
 from django_mcp.core.deadline import limit_statements
 from django_mcp.core.elicitation import (
-    MOST_ROUNDS,
-    MOST_TRIES,
+    MAX_ROUNDS,
+    MAX_TRIES,
     Elicitation,
     ElicitResult,
     InputRequired,
@@ -170,8 +170,8 @@ class Context(RequestContext):
         missing: dict[str, dict[str, Any]] = {}
         values = [self._answer(question, missing) for question in questions]
         if missing:
-            if self.channel.dialogue.round >= MOST_ROUNDS:
-                raise ToolError(f"The call asked {MOST_ROUNDS} times and has still not all answers.")
+            if self.channel.dialogue.round >= MAX_ROUNDS:
+                raise ToolError(f"The call asked {MAX_ROUNDS} times and has still not all answers.")
             raise InputRequired(missing)
         return tuple(values)
 
@@ -185,7 +185,7 @@ class Context(RequestContext):
                 return question.read(raw(key, answer))
             except FormError as error:
                 tries = dialogue.tries[key] = dialogue.tries.get(key, 0) + 1
-                if tries >= MOST_TRIES:
+                if tries >= MAX_TRIES:
                     raise ToolError(f"The answers do not fit what was asked. {error}") from None
                 params = question.again(error.problems)
                 del dialogue.answers[key]

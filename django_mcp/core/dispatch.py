@@ -18,7 +18,7 @@ from django_mcp.core.channel import Cancelled
 from django_mcp.core.context import Context
 from django_mcp.core.database import in_transaction
 from django_mcp.core.elicitation import InputRequired, merged
-from django_mcp.core.execution import Conduct, conducted, surely, too_large
+from django_mcp.core.execution import ToolExecution, execute_tool, run_to_completion, too_large
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
@@ -354,14 +354,14 @@ async def _serve(context: Context, tool: Tool) -> Result:
         return answer
     if tool.function.context is not None:
         keywords = tool.keywords(context, keywords)
-    if tool.answered_by is not None and (answer := await _answered(context, tool, keywords)) is not None:
+    if tool.task_handler is not None and (answer := await _answered(context, tool, keywords)) is not None:
         return answer
     run = _run_tool if context.spend is None else _run_resumed
     meta = context.params.get("_meta")
     is_keyed = type(meta) is dict and IDEMPOTENCY_KEY in meta
     if not (is_keyed or tool.is_conducted or settings.TOOL_TIMEOUT):
         return Result(await run(context, tool, keywords))
-    return Result(await conducted(context, tool, arguments, partial(run, context, tool, keywords)))
+    return Result(await execute_tool(context, tool, arguments, partial(run, context, tool, keywords)))
 
 
 async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,11 +394,11 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
 
 async def _answered(context: Context, tool: Tool, keywords: dict[str, Any]) -> Result | None:
     """What stands for the result of a tool that is not run there and then; None where it is."""
-    if tool.answered_by is None or context.channel.is_task:
+    if tool.task_handler is None or context.channel.is_task:
         return None
     if context.spend is not None:
         await _spend(context)
-    return await tool.answered_by(context, tool, keywords)
+    return await tool.task_handler(context, tool, keywords)
 
 
 async def _failed(context: Context, tool: Tool, error: Exception) -> Result:
@@ -449,14 +449,14 @@ async def _spend(context: Context) -> None:
 
 
 async def _run_resumed(
-    context: Context, tool: Tool, keywords: dict[str, Any], conduct: Conduct | None = None
+    context: Context, tool: Tool, keywords: dict[str, Any], conduct: ToolExecution | None = None
 ) -> dict[str, Any]:
     await _spend(context)
     return await _run_tool(context, tool, keywords, conduct)
 
 
 async def _run_tool(
-    context: Context, tool: Tool, keywords: dict[str, Any], conduct: Conduct | None = None
+    context: Context, tool: Tool, keywords: dict[str, Any], conduct: ToolExecution | None = None
 ) -> dict[str, Any]:
     function, admission = tool.function, context.admission
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
@@ -508,7 +508,7 @@ async def _admitted(
         raise
     finally:
         if outcome:
-            await surely(context.runner, partial(admission.ended, outcome))
+            await run_to_completion(context.runner, partial(admission.ended, outcome))
     return fields
 
 
@@ -629,7 +629,7 @@ def _unknown_method(context: Context) -> MethodNotFound:
     return MethodNotFound(f"Unknown method {context.method[:100]!r}.")
 
 
-def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool:
+def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool:
     """Whether the code behind a call can say or ask anything while it runs, or be stopped by a cancellation.
 
     What cannot is most of all calls, and they are spared the machinery for it.
@@ -643,8 +643,8 @@ def may_speak(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool
         case "resources/read":
             primitive = server.resources.get(str(params.get("uri")))
             if primitive is None:
-                return any(each.speaks for each in server.templates.values())
-    if primitive is None or primitive.speaks:
+                return any(each.is_interactive for each in server.templates.values())
+    if primitive is None or primitive.is_interactive:
         return primitive is not None
     # Whoever is to approve the call is waited for; and what was decided is looked at only when the call is served.
     if not isinstance(primitive, Tool):

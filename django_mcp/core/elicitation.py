@@ -16,11 +16,11 @@ from django_mcp.protocol.content import Content, PromptMessage, TextContent, che
 from django_mcp.protocol.errors import InvalidParams
 from django_mcp.protocol.jsonrpc import encode
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 """How often a question is asked before answers that do not fit end the call."""
 
 
-MOST_ROUNDS = 25
+MAX_ROUNDS = 25
 """How often a call may ask; more is a question that is never the same twice."""
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from django_mcp.conf import settings
-from django_mcp.core.channel import Cancelled, Repeat
+from django_mcp.core.channel import Cancelled, IdempotencyRecord
 from django_mcp.core.concurrency import Runner, detached
 from django_mcp.core.deadline import (
     Deadline,
@@ -45,13 +45,13 @@ NARROWING = (
     *("query", "search", "words", "filter", "filters", "since", "until", "after", "before", "start", "end"),
 )
 """Names that arguments have by which less can be asked for, the likeliest first."""
-MOST_NAMED = 4
+MAX_NAMED = 4
 
 
 def ask_for_less(tool: Tool) -> str:
     """How, naming the tool's own arguments where it has such."""
     properties = tool.definition["inputSchema"].get("properties", {})
-    names = [f"`{name}`" for name in NARROWING if name in properties][:MOST_NAMED]
+    names = [f"`{name}`" for name in NARROWING if name in properties][:MAX_NAMED]
     if not names:
         return "Ask for less: something narrower, or one part at a time."
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
@@ -87,7 +87,7 @@ def _undone(tool: Tool) -> str:
 LONGEST_KEY = 255
 
 
-def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> Repeat | None:
+def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> IdempotencyRecord | None:
     """The call as one of perhaps several tries; None where it has no key, or where running it again does no harm.
 
     A key belongs to a caller, an endpoint, the host that was called and a tool. Callers who are not signed in have
@@ -104,7 +104,7 @@ def repeat_of(context: "RequestContext", tool: Tool, arguments: Mapping[str, Any
     principal = context.principal
     host = host_of(context.request.META)
     call = _digest([context.server.name, host, principal.kind, principal.id, tool.name, key])
-    return context.channel.repeat(call, _digest(arguments), is_shared=principal.is_anonymous)
+    return context.channel.idempotency(call, _digest(arguments), is_shared=principal.is_anonymous)
 
 
 def _own_key(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
@@ -222,8 +222,11 @@ T = TypeVar("T")
 Fields = dict[str, Any]
 
 
-async def conducted(
-    context: "RequestContext", tool: Tool, arguments: Mapping[str, Any], run: Callable[["Conduct"], Awaitable[Fields]]
+async def execute_tool(
+    context: "RequestContext",
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    run: Callable[["ToolExecution"], Awaitable[Fields]],
 ) -> Fields:
     """Return the result of *run*, within the limits of its tool.
 
@@ -231,19 +234,19 @@ async def conducted(
         context: of the call.
         tool: what is called.
         arguments: as the client sent them.
-        run: takes the ``Conduct``, whose methods it calls on the way.
+        run: takes the ``ToolExecution``, whose methods it calls on the way.
 
     Raises:
         ToolError: it took too long, too many run at once, or the same call is under way.
     """
-    conduct = Conduct(context, tool, arguments)
+    conduct = ToolExecution(context, tool, arguments)
     try:
         return await conduct.run(partial(run, conduct))
     except DeadlineExceeded:
         raise ToolError(took_too_long(conduct.seconds or 0, tool)) from None
 
 
-class Conduct:
+class ToolExecution:
     """Of one call, or of one round of a call that asks. The time of each round counts from its own start.
 
     Attributes:
@@ -254,14 +257,14 @@ class Conduct:
     def __init__(self, context: "RequestContext", tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._context, self._tool = context, tool
         self._slots = slots_of(tool)
-        self._repeat = repeat_of(context, tool, arguments)
+        self._idempotency = repeat_of(context, tool, arguments)
         # What the site says of calls is about clients that wait; a task has the time its tool gives it.
         usual = None if context.channel.is_task else settings.TOOL_TIMEOUT
         self.seconds = (usual if tool.timeout is None else tool.timeout) or None
         self.deadline: Deadline | None = None
-        if self._repeat is not None:
-            context.channel.acts = self._repeat.acts
-            context.channel.shares_acts = self._repeat.is_shared
+        if self._idempotency is not None:
+            context.channel.acts = self._idempotency.acts
+            context.channel.shares_acts = self._idempotency.is_shared
 
     async def run(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
         """The result. What is taken on the way is given back where the tool itself ends, which may be later."""
@@ -282,7 +285,7 @@ class Conduct:
         """The result of *work*: all of a function's run, its transaction included."""
         try:
             self._context.check_cancelled()  # while it waited for a thread
-            kept = None if self._repeat is None else self._repeat.begin()
+            kept = None if self._idempotency is None else self._idempotency.begin()
             return kept or self._watched(work)
         finally:
             self._give_back_slot()
@@ -295,8 +298,8 @@ class Conduct:
                 self._keep(fields)
                 self._finish()
         except BaseException as error:
-            if self._repeat is not None and self._may_run_again(error):
-                self._repeat.forget()
+            if self._idempotency is not None and self._may_run_again(error):
+                self._idempotency.forget()
             if is_out_of_time(error, self.deadline):
                 raise DeadlineExceeded from error
             raise
@@ -317,8 +320,8 @@ class Conduct:
             self._keep(fields)
 
     def _keep(self, fields: Fields) -> None:
-        if self._repeat is not None:
-            self._repeat.keep(fields)
+        if self._idempotency is not None:
+            self._idempotency.keep(fields)
 
     def _finish(self) -> None:
         if self.deadline is not None:
@@ -331,25 +334,25 @@ class Conduct:
         return call if self.deadline is None else cancelled_in_time(self.deadline, call)
 
     async def _once(self, run: Callable[[], Awaitable[Fields]]) -> Fields:
-        if self._repeat is None:
+        if self._idempotency is None:
             return await run()
         began = False
         try:
-            kept = await self._surely(self._repeat.begin)
+            kept = await self._run_to_completion(self._idempotency.begin)
             if kept is not None:
                 return kept
             began = True
             fields = await run()
-            await self._surely(partial(self._keep, fields))
+            await self._run_to_completion(partial(self._keep, fields))
         except BaseException as error:
             if not began or self._may_run_again(error):
-                await self._surely(self._repeat.forget)
+                await self._run_to_completion(self._idempotency.forget)
             raise
         return fields
 
-    async def _surely(self, function: Callable[[], T]) -> T:
+    async def _run_to_completion(self, function: Callable[[], T]) -> T:
         """Call it off the event loop, to its end even if the call is cancelled meanwhile."""
-        return await surely(self._context.runner, function)
+        return await run_to_completion(self._context.runner, function)
 
     # Both
 
@@ -375,7 +378,7 @@ class Conduct:
             self._slots.give_back()
 
 
-async def surely(runner: Runner, function: Callable[[], T]) -> T:
+async def run_to_completion(runner: Runner, function: Callable[[], T]) -> T:
     """Call it off the event loop, to its end even if the calling task is cancelled meanwhile."""
     if runner.is_inline:
         return await runner.sync(function)

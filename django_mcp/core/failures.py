@@ -107,7 +107,7 @@ SECONDS = 10.0
 _said: dict[str, tuple[float, int]] = {}
 
 
-def log_seldom(level: int, words: str, *arguments: object) -> None:
+def log_rate_limited(level: int, words: str, *arguments: object) -> None:
     """Log, unless the same was logged a short while ago; the next record says how often it was not.
 
     Args:

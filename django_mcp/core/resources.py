@@ -34,13 +34,13 @@ def matches(server: MCPServer, uri: str) -> Iterable[tuple[Resource, dict[str, A
             yield template, arguments
 
 
-async def known_resources(context: RequestContext, uris: Sequence[str]) -> list[str]:
+async def readable_uris(context: RequestContext, uris: Sequence[str]) -> list[str]:
     """Those of *uris* that the caller may read."""
     job = partial(find_known, context, uris)
-    return await context.site_runner.sync(job) if takes_queries(context.server) else job()
+    return await context.site_runner.sync(job) if may_query(context.server) else job()
 
 
-def takes_queries(server: MCPServer) -> bool:
+def may_query(server: MCPServer) -> bool:
     """Whether a resource of an endpoint may depend on more than the credential of who asks."""
     return any(
         each.asks_user or each.exists is not None for each in (*server.resources.values(), *server.templates.values())
@@ -48,7 +48,7 @@ def takes_queries(server: MCPServer) -> bool:
 
 
 def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = False) -> list[str]:
-    """``known_resources`` in the calling thread, in as many queries as there are different resources.
+    """``readable_uris`` in the calling thread, in as many queries as there are different resources.
 
     Args:
         context: of the caller.
@@ -60,7 +60,7 @@ def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = F
         for resource, arguments in matches(context.server, uri):
             found.setdefault(resource, []).append((uri, arguments))
     if afresh and any(each.asks_user or each.exists is not None for each in found):
-        principal = as_of_now(context.principal, context.server)
+        principal = refresh_principal(context.principal, context.server)
         if principal is None:
             return []
         context.principal = principal
@@ -87,7 +87,7 @@ renewers: dict[str, Callable[[Principal, MCPServer], Principal | None]] = {}
 """By ``Principal.kind``: what its credential allows by now; None where it opens the endpoint no longer."""
 
 
-def as_of_now(principal: Principal, server: MCPServer | None) -> Principal | None:
+def refresh_principal(principal: Principal, server: MCPServer | None) -> Principal | None:
     """Return the principal with the rights of now, or None if they may not call the endpoint any more.
 
     Everything that acts for a caller after their request was let in asks here first: a parked task, a call that waited,

@@ -463,7 +463,7 @@ class MCPServer:
         offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
         self.capabilities = {capability: {} for capability, primitives in offered.items() if primitives}
         registries: tuple[Mapping[str, Primitive], ...] = (self.tools, self.resources, self.templates, self.prompts)
-        if any(each.speaks and each.function.context for registry in registries for each in registry.values()):
+        if any(each.is_interactive and each.function.context for registry in registries for each in registry.values()):
             self.capabilities["logging"] = {}
         completable: tuple[Prompt | Resource, ...] = (*self.prompts.values(), *self.templates.values())
         if any(each.completers for each in completable):

@@ -11,7 +11,7 @@ from django.core.cache.backends.base import BaseCache
 from django.utils.module_loading import import_string
 
 from django_mcp.conf import settings
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
 from django_mcp.primitives.base import Rate
 from django_mcp.protocol.errors import TooManyRequests
@@ -81,7 +81,7 @@ class RateThrottle:
         try:
             number = _number(f"{key}.{int(self.now // self.rate.seconds)}", self.rate)
         except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-            log_seldom(logging.WARNING, "%s are not counted, for the cache fails: %r", self.scope, error)
+            log_rate_limited(logging.WARNING, "%s are not counted, for the cache fails: %r", self.scope, error)
             return True
         return number <= self.rate.most
 
@@ -121,7 +121,7 @@ def _is_first(resumed: str) -> bool:
     try:
         return bool(_cache().add(f"django_mcp.rate.{_digest(resumed)}.resumed", 1, settings.ELICITATION_TTL))
     except Exception as error:  # noqa: BLE001 - each cache has errors of its own
-        log_seldom(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
+        log_rate_limited(logging.WARNING, "rounds of calls are not counted, for the cache fails: %r", error)
         return True
 
 

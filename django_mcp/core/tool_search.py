@@ -30,7 +30,7 @@ from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.content import TextContent
 
-MOST_TAGS = 30
+MAX_TAGS = 30
 """Tags named in the description of ``search_tools``."""
 _CLOSE = 0.75
 
@@ -119,7 +119,7 @@ def overview(tools: Iterable[Tool]) -> str:
     """How many there are, and of what kind."""
     tools = list(tools)
     counted = Counter(tag for each in tools for tag in each.tags)
-    frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MOST_TAGS]
+    frequent = sorted(counted, key=lambda tag: (-counted[tag], tag))[:MAX_TAGS]
     named = ", ".join(f"{tag} ({counted[tag]})" for tag in sorted(frequent))
     return f"There are {len(tools)} tools" + (f", tagged: {named}." if named else ".")
 
@@ -137,7 +137,7 @@ PART = 0.5
 """What it counts that one of two words begins with the other, ``refund`` and ``refunds``."""
 LEAST = 3
 """Characters that a beginning must have for that."""
-MOST_WORDS = 30
+MAX_WORDS = 30
 """Words of a query that are looked for; each costs a look at every word of every tool."""
 
 logger = logging.getLogger("django_mcp")
@@ -154,7 +154,7 @@ def words(text: str) -> list[str]:
 
 def best(tools: Sequence[Tool], query: str) -> list[Tool]:
     """Those of *tools* that have a word of *query*, the best first; of equals the one that stands first."""
-    wanted = list(dict.fromkeys(words(query)))[:MOST_WORDS]
+    wanted = list(dict.fromkeys(words(query)))[:MAX_WORDS]
     hits = [{each: _hit(weights, each) for each in wanted} for weights in map(_weights, tools)]
     rarity = {each: _rarity(sum(hit[each] > 0 for hit in hits), len(tools)) for each in wanted}
     scores = [sum(rarity[each] * found / (found + SATURATION) for each, found in hit.items()) for hit in hits]
@@ -210,7 +210,7 @@ def _fields(tool: Tool) -> Iterator[tuple[str, float]]:
             yield f"{schema.get('title', '')} {schema.get('description', '')}", ABOUT_ARGUMENT
 
 
-MOST_FOUND = 20
+MAX_FOUND = 20
 SHOWN = ("name", "title", "description", "inputSchema", "annotations", "_meta")
 """What of a definition is shown to whoever is to call the tool: nothing that is for display."""
 
@@ -218,7 +218,7 @@ SHOWN = ("name", "title", "description", "inputSchema", "annotations", "_meta")
 def search_tools(
     ctx: Context,
     query: Annotated[str, Field(max_length=500)],
-    limit: Annotated[int, Field(ge=1, le=MOST_FOUND)] = 5,
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 5,
 ) -> ToolResult[dict[str, Any]]:
     """Find tools by what they do. This server has more than are listed; look here before you say that there is none.
 
@@ -259,5 +259,5 @@ def finders() -> tuple[Tool, Tool]:
     search = Finder(
         search_tools, context_type=Context, title="Search tools", read_only=True, idempotent=True, open_world=False
     )
-    search.speaks = False
+    search.is_interactive = False
     return search, Finder(call_tool, context_type=Context, title="Call a tool")

@@ -27,7 +27,7 @@ from django_mcp.protocol import headers, versions
 from django_mcp.protocol import meta as envelope
 from django_mcp.version import __version__
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Of an answer that is read."""
 _NAME_CODES = {62, 64}
 _TIME_CODES = {9, 10}
@@ -35,7 +35,7 @@ _TIME_CODES = {9, 10}
 
 
 @dataclass(frozen=True)
-class Reply:
+class HTTPResponse:
     """A whole answer.
 
     Attributes:
@@ -112,7 +112,7 @@ class Stream:
     def rest(self) -> bytes:
         """What else there is of an answer that turned out to be none."""
         with contextlib.suppress(OSError, http.client.HTTPException):
-            return self.response.read(MOST_BYTES)
+            return self.response.read(MAX_BYTES)
         return b""
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ class Web:
 
     def send(
         self, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, url: str | None = None
-    ) -> Reply:
+    ) -> HTTPResponse:
         """Send a request and read its answer.
 
         Raises:
@@ -188,7 +188,7 @@ class Web:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         parts: SplitResult | None = None,
-    ) -> Reply:
+    ) -> HTTPResponse:
         """The same on a connection that is open, and stays so if the other side lets it.
 
         Raises:
@@ -201,10 +201,10 @@ class Web:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, target(parts), body, dict(headers or {}))
             response = connection.getresponse()
-            content = response.read(MOST_BYTES)
+            content = response.read(MAX_BYTES)
         except BaseException as error:
             raise self.failure(error, parts) from error
-        return Reply(response.status, joined(response), content, time.monotonic() - began)
+        return HTTPResponse(response.status, joined(response), content, time.monotonic() - began)
 
     def open(self, method: str, headers: Mapping[str, str], body: bytes | None = None) -> Stream | None:
         """Send a request, and read no more than the head of its answer; None where not even that came in time.
@@ -350,7 +350,9 @@ class Visit:
         }
         return self.own({headers.VERSION: NEWEST, headers.METHOD: method}), json.dumps(message).encode()
 
-    def ask(self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None) -> Reply:
+    def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, more: Mapping[str, str] | None = None
+    ) -> HTTPResponse:
         """Send it; *more* are headers."""
         given, body = self.compose(method, params)
         return self.web.send("POST", {**given, **(more or {})}, body)
@@ -363,7 +365,7 @@ class Visit:
 
     def say(
         self, method: str, params: Mapping[str, Any] | None = None, session: str | None = None, *, silent: bool = False
-    ) -> Reply:
+    ) -> HTTPResponse:
         """Send a request, or a notification where it is *silent*."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         if not silent:

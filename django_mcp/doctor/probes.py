@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from django_mcp.auth.protected_resource import canonical, has_metadata
 from django_mcp.conf import settings
-from django_mcp.doctor.http import OLDER, Reply, Stream, Visit, place
+from django_mcp.doctor.http import OLDER, HTTPResponse, Stream, Visit, place
 from django_mcp.doctor.messages import Stop
 from django_mcp.models import Session
 from django_mcp.protocol import headers
@@ -27,7 +27,7 @@ from django_mcp.pubsub.follower import SAFETY_SECONDS
 from django_mcp.pubsub.notify import shared_layer
 from django_mcp.revisions.legacy.sessions import end_session
 
-MOST_SECONDS = 30
+MAX_SECONDS = 30
 """Between two clocks."""
 SPARE_BYTES = 2048
 """By how much the largest body that is tried is below the limit."""
@@ -57,7 +57,7 @@ def compare(visit: Visit, whose: str, theirs: datetime.datetime, ours: datetime.
     if theirs.tzinfo is None:
         theirs = theirs.replace(tzinfo=datetime.UTC)
     off = (theirs - ours).total_seconds()
-    if abs(off) > MOST_SECONDS:
+    if abs(off) > MAX_SECONDS:
         way, when = ("ahead", "early") if off > 0 else ("behind", "late")
         visit.found("clock.off", whose=whose, seconds=f"{abs(off):.0f}", way=way, when=when)
 
@@ -80,7 +80,7 @@ def sizes(visit: Visit) -> str:
     return f"a body of {size:,} bytes is taken"
 
 
-def note(visit: Visit, reply: Reply, sent: int) -> None:
+def note(visit: Visit, reply: HTTPResponse, sent: int) -> None:
     """Who refused it."""
     limit = settings.MAX_BODY_BYTES
     if _TOO_LARGE in reply.error:
@@ -180,7 +180,7 @@ def answer(visit: Visit) -> str:
     return f"the endpoint answers with {reply.status}, in {reply.seconds * 1000:.0f} ms"
 
 
-def recognise(visit: Visit, reply: Reply) -> None:
+def recognise(visit: Visit, reply: HTTPResponse) -> None:
     """Whether the endpoint itself answered.
 
     Raises:
@@ -198,7 +198,7 @@ def recognise(visit: Visit, reply: Reply) -> None:
         raise somebody_else(visit, reply)
 
 
-def look_at_challenge(visit: Visit, reply: Reply) -> None:
+def look_at_challenge(visit: Visit, reply: HTTPResponse) -> None:
     """A 401 is the endpoint's if it asks for a bearer token.
 
     Raises:
@@ -211,7 +211,7 @@ def look_at_challenge(visit: Visit, reply: Reply) -> None:
         raise Stop("challenge.missing")
 
 
-def somebody_else(visit: Visit, reply: Reply) -> Stop:  # noqa: PLR0911 - a table
+def somebody_else(visit: Visit, reply: HTTPResponse) -> Stop:  # noqa: PLR0911 - a table
     """Who answered, by what they said."""
     url, path, status, text = visit.web.url, visit.path, reply.status, reply.text
     if _PASSWORD.search(text):
@@ -230,7 +230,7 @@ def somebody_else(visit: Visit, reply: Reply) -> Stop:  # noqa: PLR0911 - a tabl
     return Stop("answer.other", status=status, kind=reply.kind, path=path)
 
 
-def redirected(visit: Visit, reply: Reply) -> Stop:
+def redirected(visit: Visit, reply: HTTPResponse) -> Stop:
     """Where a redirect leads."""
     url = visit.web.url
     location = urljoin(url, reply.headers.get("location", ""))
@@ -284,7 +284,7 @@ def credential(visit: Visit) -> str:
     return "none is needed" if visit.key is None else "it is taken"
 
 
-def gets_through(visit: Visit, reply: Reply) -> bool:
+def gets_through(visit: Visit, reply: HTTPResponse) -> bool:
     """Tell a credential that is refused from one that was lost; whether it gets through another way then.
 
     The endpoint names an error only where it read a credential.
@@ -344,7 +344,7 @@ def greet(visit: Visit) -> None:
     visit.row = find_row(visit)
 
 
-def expect(reply: Reply, method: str) -> Reply:
+def expect(reply: HTTPResponse, method: str) -> HTTPResponse:
     """A result.
 
     Raises:

@@ -28,7 +28,7 @@ from django_mcp.core.server import Where
 from django_mcp.core.signals import primitive_added
 from django_mcp.core.signatures import function
 from django_mcp.integrations.late_tools import LateTool
-from django_mcp.model_resources.access import Viewer
+from django_mcp.model_resources.access import RowAccess
 from django_mcp.model_resources.bound_resource import rules_at
 from django_mcp.model_resources.form_binding import (
     GIVEN,
@@ -47,7 +47,7 @@ from django_mcp.model_resources.schema import column_value, to_json_value
 from django_mcp.model_resources.writes import check_at_once, in_database, require_change, stored
 from django_mcp.primitives.base import Primitive, ToolError, check_options
 from django_mcp.primitives.function import EMPTY, underlying
-from django_mcp.primitives.markers import MOST_BYTES
+from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.tool import Tool
@@ -89,8 +89,8 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
     exposed = ctx.server.exposed.get(type(obj))
     if exposed is None:
         return {"pk": to_json_value(obj.pk), **given_values(form)}
-    viewer = Viewer(ctx)
-    return show_row(exposed, viewer, viewer.door(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
+    viewer = RowAccess(ctx)
+    return show_row(exposed, viewer, viewer.get_queryset(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
 
 def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def form_tool(
     lookup: str | None = None,
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
-    max_file_bytes: int = MOST_BYTES,
+    max_file_bytes: int = MAX_BYTES,
     permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
@@ -166,7 +166,7 @@ def form_tool(
     lookup: str | None = None,
     queryset: Callable[[Context], Any] | None = None,
     argument: str | None = None,
-    max_file_bytes: int = MOST_BYTES,
+    max_file_bytes: int = MAX_BYTES,
     permission: str | Sequence[str] | None = DEFAULT,
     server: Where = None,
     **options: Any,
@@ -293,7 +293,7 @@ class DeclaredForm:
         lookup: str | None = None,
         queryset: Callable[[Context], Any] | None = None,
         argument: str | None = None,
-        max_file_bytes: int = MOST_BYTES,
+        max_file_bytes: int = MAX_BYTES,
         permission: str | Sequence[str] | None = DEFAULT,
         **options: Any,
     ) -> None:
@@ -329,7 +329,7 @@ class DeclaredForm:
         self.tool = FormTool(call, self, server, **options)
         self.tool.waives_permission = self._written is not None and permission is None
         self.tool.rows_of = self._rows_of
-        self.tool.speaks = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
+        self.tool.is_interactive = any(callable(each) for each in (handle, result, form_kwargs, instance, queryset))
 
     def _wrong(self, words: str) -> ImproperlyConfigured:
         return ImproperlyConfigured(f"{self._label}: {words}.")

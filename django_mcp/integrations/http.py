@@ -58,7 +58,7 @@ def hints(method: str) -> dict[str, bool]:
     return {"read_only": False, "idempotent": True} if method == "PUT" else {"read_only": False}
 
 
-MOST_CHARACTERS = 4000
+MAX_CHARACTERS = 4000
 
 _WORDS = {
     HTTPStatus.BAD_REQUEST: "The request was not accepted.",
@@ -92,7 +92,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
         msg = f"{request.path} takes {response.headers.get('Allow', 'no method')}, and the tool sends {request.method}"
         raise ServerError(msg)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.SERVICE_UNAVAILABLE:
-        msg = f"{request.method} {request.path} was answered with {status}: {body[:MOST_CHARACTERS]!r}"
+        msg = f"{request.method} {request.path} was answered with {status}: {body[:MAX_CHARACTERS]!r}"
         raise ServerError(msg)
     words, told = _WORDS.get(status, f"{response.reason_phrase}."), readable(response, body)
     sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
@@ -116,7 +116,7 @@ def readable(response: Any, body: bytes) -> str:
         told = "\n".join(page.errors) or page.text.lstrip("# ")
     else:
         told = decoded(response, body) if kind.startswith("text/") else ""
-    return shortened(told, MOST_CHARACTERS)
+    return shortened(told, MAX_CHARACTERS)
 
 
 def media_type(response: Any) -> str:
@@ -460,7 +460,7 @@ def surroundings(request: HttpRequest) -> Iterator[None]:
         set_script_prefix(before)
 
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 
 _AS_GET = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.SEE_OTHER})
 _AS_IT_WAS = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
@@ -515,7 +515,7 @@ def _split(url: str) -> SplitResult:
 
 logger = logging.getLogger("django_mcp")
 
-MOST_RESPONSE_BYTES = 5 * 2**20
+MAX_RESPONSE_BYTES = 5 * 2**20
 """The largest body of a response that a tool passes on, unless it says otherwise."""
 
 _TEXTS = frozenset({"application/xml", "application/xhtml+xml", "application/javascript", "application/x-ndjson"})
@@ -526,8 +526,8 @@ def tool_result(
     request: HttpRequest,
     *,
     ctx: Context | None = None,
-    max_bytes: int = MOST_RESPONSE_BYTES,
-    redirects: int = MOST_REDIRECTS,
+    max_bytes: int = MAX_RESPONSE_BYTES,
+    redirects: int = MAX_REDIRECTS,
 ) -> ToolResult[Any]:
     """What a tool gives back for the response to a request.
 

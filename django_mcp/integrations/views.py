@@ -37,8 +37,8 @@ from django_mcp.core.server import Where, every_server
 from django_mcp.core.signatures import function, optional, shaped
 from django_mcp.integrations.http import (
     FORM,
+    MAX_RESPONSE_BYTES,
     METHODS,
-    MOST_RESPONSE_BYTES,
     SAFE,
     WITHOUT_BODY,
     Call,
@@ -485,7 +485,7 @@ def view_tool(
     content_type: str = FORM,
     output_schema: Any = None,
     follow: bool = True,
-    max_response_bytes: int = MOST_RESPONSE_BYTES,
+    max_response_bytes: int = MAX_RESPONSE_BYTES,
     server: Where = None,
     **options: Any,
 ) -> None:

@@ -13,11 +13,11 @@ from django.db.models.functions import Cast
 
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.model_resources.bound_resource import Exposed, Path
+from django_mcp.model_resources.bound_resource import BoundResource, Path
 from django_mcp.model_resources.options import is_plain
 
 
-class Viewer:
+class RowAccess:
     """The caller of one call, and what was found out about their rights.
 
     Args:
@@ -26,10 +26,10 @@ class Viewer:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self._views: dict[Exposed, bool] = {}
-        self._seen: dict[tuple[Exposed, Any], bool] = {}
+        self._views: dict[BoundResource, bool] = {}
+        self._seen: dict[tuple[BoundResource, Any], bool] = {}
 
-    def may_view(self, exposed: Exposed) -> bool:
+    def may_view(self, exposed: BoundResource) -> bool:
         """Whether the caller may view the model at all."""
         if exposed not in self._views:
             # One whose declaration has a problem offers nothing, and nothing leads to its rows.
@@ -40,7 +40,7 @@ class Viewer:
             )
         return self._views[exposed]
 
-    def behind(self, relation: Any, exposed: Exposed) -> models.QuerySet[Any] | None:
+    def behind(self, relation: Any, exposed: BoundResource) -> models.QuerySet[Any] | None:
         """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
 
         What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
@@ -48,18 +48,18 @@ class Viewer:
         """
         target = exposed.rules_of(relation.related_model)
         if target is not None:
-            return None if target.resource.has_plain_rows and self.may_view(target) else self.door(target)
+            return None if target.resource.has_plain_rows and self.may_view(target) else self.get_queryset(target)
         manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
         return None if is_plain(manager) else manager.all()
 
-    def door(self, exposed: Exposed) -> models.QuerySet[Any]:
+    def get_queryset(self, exposed: BoundResource) -> models.QuerySet[Any]:
         """The rows that exist for the caller, as far as the database can tell."""
         if not self.may_view(exposed):
             nothing: models.QuerySet[Any] = exposed.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
         return each_once(exposed.resource.get_queryset(self.ctx))
 
-    def sees(self, exposed: Exposed, obj: Any) -> bool:
+    def sees(self, exposed: BoundResource, obj: Any) -> bool:
         """Whether a row that came through the door exists for the caller."""
         if not exposed.resource.checks_each_row:
             return True
@@ -68,15 +68,15 @@ class Viewer:
             self._seen[key] = exposed.resource.has_view_permission(self.ctx, obj)
         return self._seen[key]
 
-    def sees_behind(self, relation: Any, obj: Any, exposed: Exposed) -> bool:
+    def sees_behind(self, relation: Any, obj: Any, exposed: BoundResource) -> bool:
         """The same of a row at the end of a relation."""
         target = exposed.rules_of(relation.related_model)
         return target is None or self.sees(target, obj)
 
 
-def find_row(exposed: Exposed, viewer: Viewer, value: str) -> models.QuerySet[Any]:
+def find_row(exposed: BoundResource, viewer: RowAccess, value: str) -> models.QuerySet[Any]:
     """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
-    rows, found = viewer.door(exposed), exposed.address(value)
+    rows, found = viewer.get_queryset(exposed), exposed.address(value)
     return rows.none() if found is None else rows.filter(**{exposed.lookup.attname: found})
 
 
@@ -100,7 +100,7 @@ def _joins_sets(query: Any) -> bool:
     return any(field is not None and (field.one_to_many or field.many_to_many) for field in fields)
 
 
-def seen_through(path: Path, viewer: Viewer, exposed: Exposed) -> Q | None:
+def seen_through(path: Path, viewer: RowAccess, exposed: BoundResource) -> Q | None:
     """That every row on the way of *path* exists for the caller; None where that is so for all rows."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
@@ -112,7 +112,7 @@ def seen_through(path: Path, viewer: Viewer, exposed: Exposed) -> Q | None:
     return condition
 
 
-def guarded(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
+def guarded(path: Path, viewer: RowAccess, exposed: BoundResource) -> Any:
     """An expression for the value of *path* that is null behind rows the caller may not see; None: the path will do."""
     seen = seen_through(path, viewer, exposed)
     if seen is None:
@@ -122,7 +122,7 @@ def guarded(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
     return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
 
 
-def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: Exposed) -> Q:
+def matching(path: Path, lookup: str, value: Any, viewer: RowAccess, exposed: BoundResource) -> Q:
     """The condition that a value of *path* compares to *value*, as far as the caller can see."""
     condition = Q(**{f"{path.column}__{lookup}": value})
     seen = seen_through(path, viewer, exposed)
@@ -135,7 +135,7 @@ def matching(path: Path, lookup: str, value: Any, viewer: Viewer, exposed: Expos
     return Q(pk__in=rows_with(exposed, condition))
 
 
-def rows_with(exposed: Exposed, condition: Q) -> QuerySet[Any]:
+def rows_with(exposed: BoundResource, condition: Q) -> QuerySet[Any]:
     """Primary keys of the rows of a model that meet *condition*."""
     return exposed.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
 

@@ -19,12 +19,12 @@ from django_mcp.core.concurrency import aside
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
 from django_mcp.core.server import MCPServer
-from django_mcp.model_resources.access import Viewer, each_once, on_writer
-from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite
+from django_mcp.model_resources.access import RowAccess, each_once, on_writer
+from django_mcp.model_resources.bound_resource import BoundResource, address_in, is_composite
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, show_row, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import input_type
-from django_mcp.model_resources.serializers import Showing, row_schema, serialize_row
+from django_mcp.model_resources.serializers import SerializerContext, row_schema, serialize_row
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.function import (
     COLLECTIONS,
@@ -98,7 +98,7 @@ class Argument:
         self._rows: ModelArgument | None = next(
             (each for each in _metadata(parameter.annotation) if isinstance(each, ModelArgument)), None
         )
-        self._exposed: Exposed | None = None if self._rows else registered(self._model, server, self._label)
+        self._exposed: BoundResource | None = None if self._rows else registered(self._model, server, self._label)
         self._field = self._lookup()
         is_many = typing.get_origin(_unwrapped(parameter.annotation)) is not None
         annotation = replaced(parameter.annotation, self._addressed)
@@ -155,7 +155,7 @@ class Argument:
 
     # In a call
 
-    def resolve(self, value: Any, viewer: Viewer) -> Any:
+    def resolve(self, value: Any, viewer: RowAccess) -> Any:
         """The row or rows that *value* addresses, all in one query; what is no address is left, such as a default.
 
         Raises:
@@ -176,7 +176,7 @@ class Argument:
         titles = [" ".join(self._exposed.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
-    def _found(self, values: list[Any], viewer: Viewer) -> list[Any]:
+    def _found(self, values: list[Any], viewer: RowAccess) -> list[Any]:
         for each in values:
             if isinstance(each, _Misfit):
                 words = f"must be the {self._of} of {with_article(self.one)}, not {shown(each.value)}."
@@ -196,21 +196,21 @@ class Argument:
             raise self._missing(lacking, viewer)
         return [found[keys[value]] for value in values]
 
-    def _visible(self, viewer: Viewer) -> QuerySet[Any]:
+    def _visible(self, viewer: RowAccess) -> QuerySet[Any]:
         if self._exposed is not None:
-            rows = viewer.door(self._exposed)
+            rows = viewer.get_queryset(self._exposed)
         else:
             assert self._rows is not None  # noqa: S101 - one of the two says which rows
             rows = each_once(self._rows.rows(viewer.ctx).all())
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
-    def _missing(self, values: Iterable[Any], viewer: Viewer) -> ToolError:
+    def _missing(self, values: Iterable[Any], viewer: RowAccess) -> ToolError:
         """The same words for what does not exist and for what the caller may not see."""
         named = [f"no {self.one} {str(value)[:80]}" for value in list(dict.fromkeys(values))[:_NAMED]]
         return ToolError(f"There is {' and '.join(named)}.{finding_hint(self._exposed, viewer)}")
 
 
-def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer: Viewer) -> dict[str, Any]:
+def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer: RowAccess) -> dict[str, Any]:
     """*keywords* with rows in place of what addressed them.
 
     Raises:
@@ -222,13 +222,13 @@ def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer
     return {**keywords, **rows}
 
 
-def registered(model: Any, server: MCPServer, label: str) -> Exposed:
+def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
     """A model as it is exposed at an endpoint.
 
     Raises:
         ImproperlyConfigured: it is not, or its declaration has a problem.
     """
-    exposed: Exposed | None = server.exposed.get(model)
+    exposed: BoundResource | None = server.exposed.get(model)
     source = server.source
     if exposed is None and source is not None and model in source.exposed:
         msg = (
@@ -249,7 +249,7 @@ def registered(model: Any, server: MCPServer, label: str) -> Exposed:
     return exposed
 
 
-def search_tool(exposed: Exposed, viewer: Viewer) -> str | None:
+def search_tool(exposed: BoundResource, viewer: RowAccess) -> str | None:
     """The name of the tool that finds rows of a model, if the caller may use it."""
     name = f"search_{exposed.plural}"
     tool, allowed = exposed.server.tools.get(name), viewer.ctx.principal.tools
@@ -258,7 +258,7 @@ def search_tool(exposed: Exposed, viewer: Viewer) -> str | None:
     return name if tool.is_generated or not tool.is_guarded else None
 
 
-def finding_hint(exposed: Exposed | None, viewer: Viewer) -> str:
+def finding_hint(exposed: BoundResource | None, viewer: RowAccess) -> str:
     """How the caller finds a row that there is, to be said behind words on one that there is not."""
     name = None if exposed is None else search_tool(exposed, viewer)
     return f" Use {name} to find one." if name else ""
@@ -334,7 +334,7 @@ class Results:
 
     def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
         self._server = server
-        self._viewer = Viewer(ctx)
+        self._viewer = RowAccess(ctx)
         self._label = label
         self._notes: list[TextContent] = []
 
@@ -367,9 +367,9 @@ class Results:
             return {key: self._value(each) for key, each in value.items()}
         return value
 
-    def _exposed(self, model: Any) -> Exposed:
+    def _exposed(self, model: Any) -> BoundResource:
         options, known = model._meta, self._server.exposed  # noqa: SLF001 - Django's documented API
-        exposed: Exposed | None = known.get(model) or known.get(options.concrete_model)
+        exposed: BoundResource | None = known.get(model) or known.get(options.concrete_model)
         if exposed is None or not exposed.is_sound:
             msg = (
                 f"{self._label} returned rows of {options.label}, which is not registered at {self._server!r}, so "
@@ -380,7 +380,7 @@ class Results:
 
     def _one(self, obj: Model) -> dict[str, Any]:
         exposed = self._exposed(type(obj))
-        rows = self._viewer.door(exposed).filter(pk=obj.pk)
+        rows = self._viewer.get_queryset(exposed).filter(pk=obj.pk)
         row = show_row(exposed, self._viewer, on_writer(rows))
         if row is None:
             raise exposed.missing(getattr(obj, exposed.lookup.attname))
@@ -391,7 +391,7 @@ class Results:
         exposed = self._exposed(model)
         most = exposed.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
-        rows = self._viewer.door(exposed).filter(pk__in=keys)
+        rows = self._viewer.get_queryset(exposed).filter(pk__in=keys)
         found = on_writer(with_columns(exposed, self._viewer, rows, exposed.list_columns)).order_by()
         seen = {row.pk: row for row in found if self._viewer.sees(exposed, row)}
         load_sets([*seen.values()], exposed.list_columns, exposed, self._viewer)
@@ -402,8 +402,8 @@ class Results:
             self._notes.append(TextContent(f"These are the first {len(shown)}; there are more.{hint}"))
         return shown
 
-    def _rows(self, exposed: Exposed, objects: list[Any]) -> Iterator[dict[str, Any]]:
-        showing = Showing(self._viewer, exposed, TEXT_IN_LISTS)
+    def _rows(self, exposed: BoundResource, objects: list[Any]) -> Iterator[dict[str, Any]]:
+        showing = SerializerContext(self._viewer, exposed, TEXT_IN_LISTS)
         room = exposed.resource.max_output_chars
         for at, obj in enumerate(objects):
             make = serialize_row if at else whole_row
@@ -438,8 +438,10 @@ def settle(server: MCPServer, tool: Tool) -> None:
         ImproperlyConfigured: nothing says what a caller may see of a model, or a class cannot be found.
     """
     tool.bind()
-    taken = {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()} if tool.is_open else {}
-    if tool.is_open:
+    taken = (
+        {name: Argument(each, server, tool) for name, each in _rows_in(tool.read).items()} if tool.is_deferred else {}
+    )
+    if tool.is_deferred:
         tool.settle(_with_rows(server, tool, taken))
     elif server.exposed and _is_unsaid(tool.read.returns):
         tool.function = _around(tool.read, {}, server, tool)
@@ -454,7 +456,7 @@ def settle(server: MCPServer, tool: Tool) -> None:
 def _addressed(arguments: dict[str, Argument], context: Context, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The rows that the arguments of a call address."""
     given = {name: value for name, value in keywords.items() if name in arguments}
-    return resolved(arguments, given, Viewer(context))
+    return resolved(arguments, given, RowAccess(context))
 
 
 def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
@@ -464,7 +466,7 @@ def _naming(tool: Tool, arguments: dict[str, Argument]) -> Function:
     """
 
     def name_rows(**keywords: Any) -> str | None:
-        found = resolved(arguments, keywords, Viewer(keywords[HIDDEN_CONTEXT]))
+        found = resolved(arguments, keywords, RowAccess(keywords[HIDDEN_CONTEXT]))
         return "\n".join(filter(None, (each.named(found.get(name)) for name, each in arguments.items()))) or None
 
     parameters = tuple(each.parameter for each in arguments.values())
@@ -563,7 +565,7 @@ def _around(
     name, call = function.context or HIDDEN_CONTEXT, function.call
 
     def take(keywords: dict[str, Any]) -> dict[str, Any]:
-        return function.own(resolved(arguments, keywords, Viewer(keywords[name])) if arguments else keywords)
+        return function.own(resolved(arguments, keywords, RowAccess(keywords[name])) if arguments else keywords)
 
     def show(context: Context, value: Any) -> Any:
         return Results(server, context, tool.label).shown(value)

@@ -180,7 +180,7 @@ PARTS = {"year": ExtractYear, "month": ExtractMonth, "day": ExtractDay}
 SEARCH_LOOKUPS = {"^": "istartswith", "=": "iexact", "@": "search"}
 """What the first character of a search field means, as in the admin."""
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """The most values of one ``in``."""
 EQUALITY_LOOKUPS = ("exact", "in", "isnull")
 RANGE_LOOKUPS = ("gt", "gte", "lt", "lte")
@@ -223,7 +223,7 @@ LINK_SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class OutputField:
     """One declared name.
 
     Attributes:
@@ -237,7 +237,7 @@ class Column:
     path: Any = None
 
     def value(self, obj: Any, context: Any) -> Any:
-        """Return what JSON shows of *obj*; *context* is a ``Showing``."""
+        """Return what JSON shows of *obj*; *context* is a ``SerializerContext``."""
         raise NotImplementedError
 
 
@@ -271,7 +271,7 @@ class Filter:
     def _annotation(self) -> Any:
         one = self._one
         if self.lookup == "in":
-            return list_of(one, most=MOST_VALUES)
+            return list_of(one, most=MAX_VALUES)
         if self.lookup in TEXT_LOOKUPS:
             return input_type(models.CharField())
         return _ANNOTATIONS.get(self.lookup, one)
@@ -370,7 +370,7 @@ class Dimension:
 
     path: Path
     part: str | None = None
-    target: "Exposed | None" = None
+    target: "BoundResource | None" = None
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -402,7 +402,7 @@ def _identifier(words: Any) -> str:
     return slugify(words).replace("-", "_") if words.isascii() else ""
 
 
-class Exposed:
+class BoundResource:
     """A model at an endpoint.
 
     ``compile.compile`` fills it in once all models that are exposed there are known.
@@ -438,8 +438,8 @@ class Exposed:
         self.base = (resource.uri or f"{scheme}://{self.options.model_name}").rstrip("/")
         self.problems: list[Any] | None = None
         self.annotations: Mapping[str, Annotation] = {}
-        self.columns: tuple[Column, ...] = ()
-        self.list_columns: tuple[Column, ...] = ()
+        self.columns: tuple[OutputField, ...] = ()
+        self.list_columns: tuple[OutputField, ...] = ()
         self.contents: Mapping[str, Content] = {}
         self.search_fields: Sequence[SearchField] = ()
         self.filters: Sequence[Filter] = ()
@@ -465,11 +465,11 @@ class Exposed:
         """Whether nothing is wrong with it, so that it is served."""
         return self.problems == []
 
-    def on_server(self, model: Any) -> "Exposed | None":
+    def on_server(self, model: Any) -> "BoundResource | None":
         """Another model as it is exposed at the same endpoint, or None."""
         return self.server.exposed.get(model)
 
-    def rules_of(self, model: Any) -> "Exposed | None":
+    def rules_of(self, model: Any) -> "BoundResource | None":
         """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
         endpoint selects from another one and left it out, at that one.
         """
@@ -523,13 +523,13 @@ class Exposed:
         return address_in(self.lookup, value)
 
 
-def rules_at(server: MCPServer | None, model: Any) -> Exposed | None:
+def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
     """Return what says which rows of a model exist for whom, and who may write them: its declaration at *server* or,
     where *server* selects from another endpoint and left it out, at that one. None where there is none.
     """
     while server is not None:
         if (found := server.exposed.get(model)) is not None:
-            return cast("Exposed", found)
+            return cast("BoundResource", found)
         server = server.source
     return None
 

@@ -13,7 +13,7 @@ from django.db.models.constants import LOOKUP_SEP
 from django.utils.translation import gettext as _
 
 from django_mcp.core.server import every_server
-from django_mcp.model_resources.bound_resource import Exposed, Path, PathError, is_composite
+from django_mcp.model_resources.bound_resource import BoundResource, Path, PathError, is_composite
 from django_mcp.model_resources.compile import compile_declaration, declared_names
 from django_mcp.model_resources.options import ACTIONS, READ_TOOLS, ModelResource, is_plain
 from django_mcp.model_resources.schema import has_default
@@ -57,7 +57,7 @@ _LISTS = (
 )
 
 
-def problems(exposed: Exposed) -> list[Error]:
+def problems(exposed: BoundResource) -> list[Error]:
     """What is wrong with a declaration; it is compiled on the way."""
     resource = exposed.resource
     if exposed.options.abstract:
@@ -90,7 +90,7 @@ def found_problems() -> list[Error]:
     ]
 
 
-def _abstract(exposed: Exposed) -> Error:
+def _abstract(exposed: BoundResource) -> Error:
     text = _("%(resource)r: %(model)s is abstract, so it has no rows.") % {
         "resource": exposed.resource,
         "model": exposed.options.label,
@@ -100,7 +100,7 @@ def _abstract(exposed: Exposed) -> Error:
     )
 
 
-def name_taken(exposed: Exposed, key: str, other: str) -> Error:
+def name_taken(exposed: BoundResource, key: str, other: str) -> Error:
     """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
     text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
         "resource": exposed.resource,
@@ -111,7 +111,7 @@ def name_taken(exposed: Exposed, key: str, other: str) -> Error:
     return Error(text, hint=hint, id="django_mcp.E051")
 
 
-def _composite(exposed: Exposed) -> Error:
+def _composite(exposed: BoundResource) -> Error:
     text = _(
         "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
     ) % {
@@ -123,7 +123,7 @@ def _composite(exposed: Exposed) -> Error:
     return Error(text, hint=hint, id="django_mcp.E050")
 
 
-def _unread(exposed: Exposed) -> Iterator[Error]:
+def _unread(exposed: BoundResource) -> Iterator[Error]:
     """What keeps a declaration from being compiled, or nobody would read."""
     resource = exposed.resource
     if isinstance(resource.fields, str) or not resource.fields:
@@ -175,7 +175,7 @@ def _unread(exposed: Exposed) -> Iterator[Error]:
         yield Error(text, hint=_("Write aggregates = {} for counts alone."), id="django_mcp.E022")
 
 
-def _shape(exposed: Exposed) -> Iterator[Error]:
+def _shape(exposed: BoundResource) -> Iterator[Error]:
     resource = exposed.resource
     lookup = exposed.lookup
     if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
@@ -238,7 +238,7 @@ def _shape(exposed: Exposed) -> Iterator[Error]:
             )
 
 
-def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
+def _compared(exposed: BoundResource) -> Iterator[tuple[str, str, Path]]:
     """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
     for field in exposed.search_fields:
         yield "search_fields", field.path.source, field.path
@@ -253,7 +253,7 @@ def _compared(exposed: Exposed) -> Iterator[tuple[str, str, Path]]:
         yield "group_by_fields", dimension.path.source, dimension.path
 
 
-def _secrets(exposed: Exposed) -> Iterator[Error]:
+def _secrets(exposed: BoundResource) -> Iterator[Error]:
     resource = exposed.resource
     shown = [("fields", column.name) for column in exposed.columns]
     written = [("writable_fields", name) for name in resource.writable_fields]
@@ -273,7 +273,7 @@ def _secrets(exposed: Exposed) -> Iterator[Error]:
             yield Error(text, hint=hint, id="django_mcp.E023")
 
 
-def _undeclared(exposed: Exposed) -> Iterator[Error]:
+def _undeclared(exposed: BoundResource) -> Iterator[Error]:
     resource = exposed.resource
     # A method may show less than the column that is called like it.
     shown = {column.name for column in exposed.columns if column.path is not None}
@@ -289,7 +289,7 @@ def _undeclared(exposed: Exposed) -> Iterator[Error]:
             yield Error(text, hint=hint, id="django_mcp.E024")
 
 
-def _per_row(exposed: Exposed) -> Iterator[Error]:
+def _per_row(exposed: BoundResource) -> Iterator[Error]:
     """What cannot be, where each row has to be asked about."""
     resource = exposed.resource
     if resource.checks_each_row and resource.aggregates is not None:
@@ -324,7 +324,7 @@ def _per_row(exposed: Exposed) -> Iterator[Error]:
                 break
 
 
-def _has_plain_rows(exposed: Exposed, model: Any) -> bool:
+def _has_plain_rows(exposed: BoundResource, model: Any) -> bool:
     target = exposed.rules_of(model)
     if target is not None:
         return target.resource.has_plain_rows
@@ -357,7 +357,7 @@ def check_required_columns() -> Iterator[CheckMessage]:
             )
 
 
-def _unset(exposed: Exposed) -> list[str]:
+def _unset(exposed: BoundResource) -> list[str]:
     """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
     resource = exposed.resource
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:

@@ -27,13 +27,13 @@ from django_mcp.model_resources.bound_resource import (
     SEARCH_LOOKUPS,
     TEXT_LOOKUPS,
     Annotation,
-    Column,
+    BoundResource,
     Content,
     Dimension,
-    Exposed,
     Filter,
     Key,
     Measure,
+    OutputField,
     Path,
     PathError,
     SearchField,
@@ -51,7 +51,7 @@ from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueCol
 from django_mcp.primitives.field_schema import custom_type
 
 
-def compile_declaration(exposed: Exposed) -> None:
+def compile_declaration(exposed: BoundResource) -> None:
     """Fill *exposed* in from its declaration.
 
     Raises:
@@ -75,7 +75,7 @@ def compile_declaration(exposed: Exposed) -> None:
     exposed.dimensions = {each: _dimension(exposed, each) for each in resource.group_by_fields}
 
 
-def _annotation(exposed: Exposed, name: str, declared: Any) -> Annotation:
+def _annotation(exposed: BoundResource, name: str, declared: Any) -> Annotation:
     if LOOKUP_SEP in name or hasattr(exposed.model, name):
         raise PathError(
             gettext_lazy("annotations: %(model)s has an attribute %(name)r already, or there is '__' in the name"),
@@ -133,7 +133,7 @@ def _annotation_field(output: Any, name: str) -> Any:
     return field
 
 
-def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> Iterator[str]:
+def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) -> Iterator[str]:
     for name in names:
         if name in known:
             yield name
@@ -141,7 +141,7 @@ def _declared(names: Sequence[str], known: dict[str, Column], lookup: str) -> It
             raise PathError(gettext_lazy("list_fields: %(name)r is not in fields"), name=name)
 
 
-def _contents(exposed: Exposed) -> dict[str, Content]:
+def _contents(exposed: BoundResource) -> dict[str, Content]:
     """Texts, files and bytes among the declared fields."""
     written = exposed.resource.content_fields
     found: dict[str, Content] = {}
@@ -164,7 +164,7 @@ def _own_field(model: type[models.Model], name: Any) -> Any:
     return fields.get(name) if isinstance(name, str) else None
 
 
-def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
+def _column(exposed: BoundResource, declared: str | Callable[..., Any]) -> OutputField:
     if callable(declared):
         return _function(declared.__name__, declared, declared)
     if (own := _method(exposed, declared)) is not None:
@@ -191,7 +191,7 @@ def _column(exposed: Exposed, declared: str | Callable[..., Any]) -> Column:
     return column_of(declared, path, target)
 
 
-def _method(exposed: Exposed, name: Any) -> Any:
+def _method(exposed: BoundResource, name: Any) -> Any:
     """What a declaration itself has to show under that name."""
     own = inspect.getattr_static(exposed.resource, name, None) if isinstance(name, str) else None
     return own if callable(own) and not hasattr(ModelResource, name) else None
@@ -223,7 +223,7 @@ def _require_showable(path: Path) -> None:
         )
 
 
-def _attribute(name: str, attribute: Any) -> Column:
+def _attribute(name: str, attribute: Any) -> OutputField:
     """The column of a property or method of the model."""
     written = getattr(attribute, "fget", None) or getattr(attribute, "func", None) or attribute
 
@@ -234,7 +234,7 @@ def _attribute(name: str, attribute: Any) -> Column:
     return _function(name, call, written)
 
 
-def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
+def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputField:
     written = inspect.unwrap(getattr(written, "__func__", written))
     try:
         returns = typing.get_type_hints(written, include_extras=True).get("return") if callable(written) else None
@@ -245,7 +245,7 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> Column:
         ) from None
 
 
-def _search_field(exposed: Exposed, declared: str) -> SearchField:
+def _search_field(exposed: BoundResource, declared: str) -> SearchField:
     lookup = SEARCH_LOOKUPS.get(declared[:1], "icontains")
     path = exposed.path(declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
     if path.field.is_relation:
@@ -278,7 +278,7 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
         yield (source, lookup) if source and lookup in FILTER_LOOKUPS else (each, "exact")
 
 
-def _filter(exposed: Exposed, source: str, lookup: str) -> Filter:
+def _filter(exposed: BoundResource, source: str, lookup: str) -> Filter:
     if lookup not in FILTER_LOOKUPS:
         raise PathError(
             gettext_lazy("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
@@ -327,7 +327,7 @@ def _require_comparable(path: Path, lookup: str) -> None:
             )
 
 
-def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
+def _sortings(exposed: BoundResource) -> dict[str, Sequence[Key]]:
     pk = read_path(exposed.model, "pk")
     own = [_key(exposed, each) for each in exposed.resource.ordering or _default_ordering(exposed)]
     # What is the same to the last key follows in the same direction, so that one index serves both.
@@ -340,7 +340,7 @@ def _sortings(exposed: Exposed) -> dict[str, Sequence[Key]]:
     return sortings
 
 
-def _default_ordering(exposed: Exposed) -> Sequence[str]:
+def _default_ordering(exposed: BoundResource) -> Sequence[str]:
     """Return the model's ``Meta.ordering`` if all of it is columns that may be compared; else nothing.
 
     A relation there means the ordering of the model that it leads to, which is not compiled.
@@ -356,7 +356,7 @@ def _default_ordering(exposed: Exposed) -> Sequence[str]:
     return declared
 
 
-def _key(exposed: Exposed, declared: str) -> Key:
+def _key(exposed: BoundResource, declared: str) -> Key:
     path = exposed.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
@@ -365,7 +365,7 @@ def _key(exposed: Exposed, declared: str) -> Key:
     return Key(path, declared.startswith("-"))
 
 
-def _measures(exposed: Exposed) -> Iterator[tuple[str, Measure]]:
+def _measures(exposed: BoundResource) -> Iterator[tuple[str, Measure]]:
     for source, names in (exposed.resource.aggregates or {}).items():
         path = read_path(exposed.model, source)
         for name in names:
@@ -399,7 +399,7 @@ def _require_adding_up(path: Path, function: str) -> None:
         )
 
 
-def _dimension(exposed: Exposed, declared: str) -> Dimension:
+def _dimension(exposed: BoundResource, declared: str) -> Dimension:
     source, _sep, part = declared.rpartition(LOOKUP_SEP)
     if not source or part not in PARTS:
         source, part = declared, ""
@@ -420,7 +420,7 @@ def _dimension(exposed: Exposed, declared: str) -> Dimension:
 # Fields that are written
 
 
-def declared_names(exposed: Exposed) -> list[str]:
+def declared_names(exposed: BoundResource) -> list[str]:
     """The fields that callers may write, as far as the declaration says."""
     form = exposed.resource.form
     if form is None:
@@ -428,18 +428,18 @@ def declared_names(exposed: Exposed) -> list[str]:
     return [name for name, field in form.base_fields.items() if not field.disabled]
 
 
-def written_arguments(exposed: Exposed, *, change: bool) -> dict[str, str]:
+def written_arguments(exposed: BoundResource, *, change: bool) -> dict[str, str]:
     """What these are called as arguments: that which says which row to change is called after the field itself."""
     names = declared_names(exposed)
     return {name: f"new_{name}" if change and name == exposed.lookup_name else name for name in names}
 
 
-def own_fields(exposed: Exposed) -> Mapping[str, Any]:
+def own_fields(exposed: BoundResource) -> Mapping[str, Any]:
     """The model's columns and sets of rows, by name; not what other models say of it."""
     return {each.name: each for each in (*exposed.options.concrete_fields, *exposed.options.many_to_many)}
 
 
-def field_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
+def field_problems(exposed: BoundResource) -> Iterator[tuple[str, str]]:
     """What is wrong with the fields that callers are to write, and what would be right."""
     for name in declared_names(exposed):
         yield from _problems_of_form(exposed, name) if exposed.resource.form else _problems_of_field(exposed, name)
@@ -448,7 +448,7 @@ def field_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
         yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")
 
 
-def _problems_of_field(exposed: Exposed, name: str) -> Iterator[tuple[str, str]]:
+def _problems_of_field(exposed: BoundResource, name: str) -> Iterator[tuple[str, str]]:
     own = own_fields(exposed)
     field = own.get(name)
     if field is None:
@@ -466,7 +466,7 @@ def _problems_of_field(exposed: Exposed, name: str) -> Iterator[tuple[str, str]]
         yield text % {"name": name, "model": field.related_model._meta.label}, hint  # noqa: SLF001
 
 
-def _problems_of_form(exposed: Exposed, name: str) -> Iterator[tuple[str, str]]:
+def _problems_of_form(exposed: BoundResource, name: str) -> Iterator[tuple[str, str]]:
     form = exposed.resource.form
     field = own_fields(exposed).get(name) if name in (form._meta.fields or ()) else None  # noqa: SLF001 - of ModelForm
     if field is None:

@@ -25,11 +25,11 @@ from django.utils.text import camel_case_to_spaces, slugify
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import Viewer, linked, locked, on_writer
+from django_mcp.model_resources.access import RowAccess, linked, locked, on_writer
 from django_mcp.model_resources.arguments import finding_hint
-from django_mcp.model_resources.bound_resource import Exposed, address_in, is_composite, rules_at
+from django_mcp.model_resources.bound_resource import BoundResource, address_in, is_composite, rules_at
 from django_mcp.model_resources.form_schema import NOTHING, asked, foreign_column, form_schema, key_column, read
-from django_mcp.model_resources.schema import MOST_VALUES, form_value, json_type, storable
+from django_mcp.model_resources.schema import MAX_VALUES, form_value, json_type, storable
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import field_type
 from django_mcp.primitives.function import Parameter
@@ -47,7 +47,7 @@ from django_mcp.primitives.validation_errors import (
 
 Data = MultiValueDict[str, Any]
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 def put(data: Data, key: str, value: Any) -> None:
@@ -285,8 +285,8 @@ def _hint(field: Any, error: ValidationError) -> str:
 
 def _offer(field: Any, value: str) -> str:
     choices = [str(each) for each, _ in flatten_choices(getattr(field, "choices", ())) if each not in (None, "")]
-    close = choices if len(choices) <= _MOST_NAMED else difflib.get_close_matches(value[:100], choices, _MOST_NAMED)
-    named = close or choices[:_MOST_NAMED]
+    close = choices if len(choices) <= _MAX_NAMED else difflib.get_close_matches(value[:100], choices, _MAX_NAMED)
+    named = close or choices[:_MAX_NAMED]
     if not named:
         return ""
     return f" {'Choose one of' if len(named) == len(choices) else 'There are, among others,'} {', '.join(named)}."
@@ -340,18 +340,18 @@ class Lookup:
         Raises:
             ToolError: there is none for the caller.
         """
-        viewer, key = Viewer(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
+        viewer, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
         obj = None if key is None else locked(self.model, lambda: self._look(viewer, key))
         if obj is None:
             hint = finding_hint(None if self._rows else ctx.server.exposed.get(self.model), viewer)
             raise ToolError(f"There is no {self.called} with {self.name} {str(value)[:80]!r}.{hint}")
         return obj
 
-    def _look(self, viewer: Viewer, key: Any) -> Any:
+    def _look(self, viewer: RowAccess, key: Any) -> Any:
         exposed = None if self._rows is not None else viewer.ctx.server.exposed.get(self.model)
         if self._rows is None and exposed is None:  # an endpoint that took the tool over without the model
             return None
-        rows = viewer.door(exposed) if exposed is not None else self._rows(viewer.ctx)  # type: ignore[misc]
+        rows = viewer.get_queryset(exposed) if exposed is not None else self._rows(viewer.ctx)  # type: ignore[misc]
         for obj in on_writer(rows).filter(**{self.field.attname: key})[:1]:
             return obj if exposed is None or viewer.sees(exposed, obj) else None
         return None
@@ -369,7 +369,7 @@ class Choice:
     """
 
     column: Any
-    exposed: Exposed | None
+    exposed: BoundResource | None
     rows: "QuerySet[Any]"
     is_declared: bool
 
@@ -378,10 +378,10 @@ class Choice:
         """Return True if a value of the column may come to address another row."""
         return not self.column.primary_key
 
-    def among(self, viewer: Viewer, value: Any) -> dict[Any, Any]:
+    def among(self, viewer: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
-        keys = [address_in(self.column, each) for each in _each(value)[:MOST_VALUES]]
-        rows = on_writer(self.rows.all() if self.exposed is None else viewer.door(self.exposed)).order_by()
+        keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
+        rows = on_writer(self.rows.all() if self.exposed is None else viewer.get_queryset(self.exposed)).order_by()
         found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
         name = self.column.attname
         return {getattr(row, name): row for row in found if self.exposed is None or viewer.sees(self.exposed, row)}
@@ -405,7 +405,7 @@ def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
-def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Viewer) -> dict[str, Any]:
+def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: RowAccess) -> dict[str, Any]:
     """Return what a page would send for *given*: primary keys, and nothing where a row does not exist."""
     sent = dict(given)
     for name, choice in choices.items():
@@ -418,7 +418,7 @@ def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Vie
 
 
 def narrow(
-    form: forms.BaseForm, given: Mapping[str, Any], viewer: Viewer
+    form: forms.BaseForm, given: Mapping[str, Any], viewer: RowAccess
 ) -> tuple[dict[str, Any], dict[str, set[Any]]]:
     """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
 
@@ -453,7 +453,7 @@ def narrow(
 def _is_key(value: Any) -> bool:
     """Return True if *value* addresses rows, so that it is not empty, and of a kind that a field does not refuse."""
     if isinstance(value, list):
-        return 0 < len(value) <= MOST_VALUES and all(type(each) in (str, int) for each in value)
+        return 0 < len(value) <= MAX_VALUES and all(type(each) in (str, int) for each in value)
     return type(value) in (str, int) and value != ""
 
 
@@ -468,7 +468,7 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
     return (keys if isinstance(value, list) else keys[0]), None
 
 
-def chosen(form: Any, given: Mapping[str, Any], viewer: Viewer) -> dict[str, set[Any]]:
+def chosen(form: Any, given: Mapping[str, Any], viewer: RowAccess) -> dict[str, set[Any]]:
     """Return the rows that arguments of a form address which may come to address others, by argument."""
     choices = choices_of(form, viewer.ctx.server).items()
     found = {name: choice for name, choice in choices if name in given and choice.may_move}
@@ -479,7 +479,7 @@ def _each(value: Any) -> list[str | int]:
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str | int)]
 
 
-def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: Viewer) -> None:
+def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: RowAccess) -> None:
     """Have rows stay in a set that was given anew, where the caller cannot see them."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
@@ -487,7 +487,7 @@ def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: Viewer) -
         if exposed is None or name not in given:
             continue
         there = list(linked(obj, field))
-        rows = on_writer(viewer.door(exposed)).order_by().filter(pk__in=there)
+        rows = on_writer(viewer.get_queryset(exposed)).order_by().filter(pk__in=there)
         seen = {row.pk for row in rows if viewer.sees(exposed, row)}
         form.cleaned_data[name] = [*form.cleaned_data[name], *(key for key in there if key not in seen)]
 
@@ -639,7 +639,7 @@ class FormSource:
         options = {} if self._kwargs is None else dict(self._kwargs(ctx))
         data: Data = Data()
         prefix = options.get("prefix", self._class.prefix)
-        sent = as_sent(self._choices_at(ctx.server), given, Viewer(ctx))
+        sent = as_sent(self._choices_at(ctx.server), given, RowAccess(ctx))
         for name, value in sent.items():  # some forms look what was chosen before they make their fields
             put(data, f"{prefix}-{name}" if prefix else name, value)
         if obj is not None:
@@ -648,7 +648,7 @@ class FormSource:
         return form
 
     def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
-        viewer = Viewer(ctx)
+        viewer = RowAccess(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = self._arguments(form)
         taken, rows = narrow(form, given, viewer)
@@ -678,7 +678,7 @@ class FormSource:
         own = self.by_field(given)
         form = self._made(ctx, own, obj)
         called = self._arguments(form)
-        return {called[name]: rows for name, rows in chosen(form, own, Viewer(ctx)).items()}
+        return {called[name]: rows for name, rows in chosen(form, own, RowAccess(ctx)).items()}
 
     def forms(self, form: Any) -> list[forms.BaseForm]:
         """The forms that were filled in."""
@@ -775,7 +775,7 @@ class FormSetSource:
         self._choices: dict[Any, Mapping[str, Choice]] = {}
         self._least = formset_class.min_num if formset_class.validate_min else 0
         most = formset_class.max_num if formset_class.validate_max else formset_class.absolute_max
-        self._most = min(most, MOST_VALUES)
+        self._most = min(most, MAX_VALUES)
 
     def schema(self, server: Any) -> dict[str, Any]:
         """Return the JSON Schema of its arguments at an endpoint. It makes a form, which may query the database.
@@ -841,7 +841,7 @@ class FormSetSource:
     def _made(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         prefix = self._class.get_default_prefix()
         counts = (len(items), 0, self._class.min_num, self._class.max_num)
-        viewer, choices = Viewer(ctx), self._choices_at(ctx.server)
+        viewer, choices = RowAccess(ctx), self._choices_at(ctx.server)
         data: Data = Data({f"{prefix}-{name}": [count] for name, count in zip(_COUNTS, counts, strict=True)})
         for place, item in enumerate(items):
             for name, value in as_sent(choices, item, viewer).items():
@@ -852,7 +852,7 @@ class FormSetSource:
         return self._class(data=data, files=Data(), prefix=prefix, **options)
 
     def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
-        formset, viewer = self._made(ctx, items, obj), Viewer(ctx)
+        formset, viewer = self._made(ctx, items, obj), RowAccess(ctx)
         chosen_rows: list[dict[str, Any]] = []
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             own = self._own(form, item)
@@ -894,7 +894,7 @@ class FormSetSource:
         if not self._fits(items):
             return {}
         forms_and_items = zip(self._made(ctx, items, obj).forms, items, strict=True)
-        found = [chosen(form, self._own(form, item), Viewer(ctx)) for form, item in forms_and_items]
+        found = [chosen(form, self._own(form, item), RowAccess(ctx)) for form, item in forms_and_items]
         return {self.argument: found} if any(found) else {}
 
     def forms(self, formset: Any) -> list[forms.BaseForm]:

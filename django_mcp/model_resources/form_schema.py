@@ -26,9 +26,9 @@ from django.utils.functional import Promise, keep_lazy_text
 from pydantic_core import PydanticCustomError
 
 from django_mcp.model_resources.schema import (
-    MOST_DIGITS,
-    MOST_TEXT,
-    MOST_VALUES,
+    MAX_DIGITS,
+    MAX_TEXT,
+    MAX_VALUES,
     foreign_words,
     form_choices,
     has_default,
@@ -48,7 +48,7 @@ from django_mcp.primitives.field_schema import (
     plain_text,
     schema_of,
 )
-from django_mcp.primitives.markers import MOST_BYTES, Upload
+from django_mcp.primitives.markers import MAX_BYTES, Upload
 from django_mcp.primitives.schema import ArgumentError, portable
 from django_mcp.primitives.validation_errors import about_argument, kind_name, size
 
@@ -64,7 +64,7 @@ FILE_SCHEMA: dict[str, Any] = {
 }
 
 
-def file_note(most_bytes: int = MOST_BYTES) -> str:
+def file_note(most_bytes: int = MAX_BYTES) -> str:
     """What the schema of a file cannot say."""
     return f"The file itself, not where it is; {size(most_bytes)} at most."
 
@@ -88,7 +88,7 @@ def file_argument(name: str, value: Any) -> SimpleUploadedFile:
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
 
 
-def read_file(value: Any, most_bytes: int = MOST_BYTES) -> SimpleUploadedFile:
+def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
     """A file, as a form takes it.
 
     Args:
@@ -133,7 +133,7 @@ def _wrong(words: str) -> ValidationError:
     return ValidationError(words, code="kind")
 
 
-def read(field: forms.Field, value: Any, most_bytes: int = MOST_BYTES) -> Any:
+def read(field: forms.Field, value: Any, most_bytes: int = MAX_BYTES) -> Any:
     """What *field* cleans in place of a value of JSON; None stands for an empty input.
 
     Args:
@@ -185,8 +185,8 @@ def _text(_: Any, value: Any) -> str:
 
 
 def _require_storable(text: str) -> None:
-    if len(text) > MOST_TEXT:
-        raise ValidationError(f"must have at most {MOST_TEXT} characters, not {len(text)}.", code="kind")
+    if len(text) > MAX_TEXT:
+        raise ValidationError(f"must have at most {MAX_TEXT} characters, not {len(text)}.", code="kind")
     try:
         without_nul(text)
     except ValueError as error:
@@ -196,10 +196,10 @@ def _require_storable(text: str) -> None:
 def _read_number(field: Any, value: Any) -> Any:
     _require(value, (int, float, str), "a number")
     try:
-        number = Decimal(str(value).strip()) if len(str(value)) <= MOST_TEXT else None
+        number = Decimal(str(value).strip()) if len(str(value)) <= MAX_TEXT else None
     except DecimalException:
         return _text(field, value)  # perhaps with the separators of a language; the form knows
-    if number is None or (number.is_finite() and abs(number.adjusted()) > MOST_DIGITS):
+    if number is None or (number.is_finite() and abs(number.adjusted()) > MAX_DIGITS):
         raise ValidationError("must not be that large or small.", code="kind")
     return number if field.localize else value
 
@@ -226,8 +226,8 @@ def _key(field: Any, value: Any) -> Any:
 def _several(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def read_each(field: Any, value: Any) -> list[Any]:
         _require(value, (list,), "an array")
-        if len(value) > MOST_VALUES:
-            raise ValidationError(f"must have at most {MOST_VALUES} entries, not {len(value)}.", code="kind")
+        if len(value) > MAX_VALUES:
+            raise ValidationError(f"must have at most {MAX_VALUES} entries, not {len(value)}.", code="kind")
         return [one(field, each) for each in value]
 
     return read_each
@@ -431,7 +431,7 @@ _UNKNOWN = {"type": ["string", "number", "boolean"]}
 
 def _array(field: Any, items: dict[str, Any]) -> dict[str, Any]:
     least = {"minItems": 1} if field.required else {}
-    return {"type": "array", "items": items, **least, "maxItems": MOST_VALUES}
+    return {"type": "array", "items": items, **least, "maxItems": MAX_VALUES}
 
 
 def _key_type(field: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from django_mcp.core.concurrency import on_event_loop
 from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import Change, rows_changed
-from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.bound_resource import BoundResource
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Rows of one model told of one by one in a transaction. Of more only that the list of them changed."""
 
 UID = "django_mcp.exposure.publishing"
@@ -60,8 +60,8 @@ def notify_changed(what: Any, *, deleted: bool = False, server: MCPServer | None
 def _rows(what: Any) -> list[models.Model]:
     """One more than is told of, at most."""
     if isinstance(what, models.QuerySet) and not what.query.is_sliced:
-        what = what[: MOST_ROWS + 1]
-    rows = [what] if isinstance(what, models.Model) else list(islice(what, MOST_ROWS + 1))
+        what = what[: MAX_ROWS + 1]
+    rows = [what] if isinstance(what, models.Model) else list(islice(what, MAX_ROWS + 1))
     for row in rows:
         if not isinstance(row, models.Model):
             msg = f"publish takes a model, a row or rows, not {row!r}"
@@ -69,7 +69,7 @@ def _rows(what: Any) -> list[models.Model]:
     return rows
 
 
-def exposures(model: type[models.Model]) -> list[Exposed]:
+def exposures(model: type[models.Model]) -> list[BoundResource]:
     """As what a row of *model* is served: it is a row of the models that it inherits from as well."""
     return [
         exposed
@@ -79,7 +79,7 @@ def exposures(model: type[models.Model]) -> list[Exposed]:
     ]
 
 
-def _is_kind_of(model: Any, exposed: Exposed) -> bool:
+def _is_kind_of(model: Any, exposed: BoundResource) -> bool:
     """Whether rows of *model* are rows of an exposed model: the same under a proxy, or of one that inherits from it."""
     kinds: Any = exposed.options.concrete_model
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
@@ -98,7 +98,7 @@ class _Changed:
         is_whole: the model changed, whichever rows exist for whom.
     """
 
-    def __init__(self, exposed: Exposed) -> None:
+    def __init__(self, exposed: BoundResource) -> None:
         self.exposed = exposed
         self.updated: dict[str, dict[str, None]] = {}
         self.touched: dict[str, bool] = {}
@@ -106,9 +106,9 @@ class _Changed:
         self.is_whole = False
 
     def add(self, uri: str, fields: Collection[str] | None, *, is_listed: bool, is_deleted: bool) -> None:
-        if is_listed and len(self.listed) < MOST_ROWS:
+        if is_listed and len(self.listed) < MAX_ROWS:
             self.listed[uri] = not is_deleted
-        if len(self.touched) <= MOST_ROWS:
+        if len(self.touched) <= MAX_ROWS:
             self.touched[uri] = not is_deleted
             names = [name for name in self.exposed.contents if fields is None or name in fields]
             self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
@@ -123,7 +123,7 @@ class _Changed:
 
     def changes(self) -> Iterator[Change]:
         exposed = self.exposed
-        if len(self.touched) <= MOST_ROWS:
+        if len(self.touched) <= MAX_ROWS:
             for uri, about in self.updated.items():
                 yield Change(exposed.server, uri, tuple(about))
         if rows := self._about(self.touched):
@@ -146,9 +146,9 @@ class _Batch:
 
     def __init__(self) -> None:
         self.is_told = False
-        self._changed: dict[Exposed, _Changed] = {}
+        self._changed: dict[BoundResource, _Changed] = {}
 
-    def of(self, exposed: Exposed) -> _Changed:
+    def of(self, exposed: BoundResource) -> _Changed:
         return self._changed.setdefault(exposed, _Changed(exposed))
 
     def add(
@@ -231,7 +231,7 @@ def begin_anew(connection: BaseDatabaseWrapper) -> None:
 # Signals
 
 
-def connect(exposed: Exposed) -> None:
+def connect(exposed: BoundResource) -> None:
     """Hear of the rows of a model from now on, as whatever model they are saved.
 
     Not of all models: Django has to read rows before it deletes them where somebody wants to hear of it.
@@ -278,7 +278,7 @@ def _linked(
         return
     others: list[Any] = []
     if pk_set and any(each.resource.notify_changes for each in (*exposures(model), *exposures(type(instance)))):
-        others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MOST_ROWS]))  # noqa: SLF001
+        others = list(model._base_manager.using(using).filter(pk__in=list(pk_set)[:MAX_ROWS]))  # noqa: SLF001
     with _batch(using) as batch:
         linking, linked = (others, [instance]) if reverse else ([instance], others)
         if linking and pk_set != set():

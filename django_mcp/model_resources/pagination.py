@@ -29,11 +29,11 @@ from django.utils.crypto import salted_hmac
 from pydantic_core import from_json, to_json
 
 from django_mcp.core.context import Context
-from django_mcp.model_resources.access import Viewer, guarded
-from django_mcp.model_resources.bound_resource import Column, Exposed, Key
+from django_mcp.model_resources.access import RowAccess, guarded
+from django_mcp.model_resources.bound_resource import BoundResource, Key, OutputField
 from django_mcp.model_resources.queryset import annotated, load_sets, with_relations, without_weight
 from django_mcp.model_resources.schema import value_field
-from django_mcp.model_resources.serializers import Showing, serialize_row
+from django_mcp.model_resources.serializers import SerializerContext, serialize_row
 from django_mcp.protocol.errors import InvalidParams
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _key(secret: str) -> "JWK":
     return JWK(kty="oct", k=base64url_encode(made))
 
 
-_MOST_CHARACTERS = 4096
+_MAX_CHARACTERS = 4096
 _PADDED_TO = 128
 """Bytes."""
 
@@ -99,7 +99,7 @@ def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
     Raises:
         InvalidParams: it is none of ours, somebody else's, or an answer to another question.
     """
-    if len(cursor) <= _MOST_CHARACTERS and cursor.isascii():
+    if len(cursor) <= _MAX_CHARACTERS and cursor.isascii():
         for payload in map(from_json, opened(cursor)):
             if payload[0] == _digest(ctx, question):
                 return list(payload[1])
@@ -145,7 +145,7 @@ class Sorting:
         exposed: whose rows they are.
     """
 
-    def __init__(self, keys: Sequence[Key], viewer: Viewer, exposed: Any) -> None:
+    def __init__(self, keys: Sequence[Key], viewer: RowAccess, exposed: Any) -> None:
         self._keys, self._viewer, self._exposed = keys, viewer, exposed
         self._ends = [key.path.end for key in keys]
         self._names: list[str] = []
@@ -265,7 +265,7 @@ def _is_longer(end: Any, most: int) -> bool:
     return _is_text(end) and (end.max_length is None or end.max_length > most)
 
 
-MOST_LOOKED_AT = 200
+MAX_LOOKED_AT = 200
 """Rows that one call looks at where each has to be asked about, which may be a query for each."""
 BATCH = 100
 COUNTED = 1000
@@ -293,11 +293,11 @@ class Page:
 
 
 def read_page(
-    exposed: Exposed,
-    viewer: Viewer,
+    exposed: BoundResource,
+    viewer: RowAccess,
     rows: QuerySet[Any],
     sorting: Sorting,
-    columns: Sequence[Column],
+    columns: Sequence[OutputField],
     limit: int,
     place: Sequence[Any] | None,
 ) -> Page:
@@ -306,7 +306,7 @@ def read_page(
     Raises:
         InvalidParams: *place* is of another sorting.
     """
-    showing = Showing(viewer, exposed, TEXT_IN_LISTS)
+    showing = SerializerContext(viewer, exposed, TEXT_IN_LISTS)
     found = objects(exposed, viewer, with_columns(exposed, viewer, rows, columns), sorting, limit, place)
     load_sets(found.objects, columns, exposed, viewer)
     shown: list[dict[str, Any]] = []
@@ -320,7 +320,9 @@ def read_page(
     return Page(shown, found.place)
 
 
-def whole_row(exposed: Exposed, obj: Any, columns: Sequence[Column], showing: Showing) -> dict[str, Any]:
+def whole_row(
+    exposed: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
+) -> dict[str, Any]:
     """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
     row = serialize_row(exposed, obj, columns, showing)
     for most in SHORTER:
@@ -344,16 +346,20 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
     return [each for each, length in zip(value, lengths, strict=True) if length < most]
 
 
-def show_row(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> dict[str, Any] | None:
+def show_row(exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
     """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
     for obj in with_columns(exposed, viewer, rows, exposed.columns)[:1]:
         if viewer.sees(exposed, obj):
             load_sets([obj], exposed.columns, exposed, viewer)
-            return whole_row(exposed, obj, exposed.columns, Showing(viewer, exposed, TEXT_ALONE, in_full=True))
+            return whole_row(
+                exposed, obj, exposed.columns, SerializerContext(viewer, exposed, TEXT_ALONE, in_full=True)
+            )
     return None
 
 
-def with_columns(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any], columns: Sequence[Column]) -> QuerySet[Any]:
+def with_columns(
+    exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
+) -> QuerySet[Any]:
     """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
     rows = annotated(rows, [column.path.source for column in columns if column.path], viewer, exposed)
     return without_weight(with_relations(rows, columns, exposed, viewer), columns, exposed)
@@ -368,8 +374,8 @@ class Found:
 
 
 def objects(
-    exposed: Exposed,
-    viewer: Viewer,
+    exposed: BoundResource,
+    viewer: RowAccess,
     rows: QuerySet[Any],
     sorting: Sorting,
     limit: int,
@@ -386,7 +392,7 @@ def objects(
         more = len(found) > limit
         return Found(found[:limit], sorting.place(found[limit - 1]) if more else None)
     seen: list[Any] = []
-    for _ in range(MOST_LOOKED_AT // BATCH):
+    for _ in range(MAX_LOOKED_AT // BATCH):
         batch = _first(BATCH, [ordered] if place is None else sorting.after(ordered, place))
         for obj in batch:
             if viewer.sees(exposed, obj):
@@ -412,7 +418,7 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
     return found
 
 
-def count(exposed: Exposed, rows: QuerySet[Any]) -> int | None:
+def count(exposed: BoundResource, rows: QuerySet[Any]) -> int | None:
     """How many rows there are; None where they are too many to count, or each has to be asked about."""
     if exposed.resource.checks_each_row:
         return None

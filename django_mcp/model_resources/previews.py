@@ -23,14 +23,20 @@ from django_mcp.conf import settings
 from django_mcp.core.context import Context
 from django_mcp.core.database import rolled_back, tools_alias
 from django_mcp.core.redaction import HIDDEN, is_hidden
-from django_mcp.model_resources.access import Viewer, find_row, linked, on_writer
-from django_mcp.model_resources.bound_resource import Column, Exposed
+from django_mcp.model_resources.access import RowAccess, find_row, linked, on_writer
+from django_mcp.model_resources.bound_resource import BoundResource, OutputField
 from django_mcp.model_resources.compile import own_fields
 from django_mcp.model_resources.options import ModelResource
 from django_mcp.model_resources.pagination import TEXT_IN_LISTS, whole_row, with_columns
 from django_mcp.model_resources.queryset import load_sets
 from django_mcp.model_resources.schema import column_value, is_json, to_json_value
-from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, Showing, serialize_link
+from django_mcp.model_resources.serializers import (
+    FunctionColumn,
+    LinkColumn,
+    SerializerContext,
+    SetColumn,
+    serialize_link,
+)
 from django_mcp.model_resources.writes import (
     Writer,
     readable,
@@ -39,9 +45,9 @@ from django_mcp.model_resources.writes import (
 )
 from django_mcp.primitives.validation_errors import shortened
 
-MOST_TEXT = 1000
+MAX_TEXT = 1000
 """Characters of a text that are shown, around where it changes."""
-MOST_ROWS = 50
+MAX_ROWS = 50
 """Rows that are shown of those that come into a set, or leave it."""
 _AROUND = 60
 _NOT_SHOWN: Any = object()
@@ -57,10 +63,10 @@ class Fields:
         viewer: the caller.
     """
 
-    exposed: Exposed
-    viewer: Viewer
+    exposed: BoundResource
+    viewer: RowAccess
 
-    def columns(self, field: Any) -> list[Column]:
+    def columns(self, field: Any) -> list[OutputField]:
         """What the declaration shows of a field: the column of its name, and values of the rows that it leads to."""
         return [each for each in self.exposed.columns if each.name == field.name or _is_behind(each, field)]
 
@@ -120,7 +126,7 @@ class Fields:
         columns = self.columns(field)
         if not columns:
             return column_value(field, getattr(row, field.attname)) if field == self.exposed.lookup else _NOT_SHOWN
-        showing = Showing(self.viewer, self.exposed, MOST_TEXT * 1000)
+        showing = SerializerContext(self.viewer, self.exposed, MAX_TEXT * 1000)
         value = _one({each.name: each.value(row, showing) for each in columns})
         is_out_of_sight = field.is_relation and _is_empty(value) and getattr(row, field.attname) is not None
         return _NOT_SHOWN if is_out_of_sight else value
@@ -144,7 +150,7 @@ class Fields:
         target = self.exposed.on_server(field.related_model)
         return to_json_value(row.pk) if target is None else serialize_link(target, row, self.viewer)
 
-    def _part(self, field: Any, column: Column, row: Any) -> Iterator[Any]:
+    def _part(self, field: Any, column: OutputField, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
             yield column_value(column.path.field, getattr(row, column.path.field.attname))
         elif isinstance(column, LinkColumn | SetColumn) and column.target is not None:
@@ -165,8 +171,8 @@ class Fields:
         return self.viewer.sees_behind(field, row, self.exposed)
 
     def _listed(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
-        listed = [self.shown(field, row) for row in list(rows.values())[:MOST_ROWS]]
-        return [*listed, f"… ({len(rows) - MOST_ROWS} more)"] if len(rows) > MOST_ROWS else listed
+        listed = [self.shown(field, row) for row in list(rows.values())[:MAX_ROWS]]
+        return [*listed, f"… ({len(rows) - MAX_ROWS} more)"] if len(rows) > MAX_ROWS else listed
 
     def _staying(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
         many = len(rows) > self.exposed.resource.max_related
@@ -178,7 +184,7 @@ def unless_secret(name: str, value: Any) -> Any:
     return HIDDEN if is_hidden(name, value, settings.REDACTED_ARGUMENTS) else value
 
 
-def _is_behind(column: Column, field: Any) -> bool:
+def _is_behind(column: OutputField, field: Any) -> bool:
     """Whether a column shows a value of the row, or of each row, that *field* leads to."""
     return column.path is not None and column.path.hops == (field,) and not column.path.field.is_relation
 
@@ -201,7 +207,7 @@ def _is_empty(value: Any) -> bool:
 
 def _around_change(before: str, after: str) -> tuple[str, str]:
     """Two texts, of long ones what is around the first and the last difference."""
-    if max(len(before), len(after)) <= MOST_TEXT:
+    if max(len(before), len(after)) <= MAX_TEXT:
         return before, after
     start = max(_same(before, after) - _AROUND, 0)
     end = max(_same(before[start:][::-1], after[start:][::-1]) - _AROUND, 0)
@@ -215,7 +221,7 @@ def _same(first: str, second: str) -> int:
 
 
 def _part_of(text: str, start: int, end: int) -> str:
-    inside = shortened(text[start : len(text) - end], MOST_TEXT)
+    inside = shortened(text[start : len(text) - end], MAX_TEXT)
     return f"{'… ' if start else ''}{inside}{' …' if end else ''}"
 
 
@@ -223,7 +229,7 @@ _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
 def differences(
-    exposed: Exposed, viewer: Viewer, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
+    exposed: BoundResource, viewer: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
 ) -> Iterator[Row]:
     """Yield what a form would make different of a row; of a new one, what it would have of all that callers can give.
 
@@ -251,7 +257,7 @@ def differences(
             yield fields.change(field, row, obj, is_given=name in given)
 
 
-def changes_of(exposed: Exposed, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
+def changes_of(exposed: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
     """What a form of ``form_tool`` would change of a row, as the model's declaration shows it to the caller.
 
     Args:
@@ -262,8 +268,10 @@ def changes_of(exposed: Exposed, ctx: Context, form: Any, given: Container[str],
         told: what is known without the declaration: all there is where the row does not exist for the caller, and else
             what is no field of the model.
     """
-    viewer = Viewer(ctx)
-    row = _found(exposed, viewer, viewer.door(exposed).filter(pk=form.instance.pk), _all_columns(exposed, viewer))
+    viewer = RowAccess(ctx)
+    row = _found(
+        exposed, viewer, viewer.get_queryset(exposed).filter(pk=form.instance.pk), _all_columns(exposed, viewer)
+    )
     if row is None:
         return told
     compared = _comparable(exposed, form)
@@ -271,12 +279,12 @@ def changes_of(exposed: Exposed, ctx: Context, form: Any, given: Container[str],
     return [*changes, *(each for each in told if each["field"] not in compared)]
 
 
-def _all_columns(exposed: Exposed, viewer: Viewer) -> list[Column]:
+def _all_columns(exposed: BoundResource, viewer: RowAccess) -> list[OutputField]:
     fields = Fields(exposed, viewer)
     return [each for field in own_fields(exposed).values() for each in fields.columns(field)]
 
 
-def _comparable(exposed: Exposed, form: Any) -> dict[str, Any]:
+def _comparable(exposed: BoundResource, form: Any) -> dict[str, Any]:
     """The fields whose values are compared, those that the form asks for first, in its order."""
     own = own_fields(exposed)
     known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
@@ -329,7 +337,7 @@ def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     obj = exposed.model()
     old = _stored(obj)
     form = writer.bound(ctx, obj, values)
-    changes = differences(exposed, Viewer(ctx), None, old, form, writer.source.by_field(values))
+    changes = differences(exposed, RowAccess(ctx), None, old, form, writer.source.by_field(values))
     return {"verb": "create", "object": capfirst(exposed.one), "changes": [*changes]}
 
 
@@ -344,7 +352,7 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
 
 
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    exposed, viewer = writer.exposed, Viewer(ctx)
+    exposed, viewer = writer.exposed, RowAccess(ctx)
     value, values = writer.apart(given)
     row = _row(exposed, viewer, value, _all_columns(exposed, viewer))
     obj = _stored_value(exposed, row)
@@ -355,7 +363,7 @@ def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
     return {"verb": "update", **_named(exposed, row), "changes": [*changes]}
 
 
-def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+def rows_of(exposed: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """The rows that the arguments of a call address, by argument: the one it is about, and those it links.
 
     Args:
@@ -367,7 +375,7 @@ def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mappin
     Raises:
         ToolError: one does not exist for the caller.
     """
-    viewer, name = Viewer(ctx), exposed.lookup_name
+    viewer, name = RowAccess(ctx), exposed.lookup_name
 
     def look() -> Row:
         if writer is None:
@@ -379,7 +387,7 @@ def rows_of(exposed: Exposed, writer: Writer | None, ctx: Context, given: Mappin
     return _looking(ctx, exposed, {} if writer is None else writer.arguments, look)
 
 
-def preview_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
+def preview_delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
     """What is shown of a row that would be gone, and of which other rows how many would go with it.
 
     Raises:
@@ -388,12 +396,12 @@ def preview_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> 
     return _looking(ctx, exposed, {}, lambda: _delete(exposed, ctx, given))
 
 
-def _delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
-    viewer = Viewer(ctx)
+def _delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
+    viewer = RowAccess(ctx)
     row = _row(exposed, viewer, given[exposed.lookup_name], exposed.columns)
     obj = _stored_value(exposed, row)
     require_delete(exposed, ctx, obj)
-    shown = whole_row(exposed, row, exposed.columns, Showing(viewer, exposed, TEXT_IN_LISTS))
+    shown = whole_row(exposed, row, exposed.columns, SerializerContext(viewer, exposed, TEXT_IN_LISTS))
     changes = [
         {"field": each.name, "label": _label(each), "before": unless_secret(each.name, shown[each.name])}
         for each in exposed.columns
@@ -404,14 +412,14 @@ def _delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Row:
 # Rows
 
 
-def _looking(ctx: Context, exposed: Exposed, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
+def _looking(ctx: Context, exposed: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
     """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
     alias = router.db_for_write(exposed.model)
     with readable(ctx, exposed, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
-def _row(exposed: Exposed, viewer: Viewer, value: Any, columns: Iterable[Column]) -> Any:
+def _row(exposed: BoundResource, viewer: RowAccess, value: Any, columns: Iterable[OutputField]) -> Any:
     """The row that *value* addresses, as it is read, with all that *columns* show.
 
     Raises:
@@ -423,7 +431,9 @@ def _row(exposed: Exposed, viewer: Viewer, value: Any, columns: Iterable[Column]
     return row
 
 
-def _found(exposed: Exposed, viewer: Viewer, rows: models.QuerySet[Any], columns: Iterable[Column]) -> Any:
+def _found(
+    exposed: BoundResource, viewer: RowAccess, rows: models.QuerySet[Any], columns: Iterable[OutputField]
+) -> Any:
     shown = [*columns]
     for row in with_columns(exposed, viewer, on_writer(rows), shown)[:1]:
         if viewer.sees(exposed, row):
@@ -432,7 +442,7 @@ def _found(exposed: Exposed, viewer: Viewer, rows: models.QuerySet[Any], columns
     return None
 
 
-def _stored_value(exposed: Exposed, row: Any) -> Any:
+def _stored_value(exposed: BoundResource, row: Any) -> Any:
     """The same row once more, with nothing but its columns, as it is written."""
     rows = exposed.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
@@ -441,19 +451,19 @@ def _stored_value(exposed: Exposed, row: Any) -> Any:
     return found
 
 
-def _named(exposed: Exposed, row: Any) -> Row:
+def _named(exposed: BoundResource, row: Any) -> Row:
     return {"object": f"{capfirst(exposed.one)} {exposed.title_of(row)}", "uri": exposed.uri_of(row)}
 
 
 # Deleting
 
 
-def _label(column: Column) -> str:
+def _label(column: OutputField) -> str:
     field = None if column.path is None or column.path.hops else column.path.field
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
-def _also(exposed: Exposed, obj: Any) -> list[Row]:
+def _also(exposed: BoundResource, obj: Any) -> list[Row]:
     """Rows that would go with a row, by model: how many, whoever may see them.
 
     Raises:
@@ -480,7 +490,7 @@ def _words(model: Any, count: int) -> str:
     return str(options.verbose_name if count == 1 else options.verbose_name_plural)
 
 
-def _deletes_its_own_way(exposed: Exposed) -> bool:
+def _deletes_its_own_way(exposed: BoundResource) -> bool:
     """Whether deleting a row may be something else than that."""
     is_usual = type(exposed.resource).delete_model is ModelResource.delete_model
     return not is_usual or exposed.model.delete is not models.Model.delete

@@ -13,14 +13,14 @@ from django.db.models.fields import related_descriptors
 from django.db.models.functions import Cast, RowNumber
 from django.utils.text import smart_split, unescape_string_literal
 
-from django_mcp.model_resources.access import Viewer, guarded, matching, rows_with, seen_through
+from django_mcp.model_resources.access import RowAccess, guarded, matching, rows_with, seen_through
 from django_mcp.model_resources.bound_resource import (
     FUNCTIONS,
     PARTS,
-    Column,
+    BoundResource,
     Dimension,
-    Exposed,
     Measure,
+    OutputField,
     Path,
     SearchField,
 )
@@ -28,7 +28,7 @@ from django_mcp.model_resources.schema import as_decimal, is_json, to_json_value
 from django_mcp.model_resources.serializers import FunctionColumn, LinkColumn, SetColumn, rows_attribute, serialize_link
 from django_mcp.primitives.base import ToolError
 
-MOST_DIMENSIONS = 3
+MAX_DIMENSIONS = 3
 COUNT = "count"
 
 
@@ -37,8 +37,8 @@ def aggregated(
     measures: Sequence[str],
     dimensions: Sequence[str],
     most: int,
-    viewer: Viewer,
-    exposed: Exposed,
+    viewer: RowAccess,
+    exposed: BoundResource,
 ) -> list[dict[str, Any]]:
     """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
     if rows.query.annotations or not exposed.resource.has_plain_rows:
@@ -60,13 +60,13 @@ def aggregated(
     return shown
 
 
-def _links(target: Exposed, keys: Sequence[Any], viewer: Viewer) -> dict[Any, Any]:
+def _links(target: BoundResource, keys: Sequence[Any], viewer: RowAccess) -> dict[Any, Any]:
     """Links to rows by primary key, as far as they exist for the caller."""
-    rows = viewer.door(target).filter(pk__in={key for key in keys if key is not None})
+    rows = viewer.get_queryset(target).filter(pk__in={key for key in keys if key is not None})
     return {row.pk: serialize_link(target, row, viewer) for row in rows.order_by()}
 
 
-def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: Exposed) -> dict[str, Any]:
+def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: BoundResource) -> dict[str, Any]:
     return {
         name: _shown(group[key], exposed.measures.get(name) or exposed.dimensions.get(name))
         for key, name in names.items()
@@ -89,17 +89,17 @@ def _exact(value: Any, measure: Measure) -> Any:
         return value.quantize(Decimal(1).scaleb(-places))
 
 
-def _value(path: Path, viewer: Viewer, exposed: Exposed) -> Any:
+def _value(path: Path, viewer: RowAccess, exposed: BoundResource) -> Any:
     expression = guarded(path, viewer, exposed)
     return F(path.column) if expression is None else expression
 
 
-def _dimension(dimension: Dimension, viewer: Viewer, exposed: Exposed) -> Any:
+def _dimension(dimension: Dimension, viewer: RowAccess, exposed: BoundResource) -> Any:
     value = _value(dimension.path, viewer, exposed)
     return PARTS[dimension.part](value) if dimension.part else value
 
 
-def _measure(measure: Measure | None, viewer: Viewer, exposed: Exposed) -> Any:
+def _measure(measure: Measure | None, viewer: RowAccess, exposed: BoundResource) -> Any:
     if measure is None:
         return Count("pk")
     return FUNCTIONS[measure.function](_value(measure.path, viewer, exposed))
@@ -109,7 +109,9 @@ MORE_OF_A_SET = 200
 """How many rows of a set are looked at where the database cannot tell which of them the caller may see."""
 
 
-def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
+def with_relations(
+    rows: QuerySet[Any], columns: Iterable[OutputField], exposed: BoundResource, viewer: RowAccess
+) -> QuerySet[Any]:
     """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
     joined: list[str] = list(exposed.resource.select_related)
     apart: dict[str, Any] = {}
@@ -144,7 +146,7 @@ def with_relations(rows: QuerySet[Any], columns: Iterable[Column], exposed: Expo
     return rows.prefetch_related(*declared, *apart.values())
 
 
-def _unread(prefix: str, relation: Any, columns: Sequence[Column], exposed: Exposed) -> list[str]:
+def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], exposed: BoundResource) -> list[str]:
     """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
     target = exposed.rules_of(relation.related_model)
     if target is not None and target.resource.checks_each_row:
@@ -192,7 +194,7 @@ def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.select_related(None).prefetch_related(None)
 
 
-def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: Exposed) -> QuerySet[Any]:
+def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], exposed: BoundResource) -> QuerySet[Any]:
     """*rows* without their long columns that nobody is going to look at."""
     shown = {column.path.source for column in columns if column.path}
     shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
@@ -207,7 +209,7 @@ def without_weight(rows: QuerySet[Any], columns: Iterable[Column], exposed: Expo
     return rows.defer(*heavy) if heavy else rows
 
 
-def _relations(columns: Iterable[Column]) -> Iterable[tuple[str, Any, Path]]:
+def _relations(columns: Iterable[OutputField]) -> Iterable[tuple[str, Any, Path]]:
     """The relations that have to be there, each once, those before the ones behind them."""
     seen: dict[str, tuple[str, Any, Path]] = {}
     for column in columns:
@@ -245,7 +247,9 @@ def _is_own(relation: Any) -> bool:
     return type(descriptor).__module__ == related_descriptors.__name__
 
 
-def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: Exposed, viewer: Viewer) -> None:
+def load_sets(
+    objects: Sequence[Any], columns: Iterable[OutputField], exposed: BoundResource, viewer: RowAccess
+) -> None:
     """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
 
     Their managers are not asked; the sets are what the database joins, in two queries for each.
@@ -267,7 +271,7 @@ def load_sets(objects: Sequence[Any], columns: Iterable[Column], exposed: Expose
         _put_set(objects, relation, own.prefetch_related(*behind), exposed)
 
 
-def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: Exposed) -> None:
+def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: BoundResource) -> None:
     database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
     rows, keys, own = rows.using(database), [obj.pk for obj in objects], exposed.options.pk
     if (owner := getattr(relation, "object_id_field_name", None)) is not None:
@@ -287,26 +291,26 @@ def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed
         setattr(obj, rows_attribute(relation.name), its)
 
 
-def _rows_of(relation: Any, exposed: Exposed, viewer: Viewer) -> QuerySet[Any]:
+def _rows_of(relation: Any, exposed: BoundResource, viewer: RowAccess) -> QuerySet[Any]:
     rows = viewer.behind(relation, exposed)
     if rows is None:
         rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
     return _alone(rows)
 
 
-def _most_of(relation: Any, exposed: Exposed) -> int:
+def _most_of(relation: Any, exposed: BoundResource) -> int:
     target = exposed.rules_of(relation.related_model)
     each_is_asked_about = target is not None and target.resource.checks_each_row
     return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
 
 
-def _set(name: str, relation: Any, exposed: Exposed, viewer: Viewer, unread: Sequence[str]) -> "Prefetch[Any]":
+def _set(name: str, relation: Any, exposed: BoundResource, viewer: RowAccess, unread: Sequence[str]) -> "Prefetch[Any]":
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
     rows = _rows_of(relation, exposed, viewer).defer(*unread).order_by("pk")[: _most_of(relation, exposed)]
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))
 
 
-def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: RowAccess, exposed: BoundResource) -> QuerySet[Any]:
     """*rows* with those declared annotations among *names* that they lack.
 
     One that is worked out of other rows is null unless all of these exist for the caller.
@@ -326,7 +330,9 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: Viewer, exposed
     return rows.annotate(**lacking) if lacking else rows
 
 
-def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+def filtered(
+    rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: RowAccess, exposed: BoundResource
+) -> QuerySet[Any]:
     """Those of *rows* that all filters in *arguments* let through."""
     given = [each.path.source for each in exposed.filters if arguments.get(each.argument) is not None]
     rows = annotated(rows, given, viewer, exposed)
@@ -340,7 +346,7 @@ def filtered(rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: Viewer, 
     return rows
 
 
-MOST_WORDS = 10
+MAX_WORDS = 10
 FEW = 1000
 """Up to so many rows are looked up by their primary keys."""
 
@@ -354,7 +360,7 @@ def words_of(text: str) -> list[str]:
     return [word for word in dict.fromkeys(bit.strip() for bit in bits) if word]
 
 
-def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -> QuerySet[Any]:
+def searched(rows: QuerySet[Any], text: str, viewer: RowAccess, exposed: BoundResource) -> QuerySet[Any]:
     """Those of *rows* in which every word of *text* is found in some path, or that full-text search finds for it.
 
     Raises:
@@ -362,8 +368,8 @@ def searched(rows: QuerySet[Any], text: str, viewer: Viewer, exposed: Exposed) -
     """
     words = words_of(text)
     rows = annotated(rows, [field.path.source for field in exposed.search_fields], viewer, exposed)
-    if not 0 < len(words) <= MOST_WORDS:
-        raise ToolError(f"Give 1 to {MOST_WORDS} words to look for; it takes rows in which all of them occur.")
+    if not 0 < len(words) <= MAX_WORDS:
+        raise ToolError(f"Give 1 to {MAX_WORDS} words to look for; it takes rows in which all of them occur.")
     fields: Sequence[SearchField] = exposed.search_fields
     whole = [each for each in fields if each.lookup == "search"] if connections[rows.db].vendor == "postgresql" else []
     apart = [each for each in fields if each not in whole and not each.is_vector]
@@ -385,7 +391,7 @@ def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
 
 
-def _anywhere(fields: Sequence[SearchField], word: str, viewer: Viewer, exposed: Exposed) -> Q:
+def _anywhere(fields: Sequence[SearchField], word: str, viewer: RowAccess, exposed: BoundResource) -> Q:
     anywhere = Q(pk__in=())
     for field in fields:
         lookup = "icontains" if field.lookup == "search" else field.lookup
@@ -407,7 +413,7 @@ def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
     return Q(SearchVectorExact(vector, query))
 
 
-def _as_seen(path: Path, condition: Q, viewer: Viewer, exposed: Exposed) -> Q:
+def _as_seen(path: Path, condition: Q, viewer: RowAccess, exposed: BoundResource) -> Q:
     seen = seen_through(path, viewer, exposed)
     whole = condition if seen is None else seen & condition
     return Q(pk__in=rows_with(exposed, whole)) if path.is_many else whole

@@ -43,7 +43,7 @@ def _build(server: MCPServer) -> None:
 def settle(server: MCPServer, tool: Tool) -> None:
     """Let *tool* take and give rows, where it may do that: see ``arguments.settle``."""
     tool.bind()
-    if tool.is_open or tool.read_preview is not None or server.exposed:
+    if tool.is_deferred or tool.read_preview is not None or server.exposed:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
 
         arguments.settle(server, tool)

@@ -12,7 +12,7 @@ from django_mcp.core import server as core_server
 from django_mcp.core.decorators import servers_of
 from django_mcp.core.server import MCPServer, Namespace, every_server, together
 from django_mcp.model_resources.arguments import settle
-from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.checks import name_taken, problems
 from django_mcp.model_resources.notifications import connect
 from django_mcp.model_resources.options import ModelResource
@@ -61,7 +61,7 @@ def register(
     def add(declared: R) -> R:
         _require_fresh(model, declared, servers)
         for each in servers:
-            each.exposed[model] = Exposed(declared(model, each))
+            each.exposed[model] = BoundResource(declared(model, each))
             if core_server.is_started:
                 _build_with_takers(each)
         return declared
@@ -116,7 +116,7 @@ def _take_models(server: MCPServer) -> None:
         del server.exposed[model]
     for model, exposed in there.items():
         if model not in server.exposed and server.selection.takes_model(exposed.resource.tags):
-            server.exposed[model] = Exposed(type(exposed.resource)(model, server), is_taken=True)
+            server.exposed[model] = BoundResource(type(exposed.resource)(model, server), is_taken=True)
 
 
 def build(server: MCPServer) -> None:
@@ -145,7 +145,7 @@ def build(server: MCPServer) -> None:
         connect(exposed)
 
 
-def _made_without_clashes(server: MCPServer) -> dict[Exposed, list[Primitive]]:
+def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:
     """Resources and tools of the models that nothing is wrong with. One of a name that is taken is a problem, too."""
     while True:
         made = {exposed: _made(exposed) for exposed in server.exposed.values() if exposed.is_sound}
@@ -163,7 +163,7 @@ def _made_without_clashes(server: MCPServer) -> dict[Exposed, list[Primitive]]:
             return made
 
 
-def _made(exposed: Exposed) -> list[Primitive]:
+def _made(exposed: BoundResource) -> list[Primitive]:
     made: list[Primitive] = [*resources(exposed), *read_tools(exposed), *writing_tools(exposed)]
     for each in made:
         each.add_tags(exposed.resource.tags)

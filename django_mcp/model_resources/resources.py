@@ -19,12 +19,12 @@ from django_mcp.core.permissions import covers
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signatures import function, one_of
 from django_mcp.model_resources import pagination
-from django_mcp.model_resources.access import Viewer, find_row
-from django_mcp.model_resources.bound_resource import Column, Content, Exposed, Key, read_path
+from django_mcp.model_resources.access import RowAccess, find_row
+from django_mcp.model_resources.bound_resource import BoundResource, Content, Key, OutputField, read_path
 from django_mcp.model_resources.compile import declared_names
 from django_mcp.model_resources.options import Permitted
 from django_mcp.model_resources.pagination import (
-    MOST_LOOKED_AT,
+    MAX_LOOKED_AT,
     Found,
     Sorting,
     objects,
@@ -36,20 +36,20 @@ from django_mcp.model_resources.queryset import without_weight
 from django_mcp.model_resources.schema import choices_of, to_json_value, value_field
 from django_mcp.model_resources.serializers import SetColumn, media_type, read_file, to_markdown
 from django_mcp.primitives.base import phrase
-from django_mcp.primitives.completions import MOST_VALUES
+from django_mcp.primitives.completions import MAX_VALUES
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.resource import Resource
 from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
 
-def complete_lookup(exposed: Exposed) -> Callable[..., Iterable[str]]:
+def complete_lookup(exposed: BoundResource) -> Callable[..., Iterable[str]]:
     """A completer of the lookup field of a model."""
 
     def complete(value: str, ctx: Context) -> Iterable[str]:
         # A generator: it is not said how many more there would be, for they would have to be counted.
-        viewer = Viewer(ctx)
-        rows = viewer.door(exposed).order_by(exposed.lookup.attname)
+        viewer = RowAccess(ctx)
+        rows = viewer.get_queryset(exposed).order_by(exposed.lookup.attname)
         for beginning in _beginnings(exposed.lookup, value, connections[rows.db].vendor):
             found = _values(exposed, viewer, rows.filter(beginning))
             if found:
@@ -59,12 +59,12 @@ def complete_lookup(exposed: Exposed) -> Callable[..., Iterable[str]]:
     return complete
 
 
-def _values(exposed: Exposed, viewer: Viewer, rows: QuerySet[Any]) -> list[str]:
+def _values(exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any]) -> list[str]:
     name = exposed.lookup.attname
     if not exposed.resource.checks_each_row:
-        return list(map(str, rows.values_list(name, flat=True)[: MOST_VALUES + 1]))
-    seen = (obj for obj in rows[:MOST_LOOKED_AT] if viewer.sees(exposed, obj))
-    return [str(getattr(obj, name)) for obj in islice(seen, MOST_VALUES + 1)]
+        return list(map(str, rows.values_list(name, flat=True)[: MAX_VALUES + 1]))
+    seen = (obj for obj in rows[:MAX_LOOKED_AT] if viewer.sees(exposed, obj))
+    return [str(getattr(obj, name)) for obj in islice(seen, MAX_VALUES + 1)]
 
 
 def _beginnings(field: Any, text: str, vendor: str) -> Iterator[Q]:
@@ -99,12 +99,12 @@ def _uuid(name: str, text: str) -> Q | None:
     return Q(**{f"{name}__range": (uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f")))})
 
 
-def schema_uri(exposed: Exposed) -> str:
+def schema_uri(exposed: BoundResource) -> str:
     """The URI under which it is described."""
     return f"schema://{exposed.options.app_label.replace('_', '-')}/{exposed.options.model_name}"
 
 
-def describe(exposed: Exposed, viewer: Viewer) -> dict[str, Any]:
+def describe(exposed: BoundResource, viewer: RowAccess) -> dict[str, Any]:
     """Fields, relations, and what can be asked; of other models only those the caller may view."""
     resource = exposed.resource
     described: dict[str, Any] = {
@@ -125,14 +125,14 @@ def describe(exposed: Exposed, viewer: Viewer) -> dict[str, Any]:
     return described
 
 
-def _actions(exposed: Exposed, ctx: Context) -> list[str]:
+def _actions(exposed: BoundResource, ctx: Context) -> list[str]:
     resource = exposed.resource
     if not covers(ctx.principal.scopes, frozenset(resource.write_scopes)):
         return []
     return [action for action in resource.actions if resource.allows(ctx, action)]
 
 
-def _column(exposed: Exposed, column: Column, viewer: Viewer) -> dict[str, Any]:
+def _column(exposed: BoundResource, column: OutputField, viewer: RowAccess) -> dict[str, Any]:
     described: dict[str, Any] = {"name": column.name, "schema": column.schema}
     if column.path is None:
         return described
@@ -160,7 +160,7 @@ QUESTION = "resources/list"
 logger = logging.getLogger("django_mcp")
 
 
-def listed_models(server: MCPServer) -> list[Exposed]:
+def listed_models(server: MCPServer) -> list[BoundResource]:
     """Models whose rows are listed, in the order in which they were registered."""
     return [each for each in server.exposed.values() if each.is_sound and each.resource.max_list_size != 0]
 
@@ -171,7 +171,7 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
     Raises:
         InvalidParams: the cursor is none of ours.
     """
-    viewer = Viewer(ctx)
+    viewer = RowAccess(ctx)
     models = listed_models(ctx.server)
     label, place, before = _decode(ctx, cursor)
     at = _position(models, label)
@@ -189,7 +189,7 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
     return entries, None
 
 
-def _may_view(exposed: Exposed, viewer: Viewer) -> bool:
+def _may_view(exposed: BoundResource, viewer: RowAccess) -> bool:
     try:
         return viewer.may_view(exposed)
     except Exception:
@@ -197,7 +197,9 @@ def _may_view(exposed: Exposed, viewer: Viewer) -> bool:
         return False
 
 
-def _entries(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> tuple[list[dict[str, Any]], Any]:
+def _entries(
+    exposed: BoundResource, viewer: RowAccess, place: Any, room: int, before: int
+) -> tuple[list[dict[str, Any]], Any]:
     """Entries of one model, and the place of the last one if there are more; nothing where reading them fails."""
     try:
         found = _rows(exposed, viewer, place, room, before)
@@ -209,11 +211,11 @@ def _entries(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: in
         return [], None
 
 
-def _encode(ctx: Context, exposed: Exposed, place: Any, before: int) -> str:
+def _encode(ctx: Context, exposed: BoundResource, place: Any, before: int) -> str:
     return pagination.encode(ctx, QUESTION, [exposed.options.label, place, before])
 
 
-def _position(models: list[Exposed], label: str | None) -> int:
+def _position(models: list[BoundResource], label: str | None) -> int:
     """Where the model called *label* is among *models*; of None the first."""
     labels = [each.options.label for each in models]
     if label is None:
@@ -232,18 +234,20 @@ def _decode(ctx: Context, cursor: str | None) -> tuple[str | None, Any, int]:
     return label, place, before
 
 
-def _rows(exposed: Exposed, viewer: Viewer, place: Any, room: int, before: int) -> Found:
+def _rows(exposed: BoundResource, viewer: RowAccess, place: Any, room: int, before: int) -> Found:
     most = exposed.resource.max_list_size
     limit = room if most is None else min(room, most - before)
     if limit <= 0:
         return Found([], None)
     sorting = Sorting([Key(read_path(exposed.model, "pk"))], viewer, exposed)
-    found = objects(exposed, viewer, with_columns(exposed, viewer, viewer.door(exposed), []), sorting, limit, place)
+    found = objects(
+        exposed, viewer, with_columns(exposed, viewer, viewer.get_queryset(exposed), []), sorting, limit, place
+    )
     is_enough = most is not None and before + len(found.objects) >= most
     return Found(found.objects, None if is_enough else found.place)
 
 
-def entry(exposed: Exposed, obj: Any) -> dict[str, Any]:
+def entry(exposed: BoundResource, obj: Any) -> dict[str, Any]:
     """A row as ``resources/list`` shows it (2026-07-28, Resources, Resource)."""
     name = f"{exposed.name}-{getattr(obj, exposed.lookup.attname)}"
     made: dict[str, Any] = {"uri": exposed.uri_of(obj), "name": name, "title": exposed.title_of(obj)}
@@ -265,7 +269,7 @@ def _moment(value: datetime.date) -> str:
 FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 
-def resources(exposed: Exposed) -> Iterator[Resource]:
+def resources(exposed: BoundResource) -> Iterator[Resource]:
     """All resources of a model; those without variables are listed by themselves."""
     one, many = exposed.options.verbose_name, exposed.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
@@ -316,7 +320,7 @@ def resources(exposed: Exposed) -> Iterator[Resource]:
 
 
 def _resource(
-    exposed: Exposed,
+    exposed: BoundResource,
     uri: str,
     name: str,
     title: Any,
@@ -337,26 +341,32 @@ def _resource(
         visible=Permitted(exposed.resource),
         **options,
     )
-    resource.speaks = False
+    resource.is_interactive = False
     resource.template.is_lookup = True
     return resource
 
 
-def _list(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+def _list(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """Rows, and the URI of the next ones."""
-    viewer, question = Viewer(ctx), [exposed.base]
+    viewer, question = RowAccess(ctx), [exposed.base]
     sorting = Sorting(exposed.sortings[""], viewer, exposed)
     place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
     page = read_page(
-        exposed, viewer, viewer.door(exposed), sorting, exposed.list_columns, exposed.resource.max_page_size, place
+        exposed,
+        viewer,
+        viewer.get_queryset(exposed),
+        sorting,
+        exposed.list_columns,
+        exposed.resource.max_page_size,
+        place,
     )
     following = f"{exposed.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
     return {"rows": page.rows, "next": following}
 
 
-def _row(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Any:
+def _row(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
     """One row in full."""
-    viewer = Viewer(ctx)
+    viewer = RowAccess(ctx)
     row = show_row(exposed, viewer, find_row(exposed, viewer, given[exposed.lookup_name]))
     if row is None:
         raise Http404
@@ -365,19 +375,19 @@ def _row(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Any:
     return row
 
 
-def _exists(exposed: Exposed, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
+def _exists(exposed: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Which of some rows exist for the caller, in one query."""
-    viewer = Viewer(ctx)
+    viewer = RowAccess(ctx)
     values = [exposed.address(each[exposed.lookup_name]) for each in given]
     name = exposed.lookup.attname
-    rows = viewer.door(exposed).filter(**{f"{name}__in": {each for each in values if each is not None}})
+    rows = viewer.get_queryset(exposed).filter(**{f"{name}__in": {each for each in values if each is not None}})
     found = {getattr(obj, name) for obj in without_weight(rows, [], exposed) if viewer.sees(exposed, obj)}
     return [value is not None and value in found for value in values]
 
 
-def _field(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
+def _field(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
     """One long field of a row."""
-    viewer, content = Viewer(ctx), exposed.contents[given["field"]]
+    viewer, content = RowAccess(ctx), exposed.contents[given["field"]]
     for obj in find_row(exposed, viewer, given[exposed.lookup_name])[:1]:
         if viewer.sees(exposed, obj):
             return _contents(content, getattr(obj, content.field.attname))
@@ -395,6 +405,6 @@ def _contents(content: Content, value: Any) -> ResourceContents:
     return ResourceContents(read_file(value, mime_type), mime_type=mime_type)
 
 
-def _schema(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _schema(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """What the model is made of, as far as the caller may know."""
-    return describe(exposed, Viewer(ctx))
+    return describe(exposed, RowAccess(ctx))

@@ -31,11 +31,11 @@ from django_mcp.primitives.field_schema import (
 )
 from django_mcp.primitives.validation_errors import shortened, with_article
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """The longest text of a filter, unless the column takes longer ones."""
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 """Choices beyond these are told in the model's schema only."""
-MOST_DIGITS = 1000
+MAX_DIGITS = 1000
 """Zeros that a number may have before or behind what tells it from others."""
 
 
@@ -121,7 +121,7 @@ def input_type(field: Any) -> Any:
     """The annotation of an argument that is to be compared with, or written into, a column."""
     if (annotation := known_type(field)) is not None:
         return annotation
-    longest = max(MOST_CHARACTERS, getattr(behind(field), "max_length", None) or 0)
+    longest = max(MAX_CHARACTERS, getattr(behind(field), "max_length", None) or 0)
     return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
 
 
@@ -176,7 +176,7 @@ def _decimals(field: Any) -> Any:
 
 def _written_out(value: Decimal) -> Decimal:
     """A number that can be written without an exponent: 1E-999999999 is short, and would be a gigabyte of zeros."""
-    if abs(value.adjusted()) > MOST_DIGITS:
+    if abs(value.adjusted()) > MAX_DIGITS:
         raise ValueError("must not be that large or small")
     return value
 
@@ -214,7 +214,7 @@ def choices_of(field: Any) -> list[tuple[Any, str]]:
     """Values and labels of a column with choices that are not too many to name; else nothing."""
     flat = [(value, str(label)) for value, label in field.flatchoices] if getattr(field, "choices", None) else []
     known = [(to_json_value(value), label) for value, label in flat if isinstance(value, str | int)]
-    return known if len(known) <= MOST_CHOICES else []
+    return known if len(known) <= MAX_CHOICES else []
 
 
 def without_nul(text: str) -> str:
@@ -270,14 +270,14 @@ def is_foreign_json(field: Any) -> bool:
 
 logger = logging.getLogger("django_mcp")
 
-MOST_TEXT = 100_000
+MAX_TEXT = 100_000
 """The longest text, in characters; of JSON in bytes."""
-MOST_VALUES = 500
+MAX_VALUES = 500
 """The most values of a list, and the most rows of a set."""
-MOST_DEPTH = 50
+MAX_DEPTH = 50
 """How deep JSON may be nested."""
 
-_MOST_LOGGED = 500
+_MAX_LOGGED = 500
 _TEXTS = (models.CharField, models.TextField, models.GenericIPAddressField, models.FilePathField)
 _NO_VALUE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What classes of columns raise for values that they did not expect."""
@@ -290,16 +290,16 @@ def storable(value: Any) -> Any:
         ValueError: it is too long, too deep, or has in it what cannot be stored.
     """
     for each, depth in _parts(value):
-        if depth > MOST_DEPTH:
-            raise ValueError(f"must not be nested deeper than {MOST_DEPTH}")
+        if depth > MAX_DEPTH:
+            raise ValueError(f"must not be nested deeper than {MAX_DEPTH}")
         if isinstance(each, str):
             without_nul(each)
     try:
         length = len(to_json(value))
     except ValueError:
         raise ValueError("must not contain half of a surrogate pair") from None
-    if length > MOST_TEXT:
-        raise ValueError(f"must have at most {MOST_TEXT} bytes")
+    if length > MAX_TEXT:
+        raise ValueError(f"must have at most {MAX_TEXT} bytes")
     return value
 
 
@@ -367,7 +367,7 @@ def _reading(field: Any) -> Iterator[None]:
     try:
         yield
     except _NO_VALUE as error:
-        logger.warning("A value given for %s could not be read: %s", field, shortened(repr(error), _MOST_LOGGED))
+        logger.warning("A value given for %s could not be read: %s", field, shortened(repr(error), _MAX_LOGGED))
         raise ValidationError("it is no value of this field.", code="invalid") from None
 
 
@@ -409,4 +409,4 @@ def form_choices(field: Any) -> list[tuple[Any, Any]]:
     every: list[tuple[Any, Any]] = list(flatten_choices(choices))
     flat = [(to_json_value(value), label) for value, label in every if value is not None]
     flat = [(value, label) for value, label in flat if isinstance(value, str | int)]
-    return flat if len(flat) <= MOST_CHOICES else []
+    return flat if len(flat) <= MAX_CHOICES else []

@@ -12,8 +12,8 @@ from django.http import Http404
 from pydantic import TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
-from django_mcp.model_resources.access import Viewer
-from django_mcp.model_resources.bound_resource import LINK_SCHEMA, Column, Exposed, Path
+from django_mcp.model_resources.access import RowAccess
+from django_mcp.model_resources.bound_resource import LINK_SCHEMA, BoundResource, OutputField, Path
 from django_mcp.model_resources.schema import column_value, is_foreign_json, json_type, to_json_value
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.field_schema import nullable
@@ -38,7 +38,7 @@ def media_type(name: str) -> str:
     return mimetypes.guess_type(name)[0] or ANY_TYPE
 
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is read into an answer; in Base64 it is a third longer."""
 
 
@@ -51,11 +51,11 @@ def read_file(file: Any, mime_type: str) -> str | bytes:
     """
     try:
         with file.open("rb") as opened:
-            data: bytes = opened.read(MOST_BYTES + 1)
+            data: bytes = opened.read(MAX_BYTES + 1)
     except OSError:
         raise Http404 from None
-    if len(data) > MOST_BYTES:
-        raise ToolError(f"The file is too large to be read here: more than {MOST_BYTES // 1024**2} MiB.")
+    if len(data) > MAX_BYTES:
+        raise ToolError(f"The file is too large to be read here: more than {MAX_BYTES // 1024**2} MiB.")
     if mime_type.startswith("text/") or mime_type == "application/json":
         try:
             return data.decode()
@@ -70,7 +70,7 @@ def rows_attribute(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class SerializerContext:
     """How a row is to be shown.
 
     Attributes:
@@ -80,13 +80,13 @@ class Showing:
         in_full: whether it is the only row, so that looking into a storage for the size of its files is right.
     """
 
-    viewer: Viewer
-    exposed: Exposed
+    viewer: RowAccess
+    exposed: BoundResource
     most_characters: int
     in_full: bool = False
 
 
-def value_at(obj: Any, hops: tuple[Any, ...], showing: Showing) -> Any:
+def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any:
     """The object at the end of single relations, or None where one on the way does not exist for the caller."""
     for hop in hops:
         name = hop.get_accessor_name() if hop.auto_created and not hop.concrete else hop.name
@@ -99,10 +99,10 @@ def value_at(obj: Any, hops: tuple[Any, ...], showing: Showing) -> Any:
     return obj
 
 
-class ValueColumn(Column):
+class ValueColumn(OutputField):
     """A column of the model, or of one that single relations lead to. A relation shows the key it holds."""
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The value; of one that is too long the beginning as text, and where the rest is."""
         found = value_at(obj, self.path.hops, showing)
         if found is None:
@@ -116,7 +116,7 @@ class ValueColumn(Column):
         return value
 
 
-def _shortened(text: str, column: Column, obj: Any, showing: Showing) -> str:
+def _shortened(text: str, column: OutputField, obj: Any, showing: SerializerContext) -> str:
     most = showing.most_characters
     uri = showing.exposed.uri_of(obj)
     is_apart = column.name in showing.exposed.contents
@@ -124,13 +124,13 @@ def _shortened(text: str, column: Column, obj: Any, showing: Showing) -> str:
     return f"{text[:most].rstrip()}… ({len(text) - most} more characters{where})"
 
 
-class FileColumn(Column):
+class FileColumn(OutputField):
     """A file: its name, media type, and the resource to read it from.
 
     Never its place in the storage, nor its URL, which would pass by our permissions.
     """
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The file's description, or None where there is none."""
         file = getattr(obj, self.path.field.attname)
         if not file:
@@ -143,10 +143,10 @@ class FileColumn(Column):
         return described
 
 
-class BytesColumn(Column):
+class BytesColumn(OutputField):
     """Bytes: where to read them."""
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The link, or None where it is empty."""
         found = getattr(obj, self.path.field.attname)
         if found is None or len(found) == 0:
@@ -156,29 +156,29 @@ class BytesColumn(Column):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkColumn(Column):
+class LinkColumn(OutputField):
     """A single relation to a model that is exposed at the same endpoint."""
 
     target: Any = None
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The link, or None where there is nothing the caller may see."""
         found = value_at(obj, (*self.path.hops, self.path.field), showing)
         return None if found is None else serialize_link(self.target, found, showing.viewer)
 
 
 @dataclass(frozen=True, slots=True)
-class SetColumn(Column):
+class SetColumn(OutputField):
     """A set of related rows: links to them, or what a path gives for each."""
 
     target: Any = None
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The first few that the caller may see, in the order of their primary keys."""
         most = showing.exposed.resource.max_related
         return [each for each in self._values(obj, showing) if each is not None][:most]
 
-    def _values(self, obj: Any, showing: Showing) -> Iterator[Any]:
+    def _values(self, obj: Any, showing: SerializerContext) -> Iterator[Any]:
         steps: list[Any] = [*self.path.hops, self.path.field]
         first, others = steps[0], steps[1:]
         for row in getattr(obj, rows_attribute(first.name), ()):
@@ -195,7 +195,7 @@ class SetColumn(Column):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionColumn(Column):
+class FunctionColumn(OutputField):
     """What a function gives for the object.
 
     Attributes:
@@ -206,7 +206,7 @@ class FunctionColumn(Column):
     call: Callable[[Any], Any] = field(kw_only=True)
     dump: Callable[[Any], Any] = field(kw_only=True, default=to_json_value)
 
-    def value(self, obj: Any, showing: Showing) -> Any:
+    def value(self, obj: Any, showing: SerializerContext) -> Any:
         """What it gives; of a text that is too long the beginning."""
         try:
             value = self.dump(self.call(obj))
@@ -231,7 +231,7 @@ def function_column(name: str, call: Callable[[Any], Any], returns: Any, words: 
     return FunctionColumn(name, {**schema, **described}, call=call, dump=dump)
 
 
-def column_of(name: str, path: Path, target: Exposed | None) -> Column:
+def column_of(name: str, path: Path, target: BoundResource | None) -> OutputField:
     """The column of a path."""
     described = _words(path.field)
     end, kind = path.field, path.value_field
@@ -258,13 +258,15 @@ def _words(end: Any) -> dict[str, Any]:
     return {"description": ". ".join(words)} if words else {}
 
 
-def serialize_row(exposed: Exposed, obj: Any, columns: Iterable[Column], showing: Showing) -> dict[str, Any]:
+def serialize_row(
+    exposed: BoundResource, obj: Any, columns: Iterable[OutputField], showing: SerializerContext
+) -> dict[str, Any]:
     """Return the address of a row and the values of *columns*."""
     address = {"uri": exposed.uri_of(obj), exposed.lookup_name: to_json_value(getattr(obj, exposed.lookup.attname))}
     return {**address, **{column.name: column.value(obj, showing) for column in columns}}
 
 
-def row_schema(exposed: Exposed, columns: Iterable[Column]) -> dict[str, Any]:
+def row_schema(exposed: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
     """Return the JSON Schema of what ``serialize_row`` returns."""
     properties = {
         "uri": {"type": "string", "description": "The resource to read the whole of it from."},
@@ -279,12 +281,12 @@ def row_schema(exposed: Exposed, columns: Iterable[Column]) -> dict[str, Any]:
     }
 
 
-def serialize_link(exposed: Exposed, obj: Any, viewer: Viewer) -> dict[str, Any] | None:
-    """Return the URI and title of a row that came through ``Viewer.door``; None if it does not exist for the caller."""
+def serialize_link(exposed: BoundResource, obj: Any, viewer: RowAccess) -> dict[str, Any] | None:
+    """Return the URI and title of a row that came through ``RowAccess.get_queryset``; None if it does not exist for the caller."""
     return {"uri": exposed.uri_of(obj), "title": exposed.title_of(obj)} if viewer.sees(exposed, obj) else None
 
 
-def to_markdown(exposed: Exposed, row: dict[str, Any]) -> str:
+def to_markdown(exposed: BoundResource, row: dict[str, Any]) -> str:
     """A heading, a line for each value, and a section for each that has several lines."""
     title = row.get(exposed.resource.title_field or "") or row[exposed.lookup_name]
     lines, sections = [f"# {_line(title)}", ""], []

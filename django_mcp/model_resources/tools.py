@@ -13,14 +13,14 @@ from pydantic import Field
 from django_mcp.core.context import Context
 from django_mcp.core.signatures import function, list_of, one_of, optional, shaped
 from django_mcp.model_resources import pagination
-from django_mcp.model_resources.access import Viewer, find_row
-from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.access import RowAccess, find_row
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import field_problems
 from django_mcp.model_resources.form_binding import GIVEN, FormArguments
 from django_mcp.model_resources.options import ModelResource, Permitted
 from django_mcp.model_resources.pagination import COUNTED, Page, Sorting, count, read_page, show_row
 from django_mcp.model_resources.previews import preview_create, preview_delete, preview_update, rows_of
-from django_mcp.model_resources.queryset import COUNT, MOST_DIMENSIONS, aggregated, filtered, searched
+from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregated, filtered, searched
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
 from django_mcp.model_resources.writes import Writer, run_delete
@@ -31,12 +31,12 @@ from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InvalidParams
 
 DEFAULT_ROWS = 20
-MOST_GROUPS = 200
+MAX_GROUPS = 200
 RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
 """Arguments of these tools that no filter can be called after."""
 
 
-def read_tools(exposed: Exposed) -> Iterator[Tool]:
+def read_tools(exposed: BoundResource) -> Iterator[Tool]:
     """The read tools that a declaration asks for."""
     wanted, titles = exposed.resource.tools, exposed.titles
     if "search" in wanted:
@@ -61,7 +61,7 @@ def read_tools(exposed: Exposed) -> Iterator[Tool]:
 
 
 def _read_tool(
-    exposed: Exposed,
+    exposed: BoundResource,
     name: str,
     title: Any,
     words: str,
@@ -83,14 +83,14 @@ def _read_tool(
         scopes=resource.scopes,
         visible=Permitted(resource),
     )
-    tool.speaks = False
+    tool.is_interactive = False
     return tool
 
 
 # Searching
 
 
-def _search_parameters(exposed: Exposed) -> list[Parameter]:
+def _search_parameters(exposed: BoundResource) -> list[Parameter]:
     parameters = [*_narrowing(exposed)]
     ways = [way for way in exposed.sortings if way]
     if ways:
@@ -104,7 +104,7 @@ def _search_parameters(exposed: Exposed) -> list[Parameter]:
     return parameters
 
 
-def _narrowing(exposed: Exposed) -> Iterator[Parameter]:
+def _narrowing(exposed: BoundResource) -> Iterator[Parameter]:
     """The arguments that say which rows."""
     if exposed.search_fields:
         where = ", ".join(dict.fromkeys(field.path.source.replace("__", " ") for field in exposed.search_fields))
@@ -128,13 +128,13 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_search(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_search(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """A page of rows.
 
     Raises:
         ToolError: the words, a filter or the cursor cannot be used.
     """
-    viewer = Viewer(ctx)
+    viewer = RowAccess(ctx)
     question = [exposed.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
     sorting = Sorting(exposed.sortings[given.get("order_by") or ""], viewer, exposed)
     with readable_errors():
@@ -159,32 +159,32 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
     return f"{shown}{known}.{cut} For the next ones call again with the same arguments and cursor=next_cursor."
 
 
-def narrowed(exposed: Exposed, viewer: Viewer, given: Mapping[str, Any]) -> Any:
+def narrowed(exposed: BoundResource, viewer: RowAccess, given: Mapping[str, Any]) -> Any:
     """The rows that exist for the caller and fit what is given.
 
     Raises:
         ToolError: the words cannot be searched for.
     """
-    rows = filtered(viewer.door(exposed), given, viewer, exposed)
+    rows = filtered(viewer.get_queryset(exposed), given, viewer, exposed)
     return searched(rows, given["query"], viewer, exposed) if given.get("query") else rows
 
 
 # Getting
 
 
-def get_parameters(exposed: Exposed) -> list[Parameter]:
+def get_parameters(exposed: BoundResource) -> list[Parameter]:
     """The one argument that says which row."""
     words = "Of which row, as search and URIs show it."
     return [Parameter(exposed.lookup_name, input_type(exposed.lookup), EMPTY, words)]
 
 
-def run_get(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_get(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """One row in full.
 
     Raises:
         ToolError: there is none, for this caller.
     """
-    viewer, value = Viewer(ctx), given[exposed.lookup_name]
+    viewer, value = RowAccess(ctx), given[exposed.lookup_name]
     row = show_row(exposed, viewer, find_row(exposed, viewer, str(value)))
     if row is None:
         raise exposed.missing(value)
@@ -194,16 +194,16 @@ def run_get(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolRes
 # Adding up
 
 
-def _aggregate_parameters(exposed: Exposed) -> list[Parameter]:
+def _aggregate_parameters(exposed: BoundResource) -> list[Parameter]:
     measures = list_of(one_of([COUNT, *exposed.measures]), least=1, most=10)
     parameters = [Parameter("measures", measures, [COUNT], "What to work out.")]
     if exposed.dimensions:
-        by = list_of(one_of(exposed.dimensions), most=MOST_DIMENSIONS)
+        by = list_of(one_of(exposed.dimensions), most=MAX_DIMENSIONS)
         parameters.append(Parameter("by", by, [], "What to group rows by; nothing: all rows together."))
     return [*parameters, *_narrowing(exposed)]
 
 
-def _groups_schema(exposed: Exposed) -> dict[str, Any]:
+def _groups_schema(exposed: BoundResource) -> dict[str, Any]:
     properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "How many rows."}}
     properties |= {name: measure.schema for name, measure in exposed.measures.items()}
     properties |= {name: dimension.schema for name, dimension in exposed.dimensions.items()}
@@ -216,17 +216,17 @@ def _groups_schema(exposed: Exposed) -> dict[str, Any]:
     }
 
 
-def run_aggregate(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_aggregate(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Groups of rows, and what was worked out of them.
 
     Raises:
         ToolError: the words or a filter cannot be used.
     """
-    viewer = Viewer(ctx)
+    viewer = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
-        groups = aggregated(narrowed(exposed, viewer, given), measures, by, MOST_GROUPS, viewer, exposed)
-    shown = groups[:MOST_GROUPS]
+        groups = aggregated(narrowed(exposed, viewer, given), measures, by, MAX_GROUPS, viewer, exposed)
+    shown = groups[:MAX_GROUPS]
     rest = " There are more: filter, or group by less." if len(groups) > len(shown) else ""
     return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
 
@@ -254,7 +254,7 @@ _DELETED = {
 }
 
 
-def writing_tools(exposed: Exposed) -> Iterator[Tool]:
+def writing_tools(exposed: BoundResource) -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
     verbs = exposed.resource.actions
     row = shaped(row_schema(exposed, exposed.columns))
@@ -276,7 +276,7 @@ def writing_tools(exposed: Exposed) -> Iterator[Tool]:
 
 
 def _write_tool(
-    exposed: Exposed,
+    exposed: BoundResource,
     verb: str,
     call: Callable[[Context, Mapping[str, Any]], Any],
     look: Callable[[Context, Mapping[str, Any]], Any],
@@ -307,14 +307,14 @@ def _write_tool(
     tool.rows_of = partial(rows_of, exposed, writer)
     # Only what the site wrote itself can ask the person at the client.
     hook = "delete_model" if verb == "delete" else "save_model"
-    tool.speaks = getattr(type(resource), hook) is not getattr(ModelResource, hook)
+    tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
     return tool
 
 
 # Problems
 
 
-def writing_problems(exposed: Exposed) -> Iterator[tuple[str, str]]:
+def writing_problems(exposed: BoundResource) -> Iterator[tuple[str, str]]:
     """What is wrong with how a declaration lets callers write, and what would be right."""
     resource = exposed.resource
     if isinstance(resource.actions, str) or not {"create", "update"} & {*resource.actions}:
@@ -334,7 +334,7 @@ def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_form(exposed: Exposed) -> tuple[str, str] | None:
+def _wrong_form(exposed: BoundResource) -> tuple[str, str] | None:
     resource, form = exposed.resource, exposed.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
         return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")

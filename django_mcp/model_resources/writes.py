@@ -19,14 +19,14 @@ from django.utils.text import format_lazy
 
 from django_mcp.core.context import Context
 from django_mcp.core.request import require_same
-from django_mcp.model_resources.access import Viewer, find_row, locked, on_writer
-from django_mcp.model_resources.bound_resource import Exposed
+from django_mcp.model_resources.access import RowAccess, find_row, locked, on_writer
+from django_mcp.model_resources.bound_resource import BoundResource
 from django_mcp.model_resources.compile import written_arguments
 from django_mcp.model_resources.form_binding import RULE, FormSource, is_about_others, plain, with_lookup
 from django_mcp.model_resources.pagination import show_row
 from django_mcp.model_resources.schema import has_default, json_type
 from django_mcp.primitives.base import ToolError
-from django_mcp.primitives.markers import MOST_BYTES
+from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.output import ToolResult
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import about_argument, missing_argument
@@ -63,7 +63,7 @@ def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
     )
 
 
-def lock_row(exposed: Exposed, ctx: Context, value: object) -> Any:
+def lock_row(exposed: BoundResource, ctx: Context, value: object) -> Any:
     """The row that *value* addresses, which nobody else changes until the transaction ends.
 
     Raises:
@@ -76,8 +76,8 @@ def lock_row(exposed: Exposed, ctx: Context, value: object) -> Any:
     return obj
 
 
-def _look(exposed: Exposed, ctx: Context, value: object) -> Any:
-    viewer = Viewer(ctx)
+def _look(exposed: BoundResource, ctx: Context, value: object) -> Any:
+    viewer = RowAccess(ctx)
     for obj in on_writer(find_row(exposed, viewer, str(value)))[:1]:
         if viewer.sees(exposed, obj):
             return obj
@@ -91,7 +91,7 @@ _LACKING = frozenset({"blank", "null", "required"})
 
 
 @contextmanager
-def readable(ctx: Context, exposed: Exposed, arguments: Mapping[str, str]) -> Iterator[None]:
+def readable(ctx: Context, exposed: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
     """Say in the caller's language what goes wrong while a row is written, as far as they may know.
 
     Args:
@@ -135,7 +135,7 @@ def stored(label: str) -> Iterator[None]:
         raise ToolError("A value is outside of what the database holds. Use another one.") from None
 
 
-def in_words(error: ValidationError, exposed: Exposed, arguments: Mapping[str, str]) -> str:
+def in_words(error: ValidationError, exposed: BoundResource, arguments: Mapping[str, str]) -> str:
     """All that an error says, each sentence once."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
@@ -143,7 +143,7 @@ def in_words(error: ValidationError, exposed: Exposed, arguments: Mapping[str, s
     )
 
 
-def _sentence(name: str, error: Any, exposed: Exposed, arguments: Mapping[str, str]) -> str:
+def _sentence(name: str, error: Any, exposed: BoundResource, arguments: Mapping[str, str]) -> str:
     if is_about_others(error, exposed.model, arguments):
         return RULE
     words = plain(error)
@@ -152,7 +152,7 @@ def _sentence(name: str, error: Any, exposed: Exposed, arguments: Mapping[str, s
     return words if name == NON_FIELD_ERRORS else _of_another_field(name, error.code, words, exposed)
 
 
-def _of_another_field(name: str, code: Any, message: str, exposed: Exposed) -> str:
+def _of_another_field(name: str, code: Any, message: str, exposed: BoundResource) -> str:
     """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
     if name in {column.name for column in exposed.columns if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool cannot set: {message}"
@@ -206,7 +206,7 @@ def _is_unset(obj: Any, field: Any) -> bool:
     return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)
 
 
-def row_form(exposed: Exposed) -> Any:
+def row_form(exposed: BoundResource) -> Any:
     """The form that rows of a model are written through: the declared one, or one of ``writable_fields``.
 
     Dates and times are those of ISO 8601 alone: what others mean depends on the language.
@@ -226,7 +226,7 @@ def row_form(exposed: Exposed) -> Any:
     return made
 
 
-def _form_field(exposed: Exposed, field: Any, **options: Any) -> Any:
+def _form_field(exposed: BoundResource, field: Any, **options: Any) -> Any:
     """The field of a form for a column or set of rows, as the model says; texts are left as they are given."""
     if not field.is_relation:
         asked = field.formfield(**options)
@@ -252,12 +252,12 @@ class Writer:
         source: the form.
     """
 
-    def __init__(self, exposed: Exposed, *, change: bool) -> None:
+    def __init__(self, exposed: BoundResource, *, change: bool) -> None:
         self.exposed, self.change = exposed, change
         self.arguments = written_arguments(exposed, change=change)
         renamed = {name: argument for name, argument in self.arguments.items() if name != argument}
         label, made = exposed.options.label, row_form(exposed)
-        self.source = FormSource(made, None, MOST_BYTES, label, changes=change, renamed=renamed, is_bare=True)
+        self.source = FormSource(made, None, MAX_BYTES, label, changes=change, renamed=renamed, is_bare=True)
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
@@ -339,15 +339,15 @@ class Writer:
         Raises:
             ToolError: *words*; it does not exist for the caller, so it must not be written by them either.
         """
-        viewer = Viewer(ctx)
-        rows = viewer.door(self.exposed).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
+        viewer = RowAccess(ctx)
+        rows = viewer.get_queryset(self.exposed).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
         row = show_row(self.exposed, viewer, rows)
         if row is None:
             raise ToolError(words)
         return ToolResult(row)
 
 
-def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Delete a row; the URI it had.
 
     Raises:
@@ -363,7 +363,7 @@ def run_delete(exposed: Exposed, ctx: Context, given: Mapping[str, Any]) -> Tool
         return ToolResult({"deleted": uri})
 
 
-def require_change(exposed: Exposed, ctx: Context, obj: Any) -> None:
+def require_change(exposed: BoundResource, ctx: Context, obj: Any) -> None:
     """See that the caller may change a row they see.
 
     Raises:
@@ -373,7 +373,7 @@ def require_change(exposed: Exposed, ctx: Context, obj: Any) -> None:
         raise ToolError(f"You may not change this {exposed.one}.")
 
 
-def require_delete(exposed: Exposed, ctx: Context, obj: Any) -> None:
+def require_delete(exposed: BoundResource, ctx: Context, obj: Any) -> None:
     """See that the caller may delete a row they see.
 
     Raises:

@@ -174,7 +174,7 @@ def translated(value: Any) -> Any:
     return value
 
 
-MOST_CHARACTERS = 64
+MAX_CHARACTERS = 64
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _cleaned = keep_lazy_text(inspect.cleandoc)
@@ -236,7 +236,7 @@ class Primitive:
         **unknown: Any,
     ) -> None:
         self.function: Function = read_function(call, context_type)
-        self.speaks = self.function.is_async or self.function.context is not None
+        self.is_interactive = self.function.is_async or self.function.context is not None
         self.name = _joined(namespace, name or self.function.name)
         self.key = self.name
         if unknown:
@@ -341,7 +341,7 @@ class Primitive:
             ImproperlyConfigured: it is not 1 to 64 of ``a-z A-Z 0-9 _ -``.
         """
         if not NAME.fullmatch(self.name):
-            length = f"; this one has {len(self.name)}" if len(self.name) > MOST_CHARACTERS else ""
+            length = f"; this one has {len(self.name)}" if len(self.name) > MAX_CHARACTERS else ""
             msg = f"{self.label}: a name is 1 to 64 letters, digits, '_' or '-'{length}."
             raise ImproperlyConfigured(msg)
 

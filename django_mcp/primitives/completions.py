@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from django_mcp.primitives.function import Parameter, read_function
 from django_mcp.primitives.schema import Arguments
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """The most values of one answer (2026-07-28, Completion, Completion Results)."""
 
 Completions = Mapping[str, Callable[..., Any]]
@@ -97,13 +97,13 @@ def completion(found: Any) -> dict[str, Any]:
     if isinstance(found, str) or not isinstance(found, Iterable):
         msg = f"a completer returns an iterable of strings, not {type(found).__name__}"
         raise TypeError(msg)
-    values = list(found[: MOST_VALUES + 1] if isinstance(found, QuerySet) else islice(found, MOST_VALUES + 1))
+    values = list(found[: MAX_VALUES + 1] if isinstance(found, QuerySet) else islice(found, MAX_VALUES + 1))
     for value in values:
         if not isinstance(value, str):
             msg = f"a completer returns strings; {value!r} is none"
             raise TypeError(msg)
-    has_more = len(values) > MOST_VALUES
-    fields: dict[str, Any] = {"values": values[:MOST_VALUES], "hasMore": has_more}
+    has_more = len(values) > MAX_VALUES
+    fields: dict[str, Any] = {"values": values[:MAX_VALUES], "hasMore": has_more}
     total = _total(found) if has_more else len(values)
     return fields if total is None else {**fields, "total": total}
 
@@ -133,7 +133,7 @@ def _gathered(call: Callable[..., AsyncIterator[Any]]) -> Callable[..., Coroutin
         async with aclosing(call(**keywords)) as values:  # type: ignore[type-var]
             async for value in values:
                 found.append(value)
-                if len(found) > MOST_VALUES:
+                if len(found) > MAX_VALUES:
                     break
         return iter(found)
 

@@ -19,11 +19,11 @@ from django.utils.html import strip_tags
 
 from django_mcp.primitives.schema import DECIMAL, DURATION, LOCAL_TIME, Schema
 
-MOST_TOLD = 10**9
+MAX_TOLD = 10**9
 """Limits of numbers beyond these are not told: only databases mind."""
-MOST_LABELS = 50
+MAX_LABELS = 50
 """Labels of choices beyond these are not told: the values have to speak for themselves."""
-_MOST_PATTERN = 200
+_MAX_PATTERN = 200
 
 SchemaOf = Schema | Callable[[Any], Schema]
 """A schema, or a function that makes one of a field."""
@@ -214,7 +214,7 @@ def _address(check: Any) -> str | None:
 
 def _is_no_limit(limit: Any) -> bool:
     """Return True if it is so far away that only databases mind."""
-    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MOST_TOLD
+    return isinstance(limit, int | float | Decimal) and abs(float(limit)) >= MAX_TOLD
 
 
 def _number(limit: Any) -> int | float:
@@ -231,7 +231,7 @@ def _pattern(check: Any) -> str | None:
     found: str = check.regex.pattern
     found = found.replace(r"\Z", "$").replace(r"\A", "^")
     is_special = check.inverse_match or check.regex.flags & ~re.UNICODE or re.search(r"\(\?(?!:)|\\[aefG-KX-Z]", found)
-    return None if is_special or len(found) > _MOST_PATTERN else found
+    return None if is_special or len(found) > _MAX_PATTERN else found
 
 
 _PLAIN_TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -249,7 +249,7 @@ def choice_schema(values: Iterable[Any]) -> Schema:
 def choice_words(choices: Iterable[tuple[Any, Any]]) -> Any:
     """Return the labels that say more than their values, in one text; None where there are none, or too many."""
     told = [(value, label) for value, label in choices if value != "" and _tells_more(value, label)]
-    if not 0 < len(told) <= MOST_LABELS:
+    if not 0 < len(told) <= MAX_LABELS:
         return None
     values, labels = zip(*told, strict=True)
 

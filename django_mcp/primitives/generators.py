@@ -20,8 +20,8 @@ from django_mcp.primitives.function import EMPTY, HIDDEN_CONTEXT, Function, is_u
 from django_mcp.primitives.output import ToolResult, is_block
 from django_mcp.protocol.content import Content, TextContent
 
-MOST_PIECES = 10_000
-MOST_CHARACTERS = 8 * 1024 * 1024
+MAX_PIECES = 10_000
+MAX_CHARACTERS = 8 * 1024 * 1024
 _SHOWN = 200
 _ASYNC = frozenset({AsyncGenerator, AsyncIterable, AsyncIterator})
 _ALL = _ASYNC | {Generator, Iterable, Iterator}
@@ -131,8 +131,8 @@ class _Pieces:
         self._count()
         self._kept.append(item)
         self._characters += len(item) if isinstance(item, str | bytes) else 0
-        if len(self._kept) > MOST_PIECES or self._characters > MOST_CHARACTERS:
-            raise ToolError(f"It was stopped, for it gave more than {MOST_PIECES} pieces. Ask for less.")
+        if len(self._kept) > MAX_PIECES or self._characters > MAX_CHARACTERS:
+            raise ToolError(f"It was stopped, for it gave more than {MAX_PIECES} pieces. Ask for less.")
 
     def _count(self) -> None:
         """Tell of the last piece, which is done when what comes next shows that the function does not tell of it."""

@@ -146,7 +146,7 @@ def _mirror(where: tuple[str, ...], position: Mapping[str, Any], label: str) -> 
 
 Schemas = tuple[Mapping[str, Any], ...]
 
-MOST_STEPS = 50
+MAX_STEPS = 50
 """References and unions that are followed at one place of a value."""
 _SAME_PLACE = ("anyOf", "oneOf", "allOf")
 
@@ -203,7 +203,7 @@ def _is_marked(schema: Mapping[str, Any]) -> bool:
 def _same_place(schemas: Iterable[Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The schemas, and what they are made of: references and unions."""
     waiting, seen = [each for each in schemas if isinstance(each, Mapping)], 0
-    while waiting and seen < MOST_STEPS:
+    while waiting and seen < MAX_STEPS:
         schema, seen = waiting.pop(), seen + 1
         yield schema
         if (target := _target(schema.get("$ref"), root)) is not None:
@@ -236,7 +236,7 @@ def _steps(schema: Mapping[str, Any], key: str | int) -> Iterator[Any]:
         yield from patterns.values()  # whichever it fits: rather one too many than one too few
 
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 _PREFIX = 200
 """The longest beginning of a data: URL."""
 _PLAIN = str.maketrans("-_", "+/", " \t\r\n")
@@ -253,7 +253,7 @@ class Upload:
         media_type: what they are, told to the caller; ``image/*`` for several. A ``data:`` URL of another is refused.
     """
 
-    max_bytes: int = MOST_BYTES
+    max_bytes: int = MAX_BYTES
     media_type: str | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> CoreSchema:

@@ -29,7 +29,7 @@ from django_mcp.protocol.content import (
 )
 from django_mcp.protocol.meta import of_a_tool
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is read into an answer; in Base64 it is a third longer."""
 UNKNOWN = "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -113,14 +113,14 @@ def _file(file: Any) -> Content:
         if not file.is_file():
             raise ToolError("There is no such file.")
         with file.open("rb") as opened:
-            return _media_block(_bounded(opened.read(MOST_BYTES + 1)), file.name, None)
+            return _media_block(_bounded(opened.read(MAX_BYTES + 1)), file.name, None)
     if isinstance(file, File) and not file:
         raise ToolError("There is no file.")
     name = getattr(file, "name", None)
     with file.open("rb") if isinstance(file, File) else file as opened:
         if opened.seekable():
             opened.seek(0)
-        data = opened.read(MOST_BYTES + 1)
+        data = opened.read(MAX_BYTES + 1)
     name = Path(name).name if isinstance(name, str) else None
     if isinstance(data, str):
         return _embedded(data, name, (name and mimetypes.guess_type(name)[0]) or "text/plain")
@@ -128,8 +128,8 @@ def _file(file: Any) -> Content:
 
 
 def _bounded(data: bytes) -> bytes:
-    if len(data) > MOST_BYTES:
-        raise ToolError(f"The file is too large for an answer: more than {size(MOST_BYTES)}.")
+    if len(data) > MAX_BYTES:
+        raise ToolError(f"The file is too large for an answer: more than {size(MAX_BYTES)}.")
     return data
 
 

@@ -51,7 +51,7 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 """Keywords whose values are schemas by name."""
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """What providers of models take as the name of a property."""
-MOST_WORDS = 1024
+MAX_WORDS = 1024
 """The longest description of a tool, in characters: OpenAI refuses a longer one."""
 LARGEST = 2**53
 """Integers beyond it are other ones in JavaScript."""
@@ -152,8 +152,8 @@ def problems(definition: Mapping[str, Any]) -> Iterator[str]:
     Args:
         definition: as ``tools/list`` has it.
     """
-    if len(str(definition.get("description", ""))) > MOST_WORDS:
-        yield _("Its description has more than %(most)s characters.") % {"most": MOST_WORDS}
+    if len(str(definition.get("description", ""))) > MAX_WORDS:
+        yield _("Its description has more than %(most)s characters.") % {"most": MAX_WORDS}
     for key in ("inputSchema", "outputSchema"):
         schema = definition.get(key)
         if schema is None:
@@ -394,7 +394,7 @@ def _field(parameter: Parameter) -> Any:
     return Required[annotation] if parameter.required else NotRequired[annotation]
 
 
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """Values of which every mistake is looked for."""
 
 
@@ -465,7 +465,7 @@ class Arguments:
         except ValidationError as found:
             # What is wrong with something that was cut may be so because it was cut.
             details = [each for each in found.errors(include_url=False) if id(each["input"]) not in part.cut]
-        if not details and error.error_count() <= MOST_VALUES:
+        if not details and error.error_count() <= MAX_VALUES:
             details = error.errors(include_url=False)
         if not details:
             return [f"The arguments have {error.error_count():,} mistakes."]
@@ -489,7 +489,7 @@ class _Part:
 
     def __init__(self) -> None:
         self.cut: dict[int, Any] = {}  # with what has the id, or another could get it
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
 
     def of(self, value: Any) -> Any:
         """Return *value*, or a part of it."""

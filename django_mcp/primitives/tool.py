@@ -99,7 +99,7 @@ class Tool(Primitive):
         self.rows_of: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
         """Takes context and checked arguments, gives the rows that these address, by argument; under "" the one that
         no argument says. It may write."""
-        self.answered_by: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
+        self.task_handler: Callable[[Any, Tool, dict[str, Any]], Awaitable[Result | None]] | None = None
         self.always_listed = always_listed
         self.log_arguments = log_arguments
         self._arguments = arguments
@@ -119,12 +119,14 @@ class Tool(Primitive):
     def _take(self, function: Function) -> None:
         """Use *function* as it was read; what is open is settled later."""
         self.read = self.function = collected(function)
-        self.speaks = self.speaks or function.is_async or self.read.context is not None or self.task is not None
-        if not self.is_open:
+        self.is_interactive = (
+            self.is_interactive or function.is_async or self.read.context is not None or self.task is not None
+        )
+        if not self.is_deferred:
             self.settle(self.read)
 
     @property
-    def is_open(self) -> bool:
+    def is_deferred(self) -> bool:
         """Whether what it takes and gives shows only at the start: with models, or as a method of a class."""
         return self.read.is_unbound or mentions_models(self.read)
 
@@ -140,7 +142,7 @@ class Tool(Primitive):
             self.before_task = self._bound(self.before_task)
         if self.read.is_unbound:
             self._take(self._bound(self.read))
-        elif not self.is_open:
+        elif not self.is_deferred:
             self._check_preview()
 
     def _bound(self, function: Function) -> Function:

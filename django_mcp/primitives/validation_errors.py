@@ -206,7 +206,7 @@ def size(length: int) -> str:
 
 MOST = 20
 """Problems of one call that are told; whoever makes more has misunderstood something that a few of them show."""
-MOST_FORMS = 3
+MAX_FORMS = 3
 _NAME = re.compile(r"\w+")
 
 
@@ -286,8 +286,8 @@ def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mappi
         yield from dict.fromkeys(_sentence(each, schema) for each in problems)
     else:
         forms = [
-            f"{_form(form)}: {' '.join(_sentence(each, schema) for each in group[:MOST_FORMS])}"
-            for form, group in list(inside.items())[:MOST_FORMS]
+            f"{_form(form)}: {' '.join(_sentence(each, schema) for each in group[:MAX_FORMS])}"
+            for form, group in list(inside.items())[:MAX_FORMS]
         ]
         yield f"Argument {_where(union)} has none of the forms it may have. {' '.join(forms)}"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_STEPS = 20
+MAX_STEPS = 20
 """References and unions that are followed at one place."""
 Schema = Mapping[str, Any]
 Choices = Sequence[tuple[Any, str]]
@@ -17,7 +17,7 @@ def plain(schema: Any, root: Schema) -> Schema:
         schema: of one value.
         root: where its references lead.
     """
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if not isinstance(schema, Mapping):
             break
         inner = _inner(schema, root)
@@ -27,7 +27,7 @@ def plain(schema: Any, root: Schema) -> Schema:
     return {}
 
 
-def alternatives(schema: Any, root: Schema, steps: int = MOST_STEPS) -> Sequence[Schema]:
+def alternatives(schema: Any, root: Schema, steps: int = MAX_STEPS) -> Sequence[Schema]:
     """Return what a value may be, null included: schemas without references, each with at most one type.
 
     Args:

@@ -21,7 +21,7 @@ from django.db import Error as DatabaseError
 
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import detached, shared_pool
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.event_store import Entry, clear
@@ -31,7 +31,7 @@ from django_mcp.pubsub.publish import topics_of
 Handler = Callable[[int, FrameType | None], object]
 
 
-class _Ear:
+class _SigtermHook:
     """Stands before the server's own handler of SIGTERM, which still has the word.
 
     Attributes:
@@ -55,7 +55,7 @@ def server_stops() -> bool:
     workers do so with one of the worker.
     """
     handler = signal.getsignal(signal.SIGTERM)
-    if isinstance(handler, _Ear):
+    if isinstance(handler, _SigtermHook):
         return handler.was_told
     server = getattr(handler, "__self__", None)
     return bool(getattr(server, "should_exit", False)) or getattr(server, "alive", True) is False
@@ -71,9 +71,11 @@ def listen_for_stop() -> None:
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         return
-    if isinstance(handler, _Ear | signal.Handlers) or hasattr(getattr(handler, "__self__", None), "should_exit"):
+    if isinstance(handler, _SigtermHook | signal.Handlers) or hasattr(
+        getattr(handler, "__self__", None), "should_exit"
+    ):
         return
-    signal.signal(signal.SIGTERM, _Ear(handler))
+    signal.signal(signal.SIGTERM, _SigtermHook(handler))
     signal.siginterrupt(signal.SIGTERM, False)  # as event loops have it
 
 
@@ -87,9 +89,9 @@ CLEAR_MOST = 500
 """Rows of each kind that are deleted at a time."""
 SAFETY_SECONDS = 15.0
 """How often the log is read although the bell works, in case it missed a ring."""
-MOST_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
+MAX_SEEN = 2 * (event_store.LOOK_BACK + event_store.MOST)
 """Ids remembered, so that what is read twice is handed out once."""
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 """Entries kept for a stream whose client does not read; after that it is ended, and the client may resume."""
 MANY_TOPICS = 500
 """With more of them everything new is read and sorted out here: a query that names them all costs more."""
@@ -173,7 +175,7 @@ class Subscription:
         if self._waiting is None:
             self._waiting = []
         self._waiting.append(entry)
-        if len(self._waiting) > MOST_WAITING:
+        if len(self._waiting) > MAX_WAITING:
             self._waiting = None
             self.ended = True
         self._wake()
@@ -298,7 +300,7 @@ class Follower:
                 self._seen[entry.id] = None
                 self._position = max(self._position, entry.id)
                 await self._hand_out(entry)
-        while len(self._seen) > MOST_SEEN:
+        while len(self._seen) > MAX_SEEN:
             self._seen.pop(next(iter(self._seen)))
         if sum(entry.id > position for entry in entries) >= event_store.MOST:  # there may be more
             self._rung.set()
@@ -353,7 +355,7 @@ async def _clear() -> None:
     try:
         await shared_pool().sync(partial(clear, CLEAR_MOST))
     except DatabaseError as error:
-        log_seldom(logging.WARNING, "what has expired could not be deleted: %s", error)
+        log_rate_limited(logging.WARNING, "what has expired could not be deleted: %s", error)
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
@@ -361,14 +363,14 @@ def _put(subscription: Subscription, entry: Entry | None) -> None:
     try:
         subscription.put(entry)
     except Exception as error:  # noqa: BLE001 - a newer version may log what this one cannot read
-        log_seldom(logging.ERROR, "a stream misses %s of the log: %r", entry or "a keep-alive", error)
+        log_rate_limited(logging.ERROR, "a stream misses %s of the log: %r", entry or "a keep-alive", error)
 
 
 def _end(subscription: Subscription) -> None:
     try:
         subscription.end()
     except Exception as error:  # noqa: BLE001 - likewise
-        log_seldom(logging.ERROR, "a stream does not hear of its end: %r", error)
+        log_rate_limited(logging.ERROR, "a stream does not hear of its end: %r", error)
 
 
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()

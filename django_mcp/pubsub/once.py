@@ -36,14 +36,14 @@ NO_RESULT = (
 )
 
 
-class StepRepeat:
+class StepRecord:
     """One try of a call, noted in ``Step``.
 
     Args:
         call: stands for caller, endpoint, host, tool and key: 64 characters.
         arguments: their digest.
         own: names the try, where it may be begun anew after its process died; else it is no other.
-        is_shared: see ``core.channel.Repeat``.
+        is_shared: see ``core.channel.IdempotencyRecord``.
     """
 
     def __init__(self, call: str, arguments: str, own: str | None = None, *, is_shared: bool = False) -> None:
@@ -54,7 +54,7 @@ class StepRepeat:
         self.acts = hashlib.sha256(f"{call} {arguments}".encode()).hexdigest()
 
     def begin(self) -> dict[str, Any] | None:
-        """See ``core.channel.Repeat``. The note is committed at once, so that every process sees it."""
+        """See ``core.channel.IdempotencyRecord``. The note is committed at once, so that every process sees it."""
         if not database.has_database():
             return None
         step = self._step()  # without the write lock, which the call under way may hold
@@ -74,20 +74,20 @@ class StepRepeat:
         return self._kept(step)
 
     def kept(self) -> dict[str, Any] | None:
-        """See ``core.channel.Repeat``."""
+        """See ``core.channel.IdempotencyRecord``."""
         step = None if not database.has_database() else self._step()
         if step is None or not step.done or step.expires < timezone.now():
             return None
         return self._kept(step)
 
     def keep(self, fields: dict[str, Any]) -> None:
-        """See ``core.channel.Repeat``. In the transaction of what the tool wrote, where it has one."""
+        """See ``core.channel.IdempotencyRecord``. In the transaction of what the tool wrote, where it has one."""
         if database.has_database():
             result = {**self._claim, "fields": json.loads(encode(fields))}
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.channel.Repeat``. Later, if the database is away: while there is a note, nobody may try again."""
+        """See ``core.channel.IdempotencyRecord``. Later, if the database is away: while there is a note, nobody may try again."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 
@@ -102,7 +102,7 @@ class StepRepeat:
                 again.start()
 
     def task(self) -> str | None:
-        """See ``core.channel.Repeat``."""
+        """See ``core.channel.IdempotencyRecord``."""
         step = Step.objects.filter(call=self._call, key=TASK, expires__gt=timezone.now()).first()
         if step is None:
             return None
@@ -112,7 +112,7 @@ class StepRepeat:
         return task_id
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """See ``core.channel.Repeat``. In the transaction in which the task is made."""
+        """See ``core.channel.IdempotencyRecord``. In the transaction in which the task is made."""
         noted = Step.objects.filter(call=self._call, key=TASK)
         value = {"arguments": self._arguments, "task": task_id}
         if before is not None:
@@ -288,16 +288,16 @@ class StepChannel(Channel):
     """Keeps what is done once in the database."""
 
     def once(self, key: str, function: Callable[[], T]) -> T:
-        """See ``core.channel.Repeat``."""
+        """See ``core.channel.IdempotencyRecord``."""
         return once(self._acts_of(), key, function, self._readable())
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]], runner: Runner) -> T:
-        """See ``core.channel.Repeat``."""
+        """See ``core.channel.IdempotencyRecord``."""
         return await aonce(self._acts_of(), key, function, runner, self._readable())
 
-    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
-        """See ``core.channel.Repeat``."""
-        return StepRepeat(call, arguments, is_shared=is_shared)
+    def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
+        """See ``core.channel.IdempotencyRecord``."""
+        return StepRecord(call, arguments, is_shared=is_shared)
 
     def _acts_of(self) -> list[str]:
         """To the call, whose rounds may come with different idempotency keys, and to the key of this round."""

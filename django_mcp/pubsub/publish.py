@@ -198,7 +198,7 @@ def _notify_reloaded(**_: Any) -> None:
 
 OF_USERS = ("is_active", "is_staff", "is_superuser")
 """Fields of a user that rights depend on."""
-MOST_USERS = 1000
+MAX_USERS = 1000
 """Users told of one change one by one. Of what concerns more, everybody is told."""
 
 UID = "django_mcp.live.rights"
@@ -227,7 +227,7 @@ def _on_rights_changed(users: Collection[str], **_: Any) -> None:
 
 
 def _tell(users: set[str]) -> None:
-    told = sorted(map(user_topic, users)) if len(users) <= MOST_USERS else None
+    told = sorted(map(user_topic, users)) if len(users) <= MAX_USERS else None
     publish([entry for server in every_server() for entry in _entries(server, told, _asks_user)])
 
 
@@ -351,7 +351,7 @@ def _changed_having(instance: Any) -> None:
 def _users(*wanted: models.Q, **more: Any) -> list[Any]:
     """One more than is told one by one, at most."""
     rows = get_user_model()._base_manager.filter(*wanted, **more).order_by()  # noqa: SLF001 - Django's documented API
-    return list(rows.values_list("pk", flat=True).distinct()[: MOST_USERS + 1])
+    return list(rows.values_list("pk", flat=True).distinct()[: MAX_USERS + 1])
 
 
 def _changed_of(pks: Iterable[Any]) -> None:

@@ -44,7 +44,7 @@ KEEP_ALIVE = Event(kind="")
 """Stands for a comment line, which keeps proxies from closing an idle connection."""
 
 
-class Wire(Protocol):
+class ResponseStream(Protocol):
     """What the edge can do with the connection of a POST while its call runs.
 
     Attributes:
@@ -75,7 +75,7 @@ class Wire(Protocol):
         """Call *gone* if the client goes away before the answer."""
 
 
-class Inbound(NamedTuple):
+class MCPRequest(NamedTuple):
     """One request, authenticated and decoded.
 
     Attributes:
@@ -94,7 +94,7 @@ class Inbound(NamedTuple):
     edge: Callable[[], Any]
     headers: Mapping[str, str]
     body: Any
-    wire: Wire
+    response: ResponseStream
     over_http: bool = True
     is_large: bool = False
 
@@ -109,7 +109,7 @@ class EventStream(Protocol):
         """It is wanted no more."""
 
 
-class Answer(NamedTuple):
+class MCPResponse(NamedTuple):
     """What goes back: an HTTP status and one JSON text, or none, or a stream.
 
     Where the wire was opened, *body* is the stream's last message.
@@ -125,13 +125,13 @@ class Answer(NamedTuple):
     stream: EventStream | None = None
 
 
-ACCEPTED = Answer(202)
+ACCEPTED = MCPResponse(202)
 
 
-class Era(Protocol):
+class Revision(Protocol):
     """A family of protocol versions."""
 
-    async def serve(self, inbound: Inbound) -> Answer:
+    async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
         """Answer one body.
 
         Raises:
@@ -139,10 +139,10 @@ class Era(Protocol):
         """
 
 
-def capabilities(server: MCPServer, wire: Wire) -> dict[str, Any]:
+def capabilities(server: MCPServer, response: ResponseStream) -> dict[str, Any]:
     """The ``ServerCapabilities``: what is registered, and notifications where a stream can be held open for them."""
     declared: dict[str, Any] = {name: dict(value) for name, value in server.capabilities.items()}
-    if wire.can_hold and database.has_database():  # changes come by way of the database
+    if response.can_hold and database.has_database():  # changes come by way of the database
         for name in ("tools", "prompts", "resources"):
             if name in declared:
                 declared[name]["listChanged"] = True
@@ -152,7 +152,7 @@ def capabilities(server: MCPServer, wire: Wire) -> dict[str, Any]:
 
 
 def context_for(
-    inbound: Inbound, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
+    mcp_request: MCPRequest, request: Request, client: Any, capabilities: Mapping[str, Any], channel: Channel
 ) -> Context:
     """The context of a call.
 
@@ -164,10 +164,10 @@ def context_for(
         channel: leads back to it.
     """
     context = Context(
-        inbound.server,
-        inbound.principal,
-        inbound.runner,
-        inbound.edge,
+        mcp_request.server,
+        mcp_request.principal,
+        mcp_request.runner,
+        mcp_request.edge,
         request.id,
         request.method,
         request.params,
@@ -175,7 +175,7 @@ def context_for(
         capabilities,
         channel,
     )
-    context.is_large = inbound.is_large
+    context.is_large = mcp_request.is_large
     return context
 
 
@@ -209,14 +209,14 @@ def response(
         raise _unencodable(request_id, error) from None
 
 
-def adopt_key(request: Request, inbound: Inbound) -> None:
+def adopt_key(request: Request, mcp_request: MCPRequest) -> None:
     """Take the header ``Idempotency-Key`` for the key of a call that has none itself; so it is kept for all rounds.
 
     Raises:
         InvalidParams: it is malformed.
     """
     if request.method == "tools/call" and meta.IDEMPOTENCY_KEY not in meta_of(request.params):
-        key = headers.idempotency_key(inbound.headers[headers.IDEMPOTENCY_KEY])
+        key = headers.idempotency_key(mcp_request.headers[headers.IDEMPOTENCY_KEY])
         request.params["_meta"] = {**meta_of(request.params), meta.IDEMPOTENCY_KEY: key}
 
 

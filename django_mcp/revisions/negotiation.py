@@ -1,6 +1,6 @@
 """Choose the protocol revision that serves a request.
 
-An *era* takes one decoded POST body and gives one ``Answer``. ``choose`` says which era a body belongs to.
+An *era* takes one decoded POST body and gives one ``MCPResponse``. ``choose`` says which era a body belongs to.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from typing import Any
 from django_mcp.protocol import headers, versions
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.meta import meta_of
-from django_mcp.revisions.base import Era
-from django_mcp.revisions.legacy.handler import LegacyEra
-from django_mcp.revisions.modern.handler import ModernEra
+from django_mcp.revisions.base import Revision
+from django_mcp.revisions.legacy.handler import LegacyRevision
+from django_mcp.revisions.modern.handler import ModernRevision
 
-MODERN = ModernEra()
-LEGACY = LegacyEra()
+MODERN = ModernRevision()
+LEGACY = LegacyRevision()
 
 
-def choose(header: Mapping[str, str], body: Any) -> Era:
+def choose(header: Mapping[str, str], body: Any) -> Revision:
     """The era of a body.
 
     The header decides, because real clients mix the rest: the connectors of one vendor send a legacy header

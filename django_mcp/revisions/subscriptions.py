@@ -22,12 +22,12 @@ from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import as_of_now, find_known, takes_queries
+from django_mcp.core.resources import find_known, may_query, refresh_principal
 from django_mcp.protocol.errors import TooManyRequests
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import Subscription
-from django_mcp.revisions.base import KEEP_ALIVE, Event, Inbound
+from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest
 
 logger = logging.getLogger("django_mcp")
 
@@ -35,7 +35,7 @@ NONE: AbstractSet[str] = frozenset()
 """The empty set, which most streams have, and which is one for all of them."""
 
 
-class Told(NamedTuple):
+class ResourceNotification(NamedTuple):
     """A notification that goes out.
 
     Attributes:
@@ -47,7 +47,7 @@ class Told(NamedTuple):
     params: Mapping[str, Any]
 
 
-class Hearing:
+class SubscriptionFilter:
     """Of one stream.
 
     Args:
@@ -62,11 +62,11 @@ class Hearing:
 
     __slots__ = ("_edge", "_methods", "_principal", "_server", "lost", "uris")
 
-    def __init__(self, inbound: Inbound, methods: Collection[str], uris: Iterable[str] = ()) -> None:
+    def __init__(self, mcp_request: MCPRequest, methods: Collection[str], uris: Iterable[str] = ()) -> None:
         self.uris: AbstractSet[str] = frozenset(uris) or NONE
         self.lost: AbstractSet[str] = NONE
-        self._server, self._principal = inbound.server, inbound.principal
-        self._edge = inbound.edge
+        self._server, self._principal = mcp_request.server, mcp_request.principal
+        self._edge = mcp_request.edge
         self._methods = methods
 
     def wants(self, entry: Entry) -> bool:
@@ -76,7 +76,7 @@ class Hearing:
             return False
         return change["method"] in self._methods or change["params"].get("uri") in self.uris
 
-    async def told(self, entries: Iterable[Entry]) -> list[Told]:
+    async def told(self, entries: Iterable[Entry]) -> list[ResourceNotification]:
         """What goes out for changes that came together. The same is told but once where it is about rows."""
         asked = [entry for entry in entries if self.wants(entry)]
         wanted = [(entry.id, publish.read(entry.data)) for entry in asked]
@@ -85,7 +85,7 @@ class Hearing:
         known = await self.known(_uris(change for _, change in wanted))
         if known is None:  # which is no reason to keep silent about the others
             return [each for entry in asked for each in await self.told([entry])] if len(asked) > 1 else []
-        told: dict[Any, Told] = {}
+        told: dict[Any, ResourceNotification] = {}
         for number, change in wanted:
             uri, about = change["params"].get("uri"), change.get("about")
             if about is not None and known.isdisjoint(about):
@@ -93,7 +93,7 @@ class Hearing:
             if uri is not None and not self._is_heard(uri, known):
                 continue
             key = number if about is None else (change["method"], uri)
-            told.setdefault(key, Told(number, change["method"], change["params"]))
+            told.setdefault(key, ResourceNotification(number, change["method"], change["params"]))
         return list(told.values())
 
     def _is_heard(self, uri: str, known: Collection[str]) -> bool:
@@ -113,7 +113,7 @@ class Hearing:
             return set()
         server, method = self._server, "resources/subscribe"
         context = Context(server, self._principal, shared_pool(), self._edge, 0, method, {}, None, {}, Channel())
-        if not takes_queries(server):
+        if not may_query(server):
             return set(find_known(context, wanted))
         try:
             return set(await patiently(context.site_runner, partial(find_known, context, wanted, afresh=True)))
@@ -123,7 +123,7 @@ class Hearing:
 
     async def _may_call(self) -> bool:
         """Return True if the caller may still call the endpoint."""
-        look = partial(as_of_now, self._principal, self._server)
+        look = partial(refresh_principal, self._principal, self._server)
         return await patiently(shared_pool(), look) is not None
 
 

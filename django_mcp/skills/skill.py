@@ -20,8 +20,8 @@ from django.core.exceptions import ImproperlyConfigured
 FrontMatter = dict[str, Any]
 
 SKILL_FILE = "SKILL.md"
-MOST_FILES = 512
-MOST_BYTES = 16 * 1024 * 1024
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
 """What every host has to take (Skills extension, Limits)."""
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 LONGEST = {"description": 1024, "compatibility": 500}
@@ -133,8 +133,8 @@ def read_folder(path: str, where: Path) -> Folder:
         ImproperlyConfigured: it is no skill as the specification has it; the words say what is wrong with which file.
     """
     paths, directories = _walk(where)
-    if (size := sum(each.stat().st_size for each in paths.values())) > MOST_BYTES:
-        raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MOST_BYTES:,}.")
+    if (size := sum(each.stat().st_size for each in paths.values())) > MAX_BYTES:
+        raise _error(where, f"has {size:,} bytes in its files; a skill has at most {MAX_BYTES:,}.")
     files = {}
     for name in sorted(paths, key=lambda name: (name != SKILL_FILE, name)):
         data = paths[name].read_bytes()
@@ -182,8 +182,8 @@ def _walk(where: Path) -> tuple[dict[str, Path], list[str]]:
             directories.append(path)
         else:
             files[path] = each
-        if len(files) > MOST_FILES:
-            raise _error(where, f"has more than {MOST_FILES} files, which is the most a skill may have.")
+        if len(files) > MAX_FILES:
+            raise _error(where, f"has more than {MAX_FILES} files, which is the most a skill may have.")
     return files, directories
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.channel import Cancelled, Repeat, is_wanted
+from django_mcp.core.channel import Cancelled, IdempotencyRecord, is_wanted
 from django_mcp.core.concurrency import detached, patiently, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.elicitation import InputRequired
@@ -115,7 +115,7 @@ def begin(context: Context, tool: Tool, *, is_answer: bool) -> tuple[Task, bool]
     return task, True
 
 
-def _given(task: Task, repeat: Repeat | None) -> Task:
+def _given(task: Task, repeat: IdempotencyRecord | None) -> Task:
     """Return the task of an earlier try.
 
     Raises:
@@ -131,7 +131,7 @@ def _is_of_use(task: Task) -> bool:
     return not task.is_over or (task.status == Task.Status.COMPLETED and not task.result.get("isError"))
 
 
-def _made_elsewhere(context: Context, repeat: Repeat | None) -> Task:
+def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
     task_id = None if repeat is None else repeat.task()
     task = None if task_id is None else store.find(task_id, context.principal, context.server)
     if task is None:  # it is gone again already
@@ -152,7 +152,9 @@ def check_room(context: Context) -> None:
         )
 
 
-def _make(context: Context, tool: Tool, repeat: Repeat | None, before: str | None, *, is_answer: bool) -> Task:
+def _make(
+    context: Context, tool: Tool, repeat: IdempotencyRecord | None, before: str | None, *, is_answer: bool
+) -> Task:
     check_room(context)
     with database.atomic():
         task = make(context, tool, _seconds(context))

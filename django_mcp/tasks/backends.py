@@ -28,7 +28,7 @@ logger = logging.getLogger("django_mcp")
 PROCESS, DEFAULT = "process", "default"
 WITHOUT_WORKERS = ("ImmediateBackend", "DummyBackend")
 """Backends that come with Django's Tasks framework, and hand nothing to anybody."""
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 """How many workers a task may cost."""
 
 
@@ -165,7 +165,7 @@ def recover(task: Task) -> None:
     """See to a task whose worker gives no sign of life: run it again where that does no harm, or say that it failed."""
     if keeper.holds(task.task_id):  # it lives, and only could not say so
         return
-    if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MOST_DEATHS):
+    if task.worker == "" or (_is_repeatable(task) and _deaths(task) < MAX_DEATHS):
         if store.free(task):
             start(task)
         return

@@ -17,7 +17,7 @@ from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 from django_mcp.pubsub import event_store
-from django_mcp.pubsub.once import StepChannel, StepRepeat
+from django_mcp.pubsub.once import StepChannel, StepRecord
 from django_mcp.tasks import store
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CancellableInline(Inline):
 
 logger = logging.getLogger("django_mcp")
 
-MOST_MESSAGES = 500
+MAX_MESSAGES = 500
 """Log messages of one run that are kept: not more than a stream takes at once."""
 LAST_WORDS_SECONDS = 0.2
 """How long the end of a task waits for what is just being saved."""
@@ -127,7 +127,7 @@ class TaskChannel(StepChannel):
         Raises:
             TypeError: it has no JSON form, which is for the tool to hear of, and not for the keeper.
         """
-        if method != "notifications/message" or self._said >= MOST_MESSAGES:
+        if method != "notifications/message" or self._said >= MAX_MESSAGES:
             return
         try:
             said = json.loads(encode(params))
@@ -201,9 +201,9 @@ class TaskChannel(StepChannel):
         self.cancelled = True
         self.runner.cancel()
 
-    def repeat(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRepeat:
+    def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> StepRecord:
         """All runs of a task are one try of a call."""
-        return StepRepeat(call, arguments, self.task.task_id, is_shared=is_shared)
+        return StepRecord(call, arguments, self.task.task_id, is_shared=is_shared)
 
     def lacks(self, question: "Question[Any]") -> Exception:
         """The client is not there to be told of a protocol error; the model can read a tool's."""

@@ -102,9 +102,9 @@ def result_tool() -> Tool:
         open_world=False,
     )
     tool.is_generated = True
-    tool.speaks = True  # in the words of the task
+    tool.is_interactive = True  # in the words of the task
     tool.always_listed = True  # where tools are searched, too: answers name it
-    tool.answered_by = get_result
+    tool.task_handler = get_result
     return tool
 
 
@@ -116,7 +116,7 @@ def bring(server: MCPServer, tool: Tool) -> None:
     """
     _check(tool)
     tool.extension = EXTENSION
-    tool.answered_by = answer
+    tool.task_handler = answer
     if tool.task == "optional":
         _offer_results(server, tool)
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from django_mcp.core.context import Context
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import as_of_now
+from django_mcp.core.resources import refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Task
 
@@ -62,7 +62,7 @@ def restored(task: Task, server: MCPServer) -> Principal:
         expires=None if kept["expires"] is None else datetime.datetime.fromisoformat(kept["expires"]),
         tools=None if kept["tools"] is None else frozenset(kept["tools"]),
     )
-    now = as_of_now(then, server)
+    now = refresh_principal(then, server)
     if now is None:
         raise Gone
     return now

@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.5
 """How often it looks whether there is something to save, and whether a task was cancelled elsewhere."""
 
 
-class Keeper:
+class LeaseHeartbeat:
     """Of one process. Its thread lives as long as there is something to keep.
 
     Attributes:
@@ -170,7 +170,7 @@ class Keeper:
         self._thread = None
 
 
-keeper = Keeper()
+keeper = LeaseHeartbeat()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=keeper.after_fork)
 

@@ -2,7 +2,7 @@
 
 The client sends what real clients send, and passes the endpoint, the protocol revision, permissions, policies,
 approvals and the log as they do. Calls run in the thread and the transaction of the test, so ``django.test.TestCase``
-is enough. Fixtures for pytest come with the package: ``mcp_client`` and ``mcp_era``.
+is enough. Fixtures for pytest come with the package: ``mcp_client`` and ``mcp_revision``.
 """
 
 from django_mcp.test.client import MCPClient as MCPClient

@@ -13,7 +13,7 @@ from django_mcp.approvals import decisions
 from django_mcp.client.in_process import caller
 from django_mcp.client.session import CAPABILITIES, ClientSession, Ended
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import as_of_now
+from django_mcp.core.resources import refresh_principal
 from django_mcp.core.server import MCPServer, servers
 from django_mcp.models import Approval
 from django_mcp.protocol import versions
@@ -342,7 +342,7 @@ class MCPClient:
         schema: Mapping[str, Any] | None = None,
     ) -> Ended:
         if self._principal is not None:
-            now = as_of_now(self._principal, None)
+            now = refresh_principal(self._principal, None)
             if now is None:
                 return Ended(401, {"error": {"message": f"{self.who} may not sign in (is_active)."}}, [])
             session.principal = now

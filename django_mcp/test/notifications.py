@@ -17,9 +17,9 @@ from django_mcp.core.resources import find_known
 from django_mcp.core.server import MCPServer
 from django_mcp.model_resources.notifications import begin_anew
 from django_mcp.pubsub import event_store, publish
-from django_mcp.revisions.base import Inbound
-from django_mcp.revisions.subscriptions import Hearing
-from django_mcp.transports.sse import BufferedWire
+from django_mcp.revisions.base import MCPRequest
+from django_mcp.revisions.subscriptions import SubscriptionFilter
+from django_mcp.transports.sse import BufferedResponse
 
 
 @dataclass
@@ -35,13 +35,13 @@ class Notifications:
     lists: list[str] = field(default_factory=list)
 
 
-class _HearingHere(Hearing):
+class _TestSubscriptionFilter(SubscriptionFilter):
     """In the thread of the test, whose transaction nobody else sees into."""
 
     __slots__ = ()
 
     async def known(self, uris: Iterable[str]) -> set[str] | None:
-        """See ``Hearing``."""
+        """See ``SubscriptionFilter``."""
         return set(await sync_to_async(partial(find_known, self.context, list(uris), afresh=True))())
 
     @property
@@ -62,8 +62,10 @@ def hearing(
         AssertionError: one of the resources does not exist for the caller.
     """
     head = head_of(server, "GET", headers)
-    inbound = Inbound(server, principal, INLINE, head.edge, {}, None, BufferedWire(takes_events=True, can_hold=True))
-    stream = _HearingHere(inbound, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
+    mcp_request = MCPRequest(
+        server, principal, INLINE, head.edge, {}, None, BufferedResponse(takes_events=True, can_hold=True)
+    )
+    stream = _TestSubscriptionFilter(mcp_request, [publish.list_changed_method(kind) for kind in publish.KINDS], uris)
     if missing := set(stream.uris) - set(find_known(stream.context, list(stream.uris))):
         msg = f"There is no resource {', '.join(sorted(missing))} for this caller, so nobody can subscribe to it."
         raise AssertionError(msg)

@@ -23,9 +23,9 @@ from django_mcp.core.server import servers
 from django_mcp.core.signals import server_stopped
 from django_mcp.protocol.headers import METHOD, NAME, SESSION, VERSION
 from django_mcp.pubsub.follower import end_streams
-from django_mcp.revisions.base import Answer
+from django_mcp.revisions.base import MCPResponse
 from django_mcp.transports.http import JSON_ONLY, Endpoint, http_sse_endpoints, keep_script_prefix
-from django_mcp.transports.sse import LiveWire
+from django_mcp.transports.sse import LiveResponse
 
 GRACE_SECONDS = 5.0
 """How long calls go on after daphne was told to stop; Docker kills a process ten seconds after it told it."""
@@ -165,7 +165,7 @@ class MCPApplication:
             host = host_of(scope, headers)
         head = RequestHead(scope["method"], headers, host, edge.is_secure, edge, query)
         admitted = await endpoint.admit(head, shared_pool())
-        if isinstance(admitted, Answer):
+        if isinstance(admitted, MCPResponse):
             await _send(send, admitted)
             return
         first = await receive()
@@ -177,18 +177,18 @@ class MCPApplication:
             if isinstance(body, TooLarge):
                 await _send(send, admitted.too_large())
                 return
-        wire = LiveWire(receive, send, takes_events=admitted.accepts.events, headers=admitted.cors)
+        response = LiveResponse(receive, send, takes_events=admitted.accepts.events, headers=admitted.cors)
         try:
-            answer = await admitted.answer(body, wire)
+            answer = await admitted.answer(body, response)
         finally:
-            wire.answering.discard(wire)
-            if wire.overdue is not None or wire.opened:
-                wire.unwatch()
-        if wire.opened or answer.stream is not None:
-            held = await wire.finish(answer)
+            response.answering.discard(response)
+            if response.overdue is not None or response.opened:
+                response.unwatch()
+        if response.opened or answer.stream is not None:
+            held = await response.finish(answer)
             if held is not None:
                 # Of what it took to open the stream nothing is kept for as long as it is open.
-                del headers, edge, head, admitted, body, wire, answer
+                del headers, edge, head, admitted, body, response, answer
                 await held.hold()
         else:
             await _send(send, answer)
@@ -304,7 +304,7 @@ _JSON_ONLY = _encoded(JSON_ONLY)
 """Those of most answers."""
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: MCPResponse) -> None:
     encoded = _JSON_ONLY if answer.headers is JSON_ONLY else _encoded(tuple(answer.headers))
     headers = (*encoded, (b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -39,7 +39,7 @@ from django_mcp.core.concurrency import Pool, Runner, contained
 from django_mcp.core.context import Context
 from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.dispatch import named
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.permissions import Right, covers, find_right
 from django_mcp.core.policies import book
 from django_mcp.core.principal import Principal
@@ -50,7 +50,7 @@ Outcome = Principal | Exception | None
 """What came of one request: its caller, what to raise, or that it holds nothing."""
 Find = Callable[[Sequence[RequestHead]], Sequence[Outcome]]
 
-MOST_TURNS = 4
+MAX_TURNS = 4
 """For how many turns of the loop those who came are kept waiting for more."""
 
 
@@ -96,7 +96,7 @@ class Lookups:
         waiting = self._waiting.get(key)
         if waiting is None:
             self._waiting[key] = [request]
-            loop.call_soon(self._gather, pool, key, most, 1, MOST_TURNS)  # after all who come in this turn
+            loop.call_soon(self._gather, pool, key, most, 1, MAX_TURNS)  # after all who come in this turn
         else:
             waiting.append(request)
         return await request.found
@@ -144,7 +144,7 @@ class Lookups:
             for each in requests:
                 if not each.found.done():
                     each.found.set_exception(error)
-        self._gather(pool, key, most, 1, MOST_TURNS)
+        self._gather(pool, key, most, 1, MAX_TURNS)
 
 
 def _hand_over(
@@ -221,7 +221,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
 
 def _away(error: Exception) -> Refusal:
     """503: a client that were told 401 would throw away a credential that may be good."""
-    log_seldom(logging.ERROR, "Nobody can be recognised: %s", error)
+    log_rate_limited(logging.ERROR, "Nobody can be recognised: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
     words = "It cannot be told just now who is calling. Try again later."

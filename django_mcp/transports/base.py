@@ -26,7 +26,7 @@ from django_mcp.conf import settings
 from django_mcp.core.principal import Principal
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.protocol.jsonrpc import encode_error
-from django_mcp.revisions.base import Answer
+from django_mcp.revisions.base import MCPResponse
 
 Headers = Sequence[tuple[str, str]]
 
@@ -54,10 +54,10 @@ class Refusal(Exception):
         self.headers = headers
         self.body = encode_error(None, InvalidRequest(message)) if body is None else body
 
-    def answer(self, headers: Headers = ()) -> Answer:
+    def answer(self, headers: Headers = ()) -> MCPResponse:
         """The answer, with more headers."""
         kind = ("Content-Type", "application/json")
-        return Answer(self.status, self.body, (*headers, *self.headers, kind))
+        return MCPResponse(self.status, self.body, (*headers, *self.headers, kind))
 
 
 LONGEST = 300

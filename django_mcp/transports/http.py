@@ -17,12 +17,12 @@ from django_mcp.conf import settings
 from django_mcp.core.concurrency import AROUND_JOBS, Runner
 from django_mcp.core.database import is_unmigrated
 from django_mcp.core.dispatch import watching
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import MAX_ID_LENGTH, decode, decode_messages, encode_error, id_of
-from django_mcp.revisions.base import LARGE_BYTES, Answer, Event, Inbound, Wire, failure
+from django_mcp.revisions.base import LARGE_BYTES, Event, MCPRequest, MCPResponse, ResponseStream, failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.legacy.http_sse import MESSAGES, STREAM, open_events, receive_message
 from django_mcp.revisions.negotiation import choose
@@ -67,7 +67,7 @@ class Endpoint:
         ImproperlyConfigured: nobody said who may call it.
     """
 
-    verbs: Mapping[str, Callable[[Inbound], Awaitable[Answer]] | None] = {
+    verbs: Mapping[str, Callable[[MCPRequest], Awaitable[MCPResponse]] | None] = {
         "POST": None,
         "GET": open_stream,
         "DELETE": end_session,
@@ -82,7 +82,7 @@ class Endpoint:
             )
             raise ImproperlyConfigured(msg)
 
-    async def admit(self, head: RequestHead, runner: Runner) -> "Admission | Answer":
+    async def admit(self, head: RequestHead, runner: Runner) -> "Admission | MCPResponse":
         """Look at a request before its body is read: who calls, or the answer that ends it."""
         cors: Headers = ()
         headers = head.headers
@@ -108,10 +108,10 @@ class Endpoint:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
             return refusal.answer(cors)
 
-    def _not_served(self, head: RequestHead, cors: Headers) -> Answer:
+    def _not_served(self, head: RequestHead, cors: Headers) -> MCPResponse:
         """The answer to a method that is none of ``verbs``."""
         if head.method == "OPTIONS":
-            return Answer(204, headers=(*cors, *preflight(head.headers)))
+            return MCPResponse(204, headers=(*cors, *preflight(head.headers)))
         allow = ", ".join((*self.verbs, "OPTIONS"))
         instead = "POST a message" if "POST" in self.verbs else "GET the stream"
         raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
@@ -119,13 +119,13 @@ class Endpoint:
 
 async def noted(
     refusal: Refusal, server: MCPServer, runner: Runner, edge: Callable[[], Any], message: Any, cors: Headers
-) -> Answer:
+) -> MCPResponse:
     """The answer to a request that was turned down, when that is in the log of calls."""
     if watching.observer is not None:
         try:
             await watching.observer.refused(server, refusal.principal, runner, edge, message, str(refusal))
         except ProtocolError as error:
-            return Answer(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
+            return MCPResponse(503, encode_error(id_of(message), error), (*cors, _JSON_HEADER))
     return refusal.answer(cors)
 
 
@@ -154,7 +154,7 @@ class Admission(NamedTuple):
         """The headers of an event stream."""
         return (*self.cors, *EVENT_HEADERS)
 
-    async def answer(self, body: bytes, wire: Wire) -> Answer:
+    async def answer(self, body: bytes, response: ResponseStream) -> MCPResponse:
         """The answer to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
         head, value = self.head, None
         try:
@@ -167,27 +167,29 @@ class Admission(NamedTuple):
             server, edge = self.endpoint.server, head.edge
             if self.principal.steps_up:
                 await require_scopes(server, self.principal, self.runner, edge, value)
-            inbound = Inbound(server, self.principal, self.runner, edge, head.headers, value, wire, is_large=is_large)
+            mcp_request = MCPRequest(
+                server, self.principal, self.runner, edge, head.headers, value, response, is_large=is_large
+            )
             serve = self.endpoint.verbs[head.method] or choose(head.headers, value).serve
-            answer = await serve(inbound)
+            answer = await serve(mcp_request)
         except Refusal as refusal:
             return await noted(refusal, self.endpoint.server, self.runner, head.edge, value, self.cors)
         except ProtocolError as error:
-            answer = Answer(error.http_status, encode_error(error.request_id, error), error.headers)
+            answer = MCPResponse(error.http_status, encode_error(error.request_id, error), error.headers)
         except Exception as error:  # noqa: BLE001 - it is logged, and the client told no more than where to look
             away = isinstance(error, OperationalError | InterfaceError) or is_unmigrated(
                 error
             )  # the database; it may be back soon
-            answer = Answer(503 if away else 500, failure(id_of(value), error))
+            answer = MCPResponse(503 if away else 500, failure(id_of(value), error))
         if answer.body and answer.stream is None and self.accepts.json and not (answer.headers or self.cors):
-            return Answer(answer.status, answer.body, JSON_ONLY)  # as most are
+            return MCPResponse(answer.status, answer.body, JSON_ONLY)  # as most are
         return self._with_headers(answer)
 
-    def too_large(self) -> Answer:
+    def too_large(self) -> MCPResponse:
         """The answer to a body that turned out longer than its Content-Length, or had none."""
         return _too_large().answer(self.cors)
 
-    def _with_headers(self, answer: Answer) -> Answer:
+    def _with_headers(self, answer: MCPResponse) -> MCPResponse:
         headers = (*self.cors, *answer.headers)
         if answer.stream is not None:
             return answer._replace(headers=(*headers, *EVENT_HEADERS))
@@ -195,7 +197,7 @@ class Admission(NamedTuple):
             return answer._replace(headers=headers)
         if not self.accepts.json and answer.status == 200:  # noqa: PLR2004
             # A client that wants nothing but events gets its one message as an event.
-            return Answer(200, frame(Event(answer.body)), (*headers, *EVENT_HEADERS))
+            return MCPResponse(200, frame(Event(answer.body)), (*headers, *EVENT_HEADERS))
         return answer._replace(headers=(*headers, _JSON_HEADER))
 
 
@@ -205,7 +207,7 @@ def overloaded() -> Refusal:
         "More than %s jobs wait for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS), "
         "so requests are refused."
     )
-    log_seldom(logging.WARNING, jobs, settings.MAX_QUEUED_CALLS)
+    log_rate_limited(logging.WARNING, jobs, settings.MAX_QUEUED_CALLS)
     return Refusal(503, "The server has too much to do at the moment. Try again.", [("Retry-After", "1")])
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from django_mcp.conf import settings
-from django_mcp.revisions.base import KEEP_ALIVE, Answer, Event, EventStream
+from django_mcp.revisions.base import KEEP_ALIVE, Event, EventStream, MCPResponse
 from django_mcp.revisions.subscriptions import ParkedStream
 from django_mcp.transports.base import Headers
 
@@ -44,9 +44,9 @@ def _kept(event: Event) -> bytes:
     return frame(event)
 
 
-MOST_WAITING_BYTES = 64 * 1024
+MAX_WAITING_BYTES = 64 * 1024
 """What is handed to the server at once: more of what a client does not read is not made into bytes."""
-MOST_ENTRIES = 100
+MAX_ENTRIES = 100
 """Entries that are told at once."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -134,9 +134,9 @@ class HeldStream:
             entries = [entry for entry in taken if entry is not None]
             if not entries:
                 await self._write(PING)
-            for start in range(0, len(entries), MOST_ENTRIES):
+            for start in range(0, len(entries), MAX_ENTRIES):
                 if not stream.is_over:
-                    await self._say(await stream.tell(entries[start : start + MOST_ENTRIES]))
+                    await self._say(await stream.tell(entries[start : start + MAX_ENTRIES]))
         if subscription.ended or stream.is_over:
             if not stream.is_over:
                 await self._say(stream.part())
@@ -147,7 +147,7 @@ class HeldStream:
         data = bytearray()
         for event in events:
             data += frame_for_many(event)
-            if len(data) > MOST_WAITING_BYTES:
+            if len(data) > MAX_WAITING_BYTES:
                 await self._write(bytes(data))
                 data.clear()
         if data:
@@ -165,8 +165,8 @@ class HeldStream:
 
 OVERDUE_SECONDS = 0.1
 """After this somebody watches whether the client of a call is still there; most are done by then."""
-MOST_WAITING = 1000
-MOST_BYTES = 1024 * 1024
+MAX_WAITING = 1000
+MAX_BYTES = 1024 * 1024
 """Events, and bytes of them, kept for a client that does not read. Then notifications are dropped, a stream that can be
 resumed ends, and one that is read from somewhere waits; the answer itself always goes out."""
 
@@ -177,7 +177,7 @@ EVENT_HEADERS: Headers = (
 )
 
 
-class BufferedWire:
+class BufferedResponse:
     """Where nothing can go out before the call is done: what is sent is kept, and goes out with the answer."""
 
     is_live = False
@@ -203,7 +203,7 @@ class BufferedWire:
     def watch(self, gone: Callable[[], None]) -> None:
         """Nobody can tell."""
 
-    async def body(self, answer: Answer) -> AsyncIterator[bytes]:
+    async def body(self, answer: MCPResponse) -> AsyncIterator[bytes]:
         """The stream."""
         for each in self.frames:
             yield each
@@ -215,7 +215,7 @@ class BufferedWire:
                     yield frame(event)
 
 
-class LiveWire:
+class LiveResponse:
     """An ASGI connection. The first event turns the answer into a stream, and so does a long silence.
 
     Args:
@@ -314,7 +314,7 @@ class LiveWire:
             self._put(b"")
             self._gone = True
 
-    async def finish(self, answer: Answer) -> HeldStream | None:
+    async def finish(self, answer: MCPResponse) -> HeldStream | None:
         """Send the rest of the stream: the answer, and events as they come until the client goes away.
 
         Returns:
@@ -384,7 +384,7 @@ class LiveWire:
             self._is_quiet = True
 
     def _is_full(self) -> bool:
-        return len(self._frames) > MOST_WAITING or self._bytes > MOST_BYTES
+        return len(self._frames) > MAX_WAITING or self._bytes > MAX_BYTES
 
     def _put(self, data: bytes) -> None:
         if self._gone:
@@ -433,7 +433,7 @@ class _KeepAlive:
     __slots__ = ("_loop", "is_running", "wires")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.wires: set[LiveWire] = set()
+        self.wires: set[LiveResponse] = set()
         self.is_running = False
         self._loop = loop
 
@@ -443,8 +443,8 @@ class _KeepAlive:
 
     def tick(self) -> None:
         self.is_running = False
-        for wire in tuple(self.wires):
-            wire.keep_alive()
+        for response in tuple(self.wires):
+            response.keep_alive()
         if self.wires:
             self.start()
 

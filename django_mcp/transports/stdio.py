@@ -27,7 +27,7 @@ from django_mcp.auth.protected_resource import path_of
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import as_of_now
+from django_mcp.core.resources import refresh_principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol import headers
 from django_mcp.protocol.errors import InvalidRequest, ProtocolError, RequestId
@@ -42,12 +42,12 @@ from django_mcp.protocol.jsonrpc import (
     parse,
 )
 from django_mcp.pubsub.follower import end_streams
-from django_mcp.revisions.base import Answer, Event, Inbound, failure
+from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, failure
 from django_mcp.revisions.legacy.handler import end_session, open_stream
 from django_mcp.revisions.negotiation import choose, spoken
 
 CHUNK = 64 * 1024
-MOST_CHUNKS = 16
+MAX_CHUNKS = 16
 """Chunks read ahead of who takes the lines."""
 
 
@@ -87,7 +87,7 @@ class LineReader:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
-        self._room = threading.Semaphore(MOST_CHUNKS)
+        self._room = threading.Semaphore(MAX_CHUNKS)
         threading.Thread(target=self._read, name="django-mcp-in", daemon=True).start()
 
     async def lines(self) -> AsyncGenerator[bytes | None, None]:
@@ -165,7 +165,7 @@ RENEWALS = 20
 """How often in the life of an unused session it is used, for it lives as long as this connection."""
 
 
-class StdioWire:
+class StdioResponse:
     """What goes back because of one message. All share one connection, which is live."""
 
     takes_events = can_hold = is_live = True
@@ -223,7 +223,7 @@ class Connection:
         self._agreed: str | None = None
         self._session: Mapping[str, str] = {}
         self._staying: asyncio.Task[None] | None = None
-        self._running: dict[RequestId, StdioWire] = {}
+        self._running: dict[RequestId, StdioResponse] = {}
         self._calls: set[asyncio.Task[None]] = set()
         self._endless: set[asyncio.Task[None]] = set()
 
@@ -249,7 +249,7 @@ class Connection:
         if self._session:
             with suppress(ProtocolError, DatabaseError, TimeoutError):
                 async with asyncio.timeout(PARTING_SECONDS):
-                    await end_session(self._inbound(None, StdioWire(self._write)))
+                    await end_session(self._inbound(None, StdioResponse(self._write)))
 
     async def _take(self, line: bytes) -> None:
         try:
@@ -271,9 +271,9 @@ class Connection:
         """What a notification means for the connection itself."""
         if message.method == "notifications/cancelled":
             request_id = message.params.get("requestId")
-            wire = self._running.get(request_id) if type(request_id) is int or type(request_id) is str else None
-            if wire is not None:
-                wire.cancel()
+            response = self._running.get(request_id) if type(request_id) is int or type(request_id) is str else None
+            if response is not None:
+                response.cancel()
         elif message.method == "notifications/initialized" and self._session and self._staying is None:
             _start(self._hear_changes(), self._endless)
             self._staying = _start(self._stay(), self._endless)
@@ -281,55 +281,55 @@ class Connection:
     async def _serve(self, body: Any, message: Message | None) -> None:
         """Answer a message, or None for a batch. Nothing but a request and a batch is ever answered."""
         request = message if isinstance(message, Request) else None
-        wire = StdioWire(self._write)
+        response = StdioResponse(self._write)
         if request is not None:
-            self._running[request.id] = wire
+            self._running[request.id] = response
         try:
-            answer = await self._answer(body, request, wire)
+            answer = await self._answer(body, request, response)
             if request is not None or message is None:
-                await self._finish(answer, request, wire)
+                await self._finish(answer, request, response)
         except asyncio.CancelledError:  # by the client, or at the end
             pass
         finally:
-            if request is not None and self._running.get(request.id) is wire:
+            if request is not None and self._running.get(request.id) is response:
                 del self._running[request.id]
 
-    async def _answer(self, body: Any, request: Request | None, wire: StdioWire) -> Answer:
-        inbound = self._inbound(body, wire)
+    async def _answer(self, body: Any, request: Request | None, response: StdioResponse) -> MCPResponse:
+        mcp_request = self._inbound(body, response)
         try:
             # One connection may outlive many changes of rights, and a user object keeps what it had.
-            principal = await shared_pool().sync(partial(as_of_now, self._principal, self._server))
+            principal = await shared_pool().sync(partial(refresh_principal, self._principal, self._server))
             if principal is None:
                 raise InvalidRequest(
                     "This user may not sign in any more.", request_id=None if request is None else request.id
                 )
-            inbound = inbound._replace(principal=principal)
-            answer = await choose(inbound.headers, body).serve(inbound)
+            mcp_request = mcp_request._replace(principal=principal)
+            answer = await choose(mcp_request.headers, body).serve(mcp_request)
         except ProtocolError as error:
-            return Answer(error.http_status, encode_error(error.request_id, error))
+            return MCPResponse(error.http_status, encode_error(error.request_id, error))
         except Exception as error:  # noqa: BLE001 - which is logged
-            return Answer(500, failure(None if request is None else request.id, error))
+            return MCPResponse(500, failure(None if request is None else request.id, error))
         if request is not None and request.method == "initialize":
             self._agree(answer)
         return answer
 
-    async def _finish(self, answer: Answer, request: Request | None, wire: StdioWire) -> None:
+    async def _finish(self, answer: MCPResponse, request: Request | None, response: StdioResponse) -> None:
         if answer.body:
-            wire.send(Event(answer.body))
+            response.send(Event(answer.body))
         if answer.stream is None:
             return
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
-        wire.watch(task.cancel)
+        response.watch(task.cancel)
         if request is not None and request.method == "subscriptions/listen":
             self._calls.discard(task)
             self._endless.add(task)
             task.add_done_callback(self._endless.discard)
         async with aclosing(answer.stream) as stream:
             async for event in stream:
-                wire.send(event)
+                response.send(event)
 
-    def _agree(self, answer: Answer) -> None:
+    def _agree(self, answer: MCPResponse) -> None:
         """Keep what a client would have to send as headers from now on."""
         result = decode(answer.body).get("result")
         if result is not None:
@@ -337,18 +337,18 @@ class Connection:
             given = {name.lower(): value for name, value in answer.headers}
             self._session = {name: value for name, value in given.items() if name == headers.SESSION}
 
-    def _inbound(self, body: Any, wire: StdioWire) -> Inbound:
+    def _inbound(self, body: Any, response: StdioResponse) -> MCPRequest:
         header = {headers.VERSION: spoken(body, self._agreed), **self._session}
         pool = shared_pool()
-        return Inbound(self._server, self._principal, pool, self._edge, header, body, wire, over_http=False)
+        return MCPRequest(self._server, self._principal, pool, self._edge, header, body, response, over_http=False)
 
     # What goes on beside the calls
 
     async def _hear_changes(self) -> None:
         """Send on what a client over HTTP would open a stream with GET for."""
-        wire = StdioWire(self._write)
+        response = StdioResponse(self._write)
         with suppress(ProtocolError, asyncio.CancelledError):
-            await self._finish(await open_stream(self._inbound(None, wire)), None, wire)
+            await self._finish(await open_stream(self._inbound(None, response)), None, response)
 
     async def _stay(self) -> None:
         """Use the session from time to time: it must not expire while the client is connected and silent."""
@@ -356,7 +356,7 @@ class Connection:
         with suppress(asyncio.CancelledError):
             while True:
                 await asyncio.sleep(settings.SESSION_TTL / RENEWALS)
-                await self._answer(ping, None, StdioWire(self._write))
+                await self._answer(ping, None, StdioResponse(self._write))
 
 
 def _start(coroutine: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:

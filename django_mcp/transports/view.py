@@ -20,11 +20,11 @@ from django_mcp.conf import settings, site_settings
 from django_mcp.core.concurrency import INLINE, Runner, run_inline, shared_pool
 from django_mcp.core.request import set_user
 from django_mcp.core.server import MCPServer
-from django_mcp.revisions.base import Answer
+from django_mcp.revisions.base import MCPResponse
 from django_mcp.transports.http import Endpoint, keep_script_prefix, length_required
-from django_mcp.transports.sse import BufferedWire
+from django_mcp.transports.sse import BufferedResponse
 
-MOST_NAMES = 256
+MAX_NAMES = 256
 """Keys of ``request.META`` that are remembered."""
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     query = request.META.get("QUERY_STRING", "")
     head = RequestHead(str(request.method), headers, _host(request), request.is_secure, lambda: request, query)
     admitted = await endpoint.admit(head, runner)
-    if isinstance(admitted, Answer):
+    if isinstance(admitted, MCPResponse):
         return _response(admitted)
     # Before anything runs: middleware of the site may have kept this request to see whose it is.
     set_user(request, admitted.principal.user)
@@ -82,13 +82,13 @@ async def _serve(endpoint: Endpoint, request: HttpRequest, runner: Runner) -> Ht
     if len(body) > settings.MAX_BODY_BYTES:
         return _response(admitted.too_large())
     # Only under ASGI can Django go on with a response after the view has returned, without keeping its thread.
-    wire = BufferedWire(takes_events=admitted.accepts.events, can_hold=isinstance(request, ASGIRequest))
-    answer = await admitted.answer(body, wire)
+    response = BufferedResponse(takes_events=admitted.accepts.events, can_hold=isinstance(request, ASGIRequest))
+    answer = await admitted.answer(body, response)
     if answer.stream is not None:
-        return StreamingHttpResponse(wire.body(answer), headers=dict(answer.headers))
-    if wire.opened:
-        frames = [part async for part in wire.body(answer)]
-        answer = Answer(200, b"".join(frames), admitted.event_headers)
+        return StreamingHttpResponse(response.body(answer), headers=dict(answer.headers))
+    if response.opened:
+        frames = [part async for part in response.body(answer)]
+        answer = MCPResponse(200, b"".join(frames), admitted.event_headers)
     return _response(answer)
 
 
@@ -97,7 +97,7 @@ class _Headers(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         name = (HttpHeaders.parse_header_name(key) or "").lower()
-        if len(self) < MOST_NAMES:  # clients think of names of their own
+        if len(self) < MAX_NAMES:  # clients think of names of their own
             self[key] = name
         return name
 
@@ -118,7 +118,7 @@ def _host(request: HttpRequest) -> str:
         return ""
 
 
-def _response(answer: Answer) -> HttpResponse:
+def _response(answer: MCPResponse) -> HttpResponse:
     headers = dict(answer.headers)
     headers.pop("Connection", None)  # it is hop-by-hop: not an application's to send under WSGI (PEP 3333)
     response = HttpResponse(answer.body, headers.pop("Content-Type", None), answer.status)

@@ -12,7 +12,7 @@ from django_mcp import APIKeyAuthentication, MCPServer, OAuth2Authentication, Pr
 from django_mcp.auth.api_keys import create_key
 from django_mcp.auth.base import RequestHead
 from django_mcp.auth.toolkit import get_access_token_model, get_refresh_token_model
-from django_mcp.core.resources import as_of_now
+from django_mcp.core.resources import refresh_principal
 from django_mcp.models import APIKey, ClientPolicy
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -51,9 +51,9 @@ def test_a_token_gives_nothing_any_more(
     server.user_passes_test = lambda user: user.is_staff
     user, application = make_user(is_staff=True), make_application()
     principal = caller(server, make_token(user=user, application=application))
-    assert as_of_now(principal, server) == principal
+    assert refresh_principal(principal, server) == principal
     ENDINGS[what](user, application)
-    assert as_of_now(principal, server) is None
+    assert refresh_principal(principal, server) is None
 
 
 def test_a_token_that_expired_or_was_replaced_is_as_good_as_before(
@@ -61,13 +61,13 @@ def test_a_token_that_expired_or_was_replaced_is_as_good_as_before(
 ) -> None:
     principal = caller(server, make_token())
     get_access_token_model().objects.update(expires=timezone.now() - timedelta(hours=1))
-    assert as_of_now(principal, server) is not None
+    assert refresh_principal(principal, server) is not None
     get_access_token_model().objects.all().delete()
     refresh = get_refresh_token_model().objects
     refresh.create(user=user, application=application, token="next")
-    assert as_of_now(principal, server) is not None
+    assert refresh_principal(principal, server) is not None
     refresh.update(revoked=timezone.now())
-    assert as_of_now(principal, server) is None
+    assert refresh_principal(principal, server) is None
     refresh.all().delete()
 
 
@@ -76,7 +76,7 @@ def test_what_an_owner_takes_from_a_client_is_gone_for_calls_that_wait(
 ) -> None:
     principal = caller(server, make_token(scope="travel:read travel:write"))
     decide(application, scopes=["travel:read"], tools=["look"])
-    now = as_of_now(principal, server)
+    now = refresh_principal(principal, server)
     assert now is not None
     assert now.scopes == {"travel:read"}
     assert now.tools == {"look"}
@@ -85,24 +85,24 @@ def test_what_an_owner_takes_from_a_client_is_gone_for_calls_that_wait(
 def test_a_caller_that_the_test_client_makes_up_needs_no_credential(server: MCPServer, user: Any) -> None:
     """``MCPClient(user, scopes=...)`` calls as a client would, without a token; tasks of such a call run too."""
     made_up = Principal("oauth", "1:client", user, scopes=frozenset({"travel:read"}), client_id="client")
-    assert as_of_now(made_up, server) == made_up
+    assert refresh_principal(made_up, server) == made_up
 
 
 def test_a_key_gives_what_its_row_says_by_now(make_server: Make, user: Any) -> None:
     server = make_server("keys", authentication=[APIKeyAuthentication()])
     row, key = create_key(user, "test", endpoints=["keys"], scopes=["travel:read"])
     principal = caller(server, key)
-    assert as_of_now(principal, server) == principal
+    assert refresh_principal(principal, server) == principal
     rows = APIKey.objects.filter(pk=row.pk)
     rows.update(scopes=[])
-    now = as_of_now(principal, server)
+    now = refresh_principal(principal, server)
     assert now is not None
     assert now.scopes == frozenset()
     gone = {"revoked": timezone.now(), "expires": timezone.now() - timedelta(seconds=1), "endpoints": ["others"]}
     for field, value in gone.items():
         before = rows.values(field).get()
         rows.update(**{field: value})
-        assert as_of_now(principal, server) is None, field
+        assert refresh_principal(principal, server) is None, field
         rows.update(**before)
     rows.delete()
-    assert as_of_now(principal, server) is None
+    assert refresh_principal(principal, server) is None

@@ -9,14 +9,14 @@ from django_mcp.core.channel import LEVELS
 from tests.exchange import WITHIN
 
 BASE_URL = "https://travel.example.com"
-MOST_BYTES = 10_000
+MAX_BYTES = 10_000
 NOON = 1_800_000_030.0
 LIMITED_TO = 31
 """Seconds until the window of the limit ends that NOON is in."""
 SETTINGS = {
     "AUTHENTICATION": ["django_mcp.AllowAny"],
     "BASE_URL": BASE_URL,
-    "MAX_BODY_BYTES": MOST_BYTES,
+    "MAX_BODY_BYTES": MAX_BYTES,
     "POLL_INTERVAL": 0.02,
 }
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

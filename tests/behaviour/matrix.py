@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django_mcp.core.channel import LEVELS
-from tests.behaviour.furnished import BASE_URL, LIMITED_TO, MOST_BYTES
+from tests.behaviour.furnished import BASE_URL, LIMITED_TO, MAX_BYTES
 from tests.clients import LEGACY, META, MODERN
 from tests.conversation import DECLINE, accept, said
 
@@ -83,8 +83,8 @@ class Row:
     def expected(self, version: str, edge: str) -> Seen | None:
         if version < self.since:
             return None
-        era = (self.modern if version == MODERN else self.legacy) or self.seen
-        return self.without_streams if era and edge == "view" and self.without_streams else era
+        revision = (self.modern if version == MODERN else self.legacy) or self.seen
+        return self.without_streams if revision and edge == "view" and self.without_streams else revision
 
 
 def call(name: str, /, meta: Mapping[str, Any] | None = None, answers: Any = (), **arguments: Any) -> Ask:
@@ -311,7 +311,7 @@ ROWS = [
     # Bodies
     Row("JSON that does not end", Send(body=b"{"), Seen(status=400, code=-32700, headers=JSON)),
     Row("JSON that is no message", Send(body=b'"text"'), Seen(status=400, code=-32600, headers=JSON)),
-    Row("a body that is too large", Send(body=b" " * (MOST_BYTES + 1)), Seen(status=413, headers=JSON)),
+    Row("a body that is too large", Send(body=b" " * (MAX_BYTES + 1)), Seen(status=413, headers=JSON)),
     Row("another content type", Send({"content-type": "text/plain"}), Seen(status=415, headers=JSON)),
     # Headers
     Row("a client that takes JSON alone", Send({"accept": "application/json"}), Seen(headers=JSON)),

@@ -8,7 +8,7 @@ from django import forms
 from django.utils import timezone
 
 from django_mcp import Context, MCPServer, tool
-from django_mcp.core.elicitation import MOST_ROUNDS
+from django_mcp.core.elicitation import MAX_ROUNDS
 from tests.conversation import Conversation, accept
 from tests.exchange import Room
 
@@ -33,7 +33,7 @@ def test_a_form_filled_with_the_time_of_day_is_the_same_form_a_moment_later(
 def test_a_call_that_never_asks_the_same_twice_ends(
     server: MCPServer, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.conversation.MOST_ROUNDS", MOST_ROUNDS + 2)
+    monkeypatch.setattr("tests.conversation.MAX_ROUNDS", MAX_ROUNDS + 2)
     numbers = itertools.count()
 
     @tool(server=server)
@@ -42,7 +42,7 @@ def test_a_call_that_never_asks_the_same_twice_ends(
 
     outcome = talk.call("insist", answers=lambda _: accept(confirm=True))
     assert outcome.failed
-    assert f"asked {MOST_ROUNDS} times" in outcome.text
+    assert f"asked {MAX_ROUNDS} times" in outcome.text
 
 
 TITLED = {

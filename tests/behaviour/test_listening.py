@@ -244,7 +244,7 @@ def test_a_filter_that_is_none_is_refused(talk: Conversation, subtests: pytest.S
         {"resourceSubscriptions": "test://here"},
         {"resourceSubscriptions": [7]},
         {"resourceSubscriptions": {}},
-        {"resourceSubscriptions": ["test://here"] * (listening.MOST_URIS + 1)},
+        {"resourceSubscriptions": ["test://here"] * (listening.MAX_URIS + 1)},
         {"resourceSubscriptions": ["test://" + "u" * 8186]},
     ]
     for wanted in cases:

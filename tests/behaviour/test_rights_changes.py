@@ -210,7 +210,7 @@ def test_where_nothing_depends_on_users_nobody_is_asked_and_nothing_written(
 def test_a_change_of_very_many_users_is_told_to_everybody(
     room: Room, make_user: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "MOST_USERS", 2)
+    monkeypatch.setattr(publish, "MAX_USERS", 2)
     users = [make_user(groups=("Desk",)) for _ in range(3)]
     other = Listener(room, MODERN, make_user())
     notify_permissions_changed(*users[:2])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Self
 
 HOST = "127.0.0.1"
-MOST_HEAD = 64 * 1024
+MAX_HEAD = 64 * 1024
 CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r]*", re.IGNORECASE)
 
 
@@ -52,7 +52,7 @@ class Balancer:
         self._loop = asyncio.get_running_loop()
         self._main = asyncio.current_task()
         try:
-            server = await asyncio.start_server(self._connected, HOST, self.port, limit=MOST_HEAD)
+            server = await asyncio.start_server(self._connected, HOST, self.port, limit=MAX_HEAD)
         except OSError as error:
             self._failure = error
             return
@@ -90,7 +90,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Bytes as they come, until one side has no more or the other takes no more."""
     with contextlib.suppress(OSError):
-        while data := await reader.read(MOST_HEAD):
+        while data := await reader.read(MAX_HEAD):
             writer.write(data)
             await writer.drain()
 

@@ -12,7 +12,7 @@ META = "io.modelcontextprotocol/"
 CLIENT = {"name": "conformance-harness", "version": "1"}
 WITHIN = 10.0
 """Seconds for one answer."""
-MOST_PAGES = 100
+MAX_PAGES = 100
 
 
 class WireError(Exception):
@@ -64,7 +64,7 @@ class Modern:
 def pages(ask: Callable[[dict[str, Any]], dict[str, Any]], member: str) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     params: dict[str, Any] = {}
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         answer = ask(params)
         if member not in answer.get("result", ()):
             raise WireError(f"there are no {member} in {answer}")

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from django_mcp.core import failures
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -24,16 +24,16 @@ def test_the_same_words_are_logged_once_in_a_while_and_counted_meanwhile(
     caplog: pytest.LogCaptureFixture, clock: list[float]
 ) -> None:
     for number in range(4):
-        log_seldom(logging.ERROR, "away: %s", number)
+        log_rate_limited(logging.ERROR, "away: %s", number)
     clock[0] += failures.SECONDS
-    log_seldom(logging.ERROR, "away: %s", "still")
+    log_rate_limited(logging.ERROR, "away: %s", "still")
     clock[0] += failures.SECONDS
-    log_seldom(logging.ERROR, "away: %s", "yet")
+    log_rate_limited(logging.ERROR, "away: %s", "yet")
     assert said(caplog) == ["away: 0", "away: still (and 3 times since this was last logged)", "away: yet"]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}
 
 
 def test_other_words_wait_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    log_seldom(logging.WARNING, "the cache is away")
-    log_seldom(logging.WARNING, "the database is away")
+    log_rate_limited(logging.WARNING, "the cache is away")
+    log_rate_limited(logging.WARNING, "the database is away")
     assert said(caplog) == ["the cache is away", "the database is away"]

@@ -109,10 +109,10 @@ class Stopping:
         file = Path(self.environment["FAULTS_JOURNAL"])
         return file.read_text().splitlines() if file.exists() else []
 
-    def call(self, name: str, era: str = "modern") -> None:
+    def call(self, name: str, revision: str = "modern") -> None:
         """Begin a call of a tool, and come back when it runs."""
-        label = f"{name}-{era}"
-        if era == "modern":
+        label = f"{name}-{revision}"
+        if revision == "modern":
             connection = Modern(self.server.port).start(name, label=label)
             self.answers[label] = watch(lambda: Reply(connection))
         else:

@@ -15,7 +15,7 @@ SILENCE = 2.0
 """Seconds in which nothing happens."""
 POLLS = 2 * SILENCE
 """How often the log is read in that time, POLL_INTERVAL being what it is."""
-MOST_BYTES = 100 * 1024
+MAX_BYTES = 100 * 1024
 """Memory that one stream may take."""
 
 
@@ -66,7 +66,7 @@ def test_three_hundred_streams_cost_one_query_a_poll_and_little_memory_and_leave
     each = (memory(worker) - bytes_before) / len(streams)
     with capsys.disabled():
         print(f"\n{len(streams)} open streams: {each / 1024:.0f} KiB each")  # noqa: T201
-    assert each < MOST_BYTES
+    assert each < MAX_BYTES
 
     queries = in_silence(worker)
     assert 1 <= len(queries) <= POLLS + 1, queries

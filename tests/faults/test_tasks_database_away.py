@@ -14,7 +14,7 @@ from tests.tasks.workers.processes import Site, site
 
 pytestmark = pytest.mark.needs("DATABASE_URL")
 
-MOST_THREADS = 8
+MAX_THREADS = 8
 UNSAVED = "the state of running tasks cannot be saved just now"
 
 
@@ -44,7 +44,7 @@ def back(server: Site, gate: Gate) -> None:
         nonlocal good
         answer = server.client.call("notes", label="none")
         good = 0 if answer["result"].get("isError") else good + 1
-        return good > 2 * MOST_THREADS
+        return good > 2 * MAX_THREADS
 
     until(look, "the server has its database again")
 

@@ -245,7 +245,7 @@ def test_rows_that_have_to_be_asked_about_are_not_counted(server, reader, books)
 
 def test_no_more_than_a_thousand_rows_are_asked_about_in_one_call(server, reader, books, monkeypatch):
     monkeypatch.setattr(pagination, "BATCH", 2)
-    monkeypatch.setattr(pagination, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(pagination, "MAX_LOOKED_AT", 4)
     asked = []
 
     def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:

@@ -236,7 +236,7 @@ def test_of_too_many_rows_only_the_lists_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everything(server)
-    monkeypatch.setattr(notifications, "MOST_ROWS", 3)
+    monkeypatch.setattr(notifications, "MAX_ROWS", 3)
     ann = ear("ann", SALT, BASE)
     with transaction.atomic():
         for number in range(3):

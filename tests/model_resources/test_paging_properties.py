@@ -260,7 +260,7 @@ def test_search_gives_every_row_once_where_each_is_asked_about(
     server, nobody, authors, batch, most, monkeypatch, tried
 ):
     monkeypatch.setattr(pagination, "BATCH", batch)
-    monkeypatch.setattr(pagination, "MOST_LOOKED_AT", most)
+    monkeypatch.setattr(pagination, "MAX_LOOKED_AT", most)
 
     def has_view_permission(self: Any, ctx: Any, obj: Any = None) -> bool:
         return obj is None or obj.shelf != "A"

@@ -211,7 +211,7 @@ class TestLongFields:
         assert base64.b64decode(reader("ann").contents("library://book/tides/cover")["blob"]) == b"\xff\xfe"
 
     def test_a_file_that_is_too_large_is_refused_in_words(self, library, reader, monkeypatch):
-        monkeypatch.setattr("django_mcp.model_resources.serializers.MOST_BYTES", 3)
+        monkeypatch.setattr("django_mcp.model_resources.serializers.MAX_BYTES", 3)
         full(library[0])
         answer = reader("ann").request("resources/read", {"uri": "library://book/salt/cover"})
 

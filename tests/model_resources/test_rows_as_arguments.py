@@ -172,7 +172,7 @@ def test_who_may_not_view_the_model_finds_no_row_and_no_hint(
 def test_many_rows_are_found_in_one_query(
     server: MCPServer, exposed: list[Book], reader: MakeReader, django_assert_num_queries: Any
 ) -> None:
-    class Keeper:
+    class LeaseHeartbeat:
         """Takes books, in the order in which they are given."""
 
         def keep(self, books: Annotated[list[Book], Field(min_length=1)]) -> list[str]:
@@ -183,8 +183,8 @@ def test_many_rows_are_found_in_one_query(
             """Keep."""
             return -1 if books is None else len(books)
 
-    tool(server=server, read_only=True)(Keeper().keep)
-    tool(server=server, read_only=True)(Keeper().keep_set)
+    tool(server=server, read_only=True)(LeaseHeartbeat().keep)
+    tool(server=server, read_only=True)(LeaseHeartbeat().keep_set)
     root = reader("root")
     with django_assert_num_queries(2):  # who calls, and the books
         kept = root.data("keep", books=["tides", "salt", "foghorn", "tides"])

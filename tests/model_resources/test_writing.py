@@ -334,8 +334,8 @@ class TestHooks:
                 super().delete_model(ctx, obj)
 
         register(Book, Asking, server=server)
-        assert server.tools["delete_book"].speaks
-        assert not server.tools["get_book"].speaks
+        assert server.tools["delete_book"].is_interactive
+        assert not server.tools["get_book"].is_interactive
         reader("root").call("delete_book", slug="salt")  # cannot be asked
         assert Book.objects.filter(slug="salt").exists()
 

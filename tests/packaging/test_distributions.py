@@ -140,8 +140,8 @@ def test_a_new_site_lists_its_tool_and_answers_a_call_in_each_era(
     metas = repr([*META.values()])
     code = ASK.replace("METAS", metas).replace("REQUESTS", repr(LIST_AND_CALL)).replace("MODERN", repr(MODERN))
     lines = installed.run("-c", code).splitlines()
-    for era, *answers in zip(META, lines[::2], lines[1::2], strict=True):
-        with subtests.test(era):
+    for revision, *answers in zip(META, lines[::2], lines[1::2], strict=True):
+        with subtests.test(revision):
             listed, called = (json.loads(line)["result"] for line in answers)
             assert [each["name"] for each in listed["tools"]] == ["add"]
             assert called["content"] == [{"type": "text", "text": "42"}]

@@ -204,7 +204,7 @@ def test_a_file_that_is_too_large_is_refused(
 ) -> None:
     for source in ["path", "file", "picture"]:
         with subtests.test(source=source):
-            monkeypatch.setattr(output, "MOST_BYTES", 20)
+            monkeypatch.setattr(output, "MAX_BYTES", 20)
             path = tmp_path / "a.pdf"
             path.write_bytes(PDF * 3)
             value = {"path": path, "file": io.BytesIO(PDF * 3), "picture": picture()}[source]

@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 from pydantic import Base64Bytes, BaseModel, Field
 
 from django_mcp import Upload
-from django_mcp.primitives.markers import MOST_BYTES
+from django_mcp.primitives.markers import MAX_BYTES
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import size
 from tests.primitives.makers import taking
@@ -83,8 +83,8 @@ def test_the_limit_is_told_and_kept() -> None:
 
 
 def test_without_a_limit_of_its_own_it_is_a_mebibyte() -> None:
-    assert received(bytes, base64.b64encode(b"x" * MOST_BYTES).decode()) == b"x" * MOST_BYTES
-    words = problem(bytes, base64.b64encode(b"x" * (MOST_BYTES + 1)).decode())
+    assert received(bytes, base64.b64encode(b"x" * MAX_BYTES).decode()) == b"x" * MAX_BYTES
+    words = problem(bytes, base64.b64encode(b"x" * (MAX_BYTES + 1)).decode())
     assert words.startswith("Argument 'value' must have 1 MiB at most when decoded; these are 1 MiB")
 
 

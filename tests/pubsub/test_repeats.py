@@ -11,15 +11,15 @@ from django.utils import timezone
 from django_mcp import ToolError
 from django_mcp.core import database
 from django_mcp.models import Step
-from django_mcp.pubsub.once import StepRepeat
+from django_mcp.pubsub.once import StepRecord
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 CALL, ARGUMENTS = "c" * 64, "a" * 64
 FIELDS: dict[str, Any] = {"content": [{"type": "text", "text": "ordered"}], "structuredContent": {"number": 1}}
 
 
-def tries(number: int) -> list[StepRepeat]:
-    return [StepRepeat(CALL, ARGUMENTS) for _ in range(number)]
+def tries(number: int) -> list[StepRecord]:
+    return [StepRecord(CALL, ARGUMENTS) for _ in range(number)]
 
 
 def test_the_first_is_to_run_and_the_others_have_its_result() -> None:
@@ -91,6 +91,6 @@ def test_a_site_without_a_database_runs_each_try(monkeypatch: pytest.MonkeyPatch
 
 
 def test_acts_are_those_of_the_call_and_its_arguments() -> None:
-    one, other = StepRepeat(CALL, ARGUMENTS), StepRepeat(CALL, "b" * 64)
+    one, other = StepRecord(CALL, ARGUMENTS), StepRecord(CALL, "b" * 64)
     assert one.acts == tries(1)[0].acts != other.acts
     assert len(one.acts) == 64

@@ -17,11 +17,11 @@ pytestmark = [
 
 
 @pytest.fixture
-def inspect(clients: Clients, site: Site, era: str) -> Callable[..., tuple[int, Any]]:
+def inspect(clients: Clients, site: Site, revision: str) -> Callable[..., tuple[int, Any]]:
     """The exit status of a command, and what it printed."""
 
     def inspect(*arguments: str) -> tuple[int, Any]:
-        done = clients.inspect(site.url, "--protocol-era", era, *arguments)
+        done = clients.inspect(site.url, "--protocol-era", revision, *arguments)
         return done.returncode, json.loads(done.stdout or done.stderr)
 
     return inspect

@@ -131,7 +131,7 @@ def test_a_skill_of_512_files_is_served_and_one_of_513_is_refused(write: Write) 
 
 def test_a_skill_of_sixteen_mebibytes_is_served_and_one_of_a_byte_more_is_refused(write: Write) -> None:
     where = write("a")
-    rest = skill.MOST_BYTES - (where / "SKILL.md").stat().st_size
+    rest = skill.MAX_BYTES - (where / "SKILL.md").stat().st_size
     with (where / "large").open("wb") as file:
         file.truncate(rest)
     assert sum(each["size"] for each in read(where).entry["resources"]) == 16 * 1024 * 1024

@@ -124,7 +124,7 @@ def test_ten_thousand_reports_are_a_few_rows(
 def test_ten_thousand_words_are_cut_short(
     server: MCPServer, waiting: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel, "MOST_MESSAGES", 50)
+    monkeypatch.setattr(channel, "MAX_MESSAGES", 50)
 
     def work(ctx: Context) -> str:
         for number in range(10_000):

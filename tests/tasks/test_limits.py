@@ -13,7 +13,7 @@ from django.test import override_settings
 from django_mcp import Context, MCPServer, ToolError, tool
 from django_mcp.models import Step, Task
 from django_mcp.pubsub import once
-from django_mcp.pubsub.once import StepRepeat
+from django_mcp.pubsub.once import StepRecord
 from django_mcp.tasks import store
 from django_mcp.tasks.worker import keeper
 from tests.behaviour.beside import beside
@@ -278,13 +278,13 @@ def test_of_two_tries_at_once_one_makes_the_task(
     first = client.call("work", meta=OURS, book="Emma")
     client.ended(first)
     looked: list[Callable[[], Any]] = []
-    look = StepRepeat.task
+    look = StepRecord.task
 
-    def blind(self: StepRepeat) -> str | None:
+    def blind(self: StepRecord) -> str | None:
         looked.append(lambda: None)
         return None if len(looked) == 1 else look(self)
 
-    monkeypatch.setattr(StepRepeat, "task", blind)
+    monkeypatch.setattr(StepRecord, "task", blind)
     assert client.call("work", meta=OURS, book="Emma") == first
     assert Task.objects.count() == 1
     assert runs == ["Emma"]

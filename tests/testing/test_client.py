@@ -31,10 +31,10 @@ def failing(call: Callable[[], Any]) -> str:
 
 def test_a_tool_is_called_in_the_transaction_of_the_test(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     tag = Tag.objects.create(word="red")
-    for era in ERAS:
-        with subtests.test(protocol_version=era):
+    for revision in ERAS:
+        with subtests.test(protocol_version=revision):
             Tag.objects.update(word="red")
-            called = MCPClient(ann, server=site, protocol_version=era).call(
+            called = MCPClient(ann, server=site, protocol_version=revision).call(
                 "rename_tag", old="red", new="blue", answers=[True]
             )
             called.assert_ok().assert_text("blue").assert_asked("Rename red to blue?")
@@ -77,10 +77,10 @@ def test_a_tool_that_ends_otherwise_in_another_era_is_found(site: MCPServer, ann
 def test_answers_are_those_of_a_person(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
     answers = [(True, "blue"), (False, "red"), (DECLINE, "red"), (CANCEL, "red")]
-    for era, (answer, word) in product(("modern", "legacy"), answers):
-        with subtests.test(protocol_version=era, answer=answer):
+    for revision, (answer, word) in product(("modern", "legacy"), answers):
+        with subtests.test(protocol_version=revision, answer=answer):
             Tag.objects.update(word="red")
-            client = MCPClient(ann, server=site, protocol_version=era, answers={"Rename": answer})
+            client = MCPClient(ann, server=site, protocol_version=revision, answers={"Rename": answer})
             assert client.call("rename_tag", {"old": "red", "new": "blue"}).assert_ok().text.count(word) == 1
             assert Tag.objects.get().word == word
 
@@ -101,9 +101,9 @@ def test_whatever_a_tool_asks_can_be_answered(site: MCPServer, ann: Any, subtest
         return [str(form.data["name"]), drawn.text, roots[0].uri, str(opened.accepted)]
 
     answers = [{"name": "Ann", "age": 7}, "=^.^=", ["file:///home"], True]
-    for era in ["modern", "legacy"]:
-        with subtests.test(protocol_version=era):
-            called = MCPClient(ann, server=site, protocol_version=era).call("survey", answers=answers)
+    for revision in ["modern", "legacy"]:
+        with subtests.test(protocol_version=revision):
+            called = MCPClient(ann, server=site, protocol_version=revision).call("survey", answers=answers)
             called.assert_structured(result=["Ann", "=^.^=", "file:///home", "True"])
             called.assert_asked("Who are you?", "Draw a cat.", "roots/list", "Open the page.")
 
@@ -122,9 +122,9 @@ def test_an_answer_that_nobody_asked_for_is_found(site: MCPServer, ann: Any) -> 
 
 def test_progress_and_what_is_logged_come_with_the_outcome(site: MCPServer, ann: Any) -> None:
     Tag.objects.create(word="red")
-    for era in ("modern", "legacy"):
-        client = MCPClient(ann, server=site, protocol_version=era)
-        called = client.call("rename_tag", old=Tag.objects.get().word, new=f"{era}-blue", answers=[True])
+    for revision in ("modern", "legacy"):
+        client = MCPClient(ann, server=site, protocol_version=revision)
+        called = client.call("rename_tag", old=Tag.objects.get().word, new=f"{revision}-blue", answers=[True])
         assert called.progress == [{"progress": 1, "total": 2, "message": "asked"}]
         assert [(each["level"], each["data"][-5:]) for each in called.logs] == [("info", "-blue")]
 
@@ -236,9 +236,9 @@ def test_a_call_is_refused_with_a_reason(site: MCPServer, people: dict[str, Any]
 
 def test_a_task_is_run_at_once(site: MCPServer, ann: Any, subtests: pytest.Subtests) -> None:
     Tag.objects.create(word="red")
-    for era in ERAS[:3]:
-        with subtests.test(protocol_version=era):
-            MCPClient(ann, server=site, protocol_version=era).call("count_tags").assert_structured(result=1)
+    for revision in ERAS[:3]:
+        with subtests.test(protocol_version=revision):
+            MCPClient(ann, server=site, protocol_version=revision).call("count_tags").assert_structured(result=1)
 
 
 def test_resources_prompts_and_completions(site: MCPServer, ann: Any) -> None:

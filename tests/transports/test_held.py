@@ -172,7 +172,7 @@ def test_of_what_a_client_does_not_read_little_is_kept_and_it_is_told_to_come_ba
         connection.log(*[LONG] * 500)
         await connection.until(lambda: LONG in connection.body)
         most = len(connection.sent[-1]["body"])
-        connection.log(*[LONG] * (follower.MOST_WAITING + 1))
+        connection.log(*[LONG] * (follower.MAX_WAITING + 1))
         assert subscription.take() is None, "what it would not have read is let go of"
         assert subscription.ended
         connection.log(LONG)
@@ -183,19 +183,19 @@ def test_of_what_a_client_does_not_read_little_is_kept_and_it_is_told_to_come_ba
 
     connection = played(act)
     assert connection.ended
-    assert most < sse.MOST_WAITING_BYTES + 2 * len(LONG)
-    assert max(connection.stream.at_once) == sse.MOST_ENTRIES
+    assert most < sse.MAX_WAITING_BYTES + 2 * len(LONG)
+    assert max(connection.stream.at_once) == sse.MAX_ENTRIES
     assert connection.body.count(LONG) == 500
 
 
-def wired(act: Callable[[sse.LiveWire, Connection], Coroutine[Any, Any, None]]) -> Connection:
+def wired(act: Callable[[sse.LiveResponse, Connection], Coroutine[Any, Any, None]]) -> Connection:
     """What came out of a wire, once *act* was done with it and its client reads again."""
 
     async def play() -> Connection:
         connection = Connection(Echo())
         connection.holding.cancel()
         connection.takes.clear()
-        wire = sse.LiveWire(connection.receive, connection.send, takes_events=True, headers=())
+        wire = sse.LiveResponse(connection.receive, connection.send, takes_events=True, headers=())
         await act(wire, connection)
         connection.takes.set()
         async with asyncio.timeout(WITHIN):
@@ -206,23 +206,23 @@ def wired(act: Callable[[sse.LiveWire, Connection], Coroutine[Any, Any, None]]) 
 
 
 def test_notifications_are_dropped_for_a_client_that_does_not_read_and_the_answer_is_not() -> None:
-    big = Event(b"y" * (sse.MOST_BYTES // 4))
+    big = Event(b"y" * (sse.MAX_BYTES // 4))
 
-    async def act(wire: sse.LiveWire, connection: Connection) -> None:
+    async def act(wire: sse.LiveResponse, connection: Connection) -> None:
         for _ in range(50):
             wire.send(big)
         await connection.until(lambda: connection.sent)
 
     connection = wired(act)
-    assert connection.body.count("y") < 2 * sse.MOST_BYTES
+    assert connection.body.count("y") < 2 * sse.MAX_BYTES
     assert "data: answer" in connection.body
     assert connection.ended
 
 
 def test_a_stream_that_can_be_resumed_ends_before_there_is_a_hole_in_it() -> None:
-    most = sse.MOST_WAITING + 1
+    most = sse.MAX_WAITING + 1
 
-    async def act(wire: sse.LiveWire, connection: Connection) -> None:
+    async def act(wire: sse.LiveResponse, connection: Connection) -> None:
         for number in range(most + 50):
             wire.send(Event(b"word", id=f"key.{number}"))
         await connection.until(lambda: connection.sent)

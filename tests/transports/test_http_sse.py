@@ -533,7 +533,7 @@ def test_what_nobody_expected_is_answered_and_logged(
     async def fail(_: Any) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(http_sse.ERA, "serve", fail, raising=False)
+    monkeypatch.setattr(http_sse.REVISION, "serve", fail, raising=False)
     with caplog.at_level(logging.ERROR, "django_mcp"):
         listener.notify("notifications/nonsense")
         error = listener.request("tools/call", {"name": "hurry"})["error"]

@@ -18,7 +18,7 @@ from django_mcp.auth.base import BaseAuthentication, InvalidToken, RequestHead
 from django_mcp.core.concurrency import shared_pool
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
-from django_mcp.transports.authentication import MOST_TURNS, Lookups, find_caller
+from django_mcp.transports.authentication import MAX_TURNS, Lookups, find_caller
 
 WITHIN = 10
 """Seconds that nothing here takes."""
@@ -129,7 +129,7 @@ def test_a_lookup_begins_though_more_come_in_every_turn() -> None:
         late: list[asyncio.Task[Any]] = []
         while len(lookups._waiting[next(iter(lookups._waiting))]) == len(early) + len(late):
             late += await begun(lookups, find, 1)
-        assert len(late) == MOST_TURNS + 1
+        assert len(late) == MAX_TURNS + 1
         find.may_end.release(2)
         await asyncio.gather(*early, *late)
 

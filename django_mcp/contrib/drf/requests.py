@@ -48,7 +48,7 @@ from django_mcp.integrations.views import nothing_with
 from django_mcp.primitives.schema import ArgumentError
 from django_mcp.primitives.validation_errors import abridged, missing_argument, shortened, written
 
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 """Characters of a value that is told to have been wrong."""
 
 
@@ -69,7 +69,7 @@ class APIArguments(OperationArguments):
                 found = found[step]
             except (KeyError, IndexError, TypeError):
                 return None
-        return text if len(text := json.dumps(found, ensure_ascii=False)) <= MOST_SHOWN else None
+        return text if len(text := json.dumps(found, ensure_ascii=False)) <= MAX_SHOWN else None
 
     def of_page(self, link: Any) -> dict[str, Any]:
         """The arguments that a link to another page stands for: a model cannot follow it, but it can call again."""
@@ -262,7 +262,7 @@ def _sentence(words: str, place: tuple[Any, ...], arguments: APIArguments, given
     return f"Argument {written(found)!r}: {words}{told}"
 
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """So many rows are looked at that an argument may name."""
 
 
@@ -388,7 +388,7 @@ class Endpoint:
         rows = model._base_manager.using(router.db_for_write(model))  # noqa: SLF001 - Django's documented API
         try:
             found = rows.filter(**{self.described.view.lookup_field: value}).order_by("pk").values_list("pk", flat=True)
-            return list(found[:MOST_ROWS]) or None
+            return list(found[:MAX_ROWS]) or None
         except (FieldError, ValueError, TypeError, ValidationError, DataError):
             return None
 

@@ -23,7 +23,7 @@ from django_mcp.primitives.base import ToolError
 from django_mcp.protocol.errors import MethodNotFound
 from django_mcp.protocol.jsonrpc import Request, Result
 from django_mcp.pubsub.once import StepChannel
-from django_mcp.revisions.base import Answer, Event, Inbound, notification
+from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, notification
 from django_mcp.revisions.legacy import calls
 from django_mcp.revisions.legacy.tasks import has_tasks, made, wants_task
 
@@ -124,26 +124,28 @@ class LegacyChannel(QuietChannel):
     waits = True
 
     def __init__(
-        self, inbound: Inbound, session: Session | None, request: Request, version: str, call: Call | None = None
+        self, mcp_request: MCPRequest, session: Session | None, request: Request, version: str, call: Call | None = None
     ) -> None:
         self.log_level = session.log_level if session else None
-        self.inbound = inbound
+        self.mcp_request = mcp_request
         self.session = session
         self.request = request
         self.version = self.protocol = version
         self.call = call
-        self._wire = inbound.wire if call is None else None
+        self._wire = mcp_request.response if call is None else None
         self._messages: deque[bytes] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._letting_go = False
-        self._loop = asyncio.get_running_loop() if inbound.wire.can_hold and inbound.wire.is_live else None
+        self._loop = (
+            asyncio.get_running_loop() if mcp_request.response.can_hold and mcp_request.response.is_live else None
+        )
         self.task: asyncio.Task[Any] | None = None
 
     @property
     def can_ask(self) -> bool:
         """Whether a question would reach the client, and its answer this call."""
-        return self.session is not None and (self.call is not None or self.inbound.wire.takes_events)
+        return self.session is not None and (self.call is not None or self.mcp_request.response.takes_events)
 
     @property
     def opened(self) -> bool:
@@ -152,18 +154,18 @@ class LegacyChannel(QuietChannel):
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send it: at once where there is nothing to resume, else through the log."""
-        if self.call is None and not self.inbound.wire.takes_events:
+        if self.call is None and not self.mcp_request.response.takes_events:
             return
         message = notification(method, params)
         if self.session is None:
-            self.inbound.wire.send(Event(message))
+            self.mcp_request.response.send(Event(message))
             return
         self._messages.append(message)
         self._wake()
 
     def let_go(self) -> None:
         """Close the connection; the client comes back with the id of the last event it saw."""
-        resumable = self.inbound.over_http and self.version >= PRIMING_SINCE
+        resumable = self.mcp_request.over_http and self.version >= PRIMING_SINCE
         if self.session is not None and resumable and self._loop is not None:
             self._letting_go = True
             self._wake()
@@ -183,7 +185,7 @@ class LegacyChannel(QuietChannel):
 
     def wants_task(self, support: str) -> bool:
         """Whether the call asks for one."""
-        if has_tasks(self.inbound.server, self.version):
+        if has_tasks(self.mcp_request.server, self.version):
             return wants_task(self.request.params, support)
         return super().wants_task(support)
 
@@ -225,14 +227,14 @@ class LegacyChannel(QuietChannel):
             ids = await self._saved(partial(calls.end, call, messages))
             self._send(call, list(zip(ids, messages, strict=True)))
 
-    async def finish(self, body: bytes) -> Answer:
+    async def finish(self, body: bytes) -> MCPResponse:
         """The rest of the answer to a request that said something before."""
-        if self.inbound.wire.is_live:
+        if self.mcp_request.response.is_live:
             await self.end([body])
-            return Answer(200)
+            return MCPResponse(200)
         for message in self._messages:  # all goes out at once, so there is nothing to resume
-            self.inbound.wire.send(Event(message))
-        return Answer(200, body)
+            self.mcp_request.response.send(Event(message))
+        return MCPResponse(200, body)
 
     # The way through the log
 
@@ -278,7 +280,7 @@ class LegacyChannel(QuietChannel):
 
     async def _saved(self, write: Callable[[], T]) -> T:
         """What was said is kept for when the database is back; the call itself may have done what it was to do."""
-        return await patiently(self.inbound.runner, write)
+        return await patiently(self.mcp_request.runner, write)
 
     def _send(self, call: Call, messages: list[tuple[int, bytes]]) -> None:
         if self._wire is not None:

@@ -12,9 +12,9 @@ from django_mcp.core.channel import Cancelled, Channel
 from django_mcp.core.concurrency import detached, patiently
 from django_mcp.core.context import Context
 from django_mcp.core.database import is_unmigrated
-from django_mcp.core.dispatch import dispatch, may_speak
+from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import InputRequired
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.policies import book
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Call, Session
@@ -31,7 +31,16 @@ from django_mcp.protocol.jsonrpc import (
     id_of,
     parse,
 )
-from django_mcp.revisions.base import ACCEPTED, Answer, Event, Inbound, adopt_key, capabilities, context_for, response
+from django_mcp.revisions.base import (
+    ACCEPTED,
+    Event,
+    MCPRequest,
+    MCPResponse,
+    adopt_key,
+    capabilities,
+    context_for,
+    response,
+)
 from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy import sessions as control
 from django_mcp.revisions.legacy.channel import RETRY_MS, LegacyChannel, QuietChannel
@@ -57,58 +66,60 @@ class NotServed(ProtocolError):
     http_status = 405
 
 
-async def named_session(inbound: Inbound) -> Session:
+async def named_session(mcp_request: MCPRequest) -> Session:
     """The session a request names.
 
     Raises:
         SessionNotFound: there is none such for this caller.
         Unavailable: the database does not answer.
     """
-    session_id = inbound.headers[headers.SESSION]
+    session_id = mcp_request.headers[headers.SESSION]
     try:
-        return await inbound.runner.sync(partial(sessions.find_session, session_id, inbound.server, inbound.principal))
+        return await mcp_request.runner.sync(
+            partial(sessions.find_session, session_id, mcp_request.server, mcp_request.principal)
+        )
     except SessionNotFound:
-        raise SessionNotFound(id_of(inbound.body)) from None
+        raise SessionNotFound(id_of(mcp_request.body)) from None
     except DatabaseError as error:
-        log_seldom(logging.ERROR, "sessions cannot be read: %s", error)
+        log_rate_limited(logging.ERROR, "sessions cannot be read: %s", error)
         raise Unavailable("Sessions cannot be looked up at the moment. Try again.") from None
 
 
-async def open_stream(inbound: Inbound) -> Answer:
+async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
     """A GET: a stream to go on with, or one of changes.
 
     Raises:
         ProtocolError: there is none, and the status says why.
     """
-    if _is_modern(inbound) or headers.SESSION not in inbound.headers:
+    if _is_modern(mcp_request) or headers.SESSION not in mcp_request.headers:
         return _not_served("GET")
-    session = await named_session(inbound)
-    answer = await open_get(session, inbound.headers.get(headers.LAST_EVENT), inbound)
+    session = await named_session(mcp_request)
+    answer = await open_get(session, mcp_request.headers.get(headers.LAST_EVENT), mcp_request)
     return _not_served("GET") if answer is None else answer
 
 
-async def end_session(inbound: Inbound) -> Answer:
+async def end_session(mcp_request: MCPRequest) -> MCPResponse:
     """A DELETE: the client needs its session no more.
 
     Raises:
         ProtocolError: there is none, and the status says why.
     """
-    if _is_modern(inbound):
+    if _is_modern(mcp_request):
         return _not_served("DELETE")
-    if headers.SESSION not in inbound.headers:
+    if headers.SESSION not in mcp_request.headers:
         raise InvalidRequest("DELETE ends a session, so Mcp-Session-Id must name it.")
-    session = await named_session(inbound)
-    await inbound.runner.sync(partial(sessions.end_session, session))
-    return Answer(204)
+    session = await named_session(mcp_request)
+    await mcp_request.runner.sync(partial(sessions.end_session, session))
+    return MCPResponse(204)
 
 
-def _not_served(verb: str) -> Answer:
+def _not_served(verb: str) -> MCPResponse:
     error = NotServed(f"There is nothing to {verb} here; POST a message.")
-    return Answer(error.http_status, encode_error(None, error), [("Allow", "POST, OPTIONS")])
+    return MCPResponse(error.http_status, encode_error(None, error), [("Allow", "POST, OPTIONS")])
 
 
-def _is_modern(inbound: Inbound) -> bool:
-    return inbound.headers.get(headers.VERSION, "").strip() in versions.MODERN
+def _is_modern(mcp_request: MCPRequest) -> bool:
+    return mcp_request.headers.get(headers.VERSION, "").strip() in versions.MODERN
 
 
 logger = logging.getLogger("django_mcp")
@@ -120,17 +131,23 @@ class FormerResourceNotFound(ProtocolError):
     code = -32002
 
 
-async def serve_request(request: Request, version: str, session: Session | None, inbound: Inbound) -> Answer:
+async def serve_request(
+    request: Request, version: str, session: Session | None, mcp_request: MCPRequest
+) -> MCPResponse:
     """The answer to a request."""
-    if request.method == RESULT and has_tasks(inbound.server, version):
+    if request.method == RESULT and has_tasks(mcp_request.server, version):
         from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
 
-        return await task_results.answered(request, session, inbound)
-    channel = LegacyChannel(inbound, session, request, version)
-    if session is None or not inbound.wire.is_live or not may_speak(inbound.server, request.method, request.params):
-        return await answered(request, version, session, inbound, channel)
+        return await task_results.answered(request, session, mcp_request)
+    channel = LegacyChannel(mcp_request, session, request, version)
+    if (
+        session is None
+        or not mcp_request.response.is_live
+        or not can_interact(mcp_request.server, request.method, request.params)
+    ):
+        return await answered(request, version, session, mcp_request, channel)
     # What is under way must not end with the connection: a client that lost it did not withdraw its request.
-    channel.task = detached(answered(request, version, session, inbound, channel))
+    channel.task = detached(answered(request, version, session, mcp_request, channel))
     watching = _watch_later(session, channel)
     try:
         return await asyncio.shield(channel.task)
@@ -143,16 +160,16 @@ async def serve_request(request: Request, version: str, session: Session | None,
 
 
 async def answered(
-    request: Request, version: str, session: Session | None, inbound: Inbound, channel: Channel
-) -> Answer:
+    request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
+) -> MCPResponse:
     """Run a request and answer it: plainly, or on the stream that was opened meanwhile."""
     speaks = channel if isinstance(channel, LegacyChannel) else None
     try:
         try:
-            body = await _result(request, version, session, inbound, channel)
+            body = await _result(request, version, session, mcp_request, channel)
         except InputRequired as needed:
             assert speaks is not None  # noqa: S101 - others have no capabilities, so nothing is asked
-            return await _asked(needed, speaks, inbound)
+            return await _asked(needed, speaks, mcp_request)
         except Cancelled:
             return ACCEPTED if speaks is None else await _withdrawn(speaks)
         except ProtocolError as error:
@@ -161,14 +178,14 @@ async def answered(
                 return answer
             body = answer.body
         if speaks is None or not speaks.opened:
-            return Answer(200, body)
+            return MCPResponse(200, body)
         return await speaks.finish(body)
     finally:
         if speaks is not None and speaks.call is not None:
             speaks.release()
 
 
-async def receive(answer: Response, session: Session | None, inbound: Inbound) -> Answer:
+async def receive(answer: Response, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
     """Take an answer to a question; the last one that a call waits for lets it go on.
 
     Raises:
@@ -176,56 +193,60 @@ async def receive(answer: Response, session: Session | None, inbound: Inbound) -
     """
     if session is None:
         raise InvalidRequest("Nothing was asked that this could answer.", request_id=answer.id)
-    call = await inbound.runner.sync(partial(_taken, answer, session, inbound))
+    call = await mcp_request.runner.sync(partial(_taken, answer, session, mcp_request))
     if call is not None:
-        await inbound.runner.later(partial(_next_round, call, session, inbound))
+        await mcp_request.runner.later(partial(_next_round, call, session, mcp_request))
     return ACCEPTED
 
 
-def _taken(answer: Response, session: Session, inbound: Inbound) -> Call | None:
+def _taken(answer: Response, session: Session, mcp_request: MCPRequest) -> Call | None:
     """The call that an answer lets go on. What a task asked is given to the task, and whoever waits for it reads on."""
     pending = calls.receive(session, answer)
     if pending is not None and pending.call.request["method"] == RESULT:
         from django_mcp.revisions.legacy.task_results import take  # noqa: PLC0415 - most sites have no tasks
 
-        take(pending, inbound)
+        take(pending, mcp_request)
         return None
-    return None if pending is None else calls.completed(pending, leased=inbound.wire.is_live)
+    return None if pending is None else calls.completed(pending, leased=mcp_request.response.is_live)
 
 
-def failed(request: Request, error: ProtocolError) -> Answer:
+def failed(request: Request, error: ProtocolError) -> MCPResponse:
     """The answer to a request that failed."""
     if isinstance(error, ResourceNotFound):
         error = FormerResourceNotFound(error.message, error.data)
     status = error.http_status if error.broken_envelope else 200
-    return Answer(status, encode_error(request.id, error), error.headers)
+    return MCPResponse(status, encode_error(request.id, error), error.headers)
 
 
-async def _result(request: Request, version: str, session: Session | None, inbound: Inbound, channel: Channel) -> bytes:
+async def _result(
+    request: Request, version: str, session: Session | None, mcp_request: MCPRequest, channel: Channel
+) -> bytes:
     match request.method:
         case "ping":
             return encode_result(request.id, {})
         case "server/discover":  # a connector that rewrites the header must still be able to discover us
-            await book.refresh(inbound.runner)  # whether there are tasks may depend on it
-            return encode_result(request.id, complete(discover(inbound.server, inbound.wire), inbound.server))
+            await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+            return encode_result(
+                request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
+            )
     handler = control.HANDLERS.get(request.method)
-    if request.method.startswith("tasks/") and has_tasks(inbound.server, version):
+    if request.method.startswith("tasks/") and has_tasks(mcp_request.server, version):
         from django_mcp.revisions.legacy.tasks import HANDLERS  # noqa: PLC0415 - most sites have no tasks
 
         handler = HANDLERS.get(request.method, handler)
     if handler is not None:
-        context = context_for(inbound, request, None, {}, channel)
+        context = context_for(mcp_request, request, None, {}, channel)
         return encode_result(request.id, await handler(context, session))
     declared = session.capabilities if session and isinstance(channel, LegacyChannel) and channel.can_ask else {}
-    context = context_for(inbound, request, session.client if session else None, declared, channel)
+    context = context_for(mcp_request, request, session.client if session else None, declared, channel)
     if request.method == "tools/call" and "task" in request.params:
         result = await _with_task(context, version)
     else:
         result = await dispatch(context)
-    if request.method == "tools/list" and has_tasks(inbound.server, version):
-        return response(request.id, result, version, partial(_listed, version), inbound.server)
+    if request.method == "tools/list" and has_tasks(mcp_request.server, version):
+        return response(request.id, result, version, partial(_listed, version), mcp_request.server)
     finish = partial(_shaped, version, request.method)
-    return response(request.id, result, version, finish, inbound.server)
+    return response(request.id, result, version, finish, mcp_request.server)
 
 
 async def _with_task(context: Context, version: str) -> Result:
@@ -242,35 +263,35 @@ def _listed(version: str, result: Result, server: MCPServer) -> dict[str, Any]:
     return with_support(shape(result.fields, "tools/list", version), server)
 
 
-async def _asked(needed: InputRequired, channel: LegacyChannel, inbound: Inbound) -> Answer:
+async def _asked(needed: InputRequired, channel: LegacyChannel, mcp_request: MCPRequest) -> MCPResponse:
     """The stream of a call that has questions: it stays open where it can, and can be taken up again where not."""
     position = await channel.ask(needed.requests)
     assert channel.call is not None  # noqa: S101
-    if inbound.wire.can_hold:
-        return Answer(200, stream=tail(channel.call, position, inbound.principal))
-    inbound.wire.send(Event(retry=RETRY_MS))
-    return Answer(200)
+    if mcp_request.response.can_hold:
+        return MCPResponse(200, stream=tail(channel.call, position, mcp_request.principal))
+    mcp_request.response.send(Event(retry=RETRY_MS))
+    return MCPResponse(200)
 
 
-async def _withdrawn(channel: LegacyChannel) -> Answer:
+async def _withdrawn(channel: LegacyChannel) -> MCPResponse:
     """No answer goes to a request that was cancelled; a stream that was opened for it ends."""
     if channel.opened:
         await channel.end([])
-        return Answer(200)
+        return MCPResponse(200)
     return ACCEPTED
 
 
-async def _next_round(call: Call, session: Session, inbound: Inbound) -> None:
+async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> None:
     """Run a call again, with the answers so far. What comes of it goes into its stream."""
-    request, dialogue = await patiently(inbound.runner, partial(calls.resume, call))
-    channel = LegacyChannel(inbound, session, request, session.version, call)
+    request, dialogue = await patiently(mcp_request.runner, partial(calls.resume, call))
+    channel = LegacyChannel(mcp_request, session, request, session.version, call)
     channel.hold()
     channel.dialogue = dialogue
-    if inbound.wire.is_live:
+    if mcp_request.response.is_live:
         channel.task = asyncio.current_task()
         _watch_later(session, channel)
     try:
-        body = await _result(request, session.version, session, inbound, channel)
+        body = await _result(request, session.version, session, mcp_request, channel)
     except InputRequired as needed:
         await channel.ask(needed.requests)
     except (Cancelled, asyncio.CancelledError):
@@ -292,29 +313,31 @@ def _watch_later(session: Session, channel: LegacyChannel) -> asyncio.TimerHandl
     return asyncio.get_running_loop().call_later(control.PATIENCE_SECONDS, control.watch, session, channel)
 
 
-MOST_MESSAGES = 50
+MAX_MESSAGES = 50
 """The longest batch."""
 
 
-class LegacyEra:
+class LegacyRevision:
     """The protocols with a handshake."""
 
-    async def serve(self, inbound: Inbound) -> Answer:
+    async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
         """Answer one body: a message, or a batch in the one version that has them."""
         session = None
-        if headers.SESSION in inbound.headers and not _is_initialize(inbound.body):
-            session = await named_session(inbound)
+        if headers.SESSION in mcp_request.headers and not _is_initialize(mcp_request.body):
+            session = await named_session(mcp_request)
         assumed = versions.ASSUMED if session is None else session.version
-        version = inbound.headers.get(headers.VERSION, assumed).strip()
-        if type(inbound.body) is list:
-            return await self._batch(inbound.body, version, session, inbound)
-        return await self._one(parse(inbound.body), version, session, inbound)
+        version = mcp_request.headers.get(headers.VERSION, assumed).strip()
+        if type(mcp_request.body) is list:
+            return await self._batch(mcp_request.body, version, session, mcp_request)
+        return await self._one(parse(mcp_request.body), version, session, mcp_request)
 
-    async def _batch(self, messages: Sequence[Any], version: str, session: Session | None, inbound: Inbound) -> Answer:
+    async def _batch(
+        self, messages: Sequence[Any], version: str, session: Session | None, mcp_request: MCPRequest
+    ) -> MCPResponse:
         if version not in versions.BATCHING:
             raise InvalidRequest(f"Protocol {version} has no batches. Send each message by itself.")
-        if not 0 < len(messages) <= MOST_MESSAGES:
-            raise InvalidRequest(f"A batch holds 1 to {MOST_MESSAGES} messages; this one holds {len(messages)}.")
+        if not 0 < len(messages) <= MAX_MESSAGES:
+            raise InvalidRequest(f"A batch holds 1 to {MAX_MESSAGES} messages; this one holds {len(messages)}.")
         bodies: list[bytes] = []
         for each in messages:
             try:
@@ -322,53 +345,55 @@ class LegacyEra:
                 if type(message) is Request:
                     if message.method == "initialize":
                         raise InvalidRequest("'initialize' must not be part of a batch.", request_id=message.id)
-                    inbound.wire.is_request = True
+                    mcp_request.response.is_request = True
                     # Several calls share one answer, so none of them has a stream to speak on.
-                    answer = await answered(message, version, session, inbound, QuietChannel(version))
+                    answer = await answered(message, version, session, mcp_request, QuietChannel(version))
                 else:
-                    answer = await self._one(message, version, session, inbound)
+                    answer = await self._one(message, version, session, mcp_request)
             except ProtocolError as error:
-                answer = Answer(200, encode_error(error.request_id, error))
+                answer = MCPResponse(200, encode_error(error.request_id, error))
             if answer.body:
                 bodies.append(answer.body)
-        return Answer(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
+        return MCPResponse(200, b"[%b]" % b",".join(bodies)) if bodies else ACCEPTED
 
-    async def _one(self, message: Message, version: str, session: Session | None, inbound: Inbound) -> Answer:
+    async def _one(
+        self, message: Message, version: str, session: Session | None, mcp_request: MCPRequest
+    ) -> MCPResponse:
         if type(message) is Response:
-            return await receive(message, session, inbound)
+            return await receive(message, session, mcp_request)
         if type(message) is Notification:
             if message.method == "notifications/cancelled" and session is not None:
-                await inbound.runner.sync(partial(control.cancel, session, message.params))
+                await mcp_request.runner.sync(partial(control.cancel, session, message.params))
             return ACCEPTED
         assert isinstance(message, Request)  # noqa: S101
         try:
             if message.method == "initialize":
-                return await initialize(message, inbound)
-            if headers.IDEMPOTENCY_KEY in inbound.headers:
-                adopt_key(message, inbound)
-            inbound.wire.is_request = True
-            return await serve_request(message, version, session, inbound)
+                return await initialize(message, mcp_request)
+            if headers.IDEMPOTENCY_KEY in mcp_request.headers:
+                adopt_key(message, mcp_request)
+            mcp_request.response.is_request = True
+            return await serve_request(message, version, session, mcp_request)
         except ProtocolError as error:
             return failed(message, error)
 
 
-async def initialize(request: Request, inbound: Inbound) -> Answer:
+async def initialize(request: Request, mcp_request: MCPRequest) -> MCPResponse:
     """The handshake: agree on a version, say what there is, open a session (2025-11-25, Lifecycle, Initialization)."""
-    version, body = await greet(request, inbound)
+    version, body = await greet(request, mcp_request)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
-    opening = partial(sessions.open_session, inbound.server, inbound.principal, version, client, declared)
+    opening = partial(sessions.open_session, mcp_request.server, mcp_request.principal, version, client, declared)
     try:
-        session_id = await inbound.runner.sync(opening)
+        session_id = await mcp_request.runner.sync(opening)
     except DatabaseError as error:
         if is_unmigrated(error):
             raise
         # All that needs no session works without; and what needs one says so.
-        log_seldom(logging.ERROR, "no session could be opened: %s", error)
+        log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
         session_id = None
-    return Answer(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
+    return MCPResponse(200, body, [] if session_id is None else [("Mcp-Session-Id", session_id)])
 
 
-async def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
+async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
     """The version to speak, and the response to ``initialize``.
 
     Raises:
@@ -378,11 +403,14 @@ async def greet(request: Request, inbound: Inbound) -> tuple[str, bytes]:
     if not isinstance(requested, str):
         raise InvalidParams('"params.protocolVersion" must be a string.')
     version = versions.negotiate(requested)
-    server = inbound.server
-    await book.refresh(inbound.runner)  # whether there are tasks may depend on it
+    server = mcp_request.server
+    await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
     fields: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": {**capabilities(server, inbound.wire), **capability(server, version, inbound.principal)},
+        "capabilities": {
+            **capabilities(server, mcp_request.response),
+            **capability(server, version, mcp_request.principal),
+        },
         "serverInfo": server.implementation,
     }
     if server.instructions:

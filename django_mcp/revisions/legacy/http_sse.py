@@ -16,7 +16,7 @@ from django.db import Error as DatabaseError
 from django.utils.encoding import escape_uri_path
 
 from django_mcp.core.concurrency import detached, patiently, shared_pool
-from django_mcp.core.failures import log_seldom
+from django_mcp.core.failures import log_rate_limited
 from django_mcp.models import Event as StreamEvent
 from django_mcp.models import Session
 from django_mcp.protocol import headers, versions
@@ -24,9 +24,9 @@ from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Message, Notification, Request, encode_error, parse
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.follower import Subscription, follow
-from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Answer, Event, EventStream, Inbound, failure
+from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Event, EventStream, MCPRequest, MCPResponse, failure
 from django_mcp.revisions.legacy import sessions
-from django_mcp.revisions.legacy.handler import LegacyEra, NotServed, Unavailable, failed, greet, named_session
+from django_mcp.revisions.legacy.handler import LegacyRevision, NotServed, Unavailable, failed, greet, named_session
 from django_mcp.revisions.legacy.sessions import SessionNotFound
 from django_mcp.revisions.legacy.streams import changes_for, tail
 from django_mcp.revisions.subscriptions import StreamSlot
@@ -86,7 +86,7 @@ BEFORE_HANDSHAKE = versions.LEGACY[-1]
 CALL, INITIALIZED = "call", "initialized"
 """Words between the messages; no message begins with a letter."""
 
-ERA = LegacyEra()
+REVISION = LegacyRevision()
 
 
 def topic(session: Session) -> str:
@@ -94,44 +94,44 @@ def topic(session: Session) -> str:
     return f"sse:{session.pk}"
 
 
-async def open_events(inbound: Inbound) -> Answer:
+async def open_events(mcp_request: MCPRequest) -> MCPResponse:
     """A GET: a session, and the stream that lasts as long.
 
     Raises:
         Unavailable: there is no database to keep the session in.
         TooManyRequests: the caller has too many open streams.
     """
-    if not inbound.wire.can_hold:
+    if not mcp_request.response.can_hold:
         return _needs_asgi()
-    slot = StreamSlot(inbound.principal)
+    slot = StreamSlot(mcp_request.principal)
     try:
-        session_id, session = await inbound.runner.sync(partial(_open, inbound))
+        session_id, session = await mcp_request.runner.sync(partial(_open, mcp_request))
     except DatabaseError as error:
-        log_seldom(logging.ERROR, "no session could be opened: %s", error)
+        log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
         raise Unavailable("No session can be opened at the moment. Try again.") from None
-    path = str(inbound.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
+    path = str(mcp_request.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
-    inbound = inbound._replace(headers={headers.SESSION: session_id})
-    return Answer(200, stream=_events(address, session, inbound, slot))
+    mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
+    return MCPResponse(200, stream=_events(address, session, mcp_request, slot))
 
 
-async def receive_message(inbound: Inbound) -> Answer:
+async def receive_message(mcp_request: MCPRequest) -> MCPResponse:
     """A POST: its answer goes into the stream of the session that the URL names.
 
     Raises:
         SessionNotFound: there is none such for this caller.
         InvalidRequest: it is no message.
     """
-    if not inbound.wire.can_hold:
+    if not mcp_request.response.can_hold:
         return _needs_asgi()
-    inbound = inbound._replace(headers={headers.SESSION: inbound.edge().GET.get("session_id", "")})
-    session = await named_session(inbound)
-    message = None if type(inbound.body) is list else parse(inbound.body)
-    detached(_serve(message, session, inbound._replace(wire=StreamWire(session))))
+    mcp_request = mcp_request._replace(headers={headers.SESSION: mcp_request.edge().GET.get("session_id", "")})
+    session = await named_session(mcp_request)
+    message = None if type(mcp_request.body) is list else parse(mcp_request.body)
+    detached(_serve(message, session, mcp_request._replace(response=SSEResponse(session))))
     return ACCEPTED
 
 
-class StreamWire:
+class SSEResponse:
     """Leads from a POST to its session's stream, wherever that is held."""
 
     takes_events = can_hold = is_live = True
@@ -155,13 +155,13 @@ class StreamWire:
         """Cancellations come as messages."""
 
 
-def _needs_asgi() -> Answer:
+def _needs_asgi() -> MCPResponse:
     error = NotServed("HTTP+SSE needs an ASGI server, which can keep a stream open. Use Streamable HTTP.")
-    return Answer(error.http_status, encode_error(None, error), [("Allow", "OPTIONS")])
+    return MCPResponse(error.http_status, encode_error(None, error), [("Allow", "OPTIONS")])
 
 
-def _open(inbound: Inbound) -> tuple[str, Session]:
-    server, principal = inbound.server, inbound.principal
+def _open(mcp_request: MCPRequest) -> tuple[str, Session]:
+    server, principal = mcp_request.server, mcp_request.principal
     session_id = sessions.open_session(server, principal, BEFORE_HANDSHAKE, None, None)
     if session_id is None:
         raise Unavailable("HTTP+SSE needs a database, which this site has not. Use Streamable HTTP.")
@@ -180,13 +180,13 @@ async def _say(session: Session, *entries: str) -> None:
 # A message and what comes of it
 
 
-async def _serve(message: Message | None, session: Session, inbound: Inbound) -> None:
+async def _serve(message: Message | None, session: Session, mcp_request: MCPRequest) -> None:
     """Serve a message, or None for a batch. Nothing but a request and a batch is answered.
 
     Where the answer is a stream that is logged, whoever holds that of the session reads it, and knows already.
     """
-    answer = await _answer(message, session, inbound)
-    if answer.stream is not None and not inbound.wire.opened:
+    answer = await _answer(message, session, mcp_request)
+    if answer.stream is not None and not mcp_request.response.opened:
         async with aclosing(answer.stream) as stream:
             async for event in stream:
                 if event.data:
@@ -197,21 +197,21 @@ async def _serve(message: Message | None, session: Session, inbound: Inbound) ->
         await _say(session, INITIALIZED)
 
 
-async def _answer(message: Message | None, session: Session, inbound: Inbound) -> Answer:
+async def _answer(message: Message | None, session: Session, mcp_request: MCPRequest) -> MCPResponse:
     request = message if isinstance(message, Request) else None
     try:
         if request is not None and request.method == "initialize":
-            return await _initialize(request, session, inbound)
-        return await ERA.serve(inbound)
+            return await _initialize(request, session, mcp_request)
+        return await REVISION.serve(mcp_request)
     except ProtocolError as error:
-        return Answer(error.http_status, encode_error(error.request_id, error))
+        return MCPResponse(error.http_status, encode_error(error.request_id, error))
     except Exception as error:  # noqa: BLE001 - which is logged
-        return Answer(500, failure(None if request is None else request.id, error))
+        return MCPResponse(500, failure(None if request is None else request.id, error))
 
 
-async def _initialize(request: Request, session: Session, inbound: Inbound) -> Answer:
+async def _initialize(request: Request, session: Session, mcp_request: MCPRequest) -> MCPResponse:
     try:
-        version, body = await greet(request, inbound)
+        version, body = await greet(request, mcp_request)
     except ProtocolError as error:
         return failed(request, error)
     client, declared = request.params.get("clientInfo"), request.params.get("capabilities")
@@ -221,19 +221,21 @@ async def _initialize(request: Request, session: Session, inbound: Inbound) -> A
         client=client if isinstance(client, dict) else {},
         capabilities=declared if isinstance(declared, dict) else {},
     )
-    await inbound.runner.sync(update)
-    return Answer(200, body)
+    await mcp_request.runner.sync(update)
+    return MCPResponse(200, body)
 
 
 # The stream
 
 
-async def _events(address: str, session: Session, inbound: Inbound, slot: StreamSlot) -> AsyncGenerator[Event, None]:
-    subscription = await follow(topic(session), principal=inbound.principal)
+async def _events(
+    address: str, session: Session, mcp_request: MCPRequest, slot: StreamSlot
+) -> AsyncGenerator[Event, None]:
+    subscription = await follow(topic(session), principal=mcp_request.principal)
     joined = Joined()
     try:
         yield Event(address.encode(), kind="endpoint")
-        joined.add(_said(session, inbound, subscription, joined), ends=True)
+        joined.add(_said(session, mcp_request, subscription, joined), ends=True)
         async with aclosing(joined.events()) as events:
             async for event in events:
                 yield event
@@ -246,7 +248,7 @@ async def _events(address: str, session: Session, inbound: Inbound, slot: Stream
 
 
 async def _said(
-    session: Session, inbound: Inbound, subscription: Subscription, joined: Joined
+    session: Session, mcp_request: MCPRequest, subscription: Subscription, joined: Joined
 ) -> AsyncGenerator[Event, None]:
     """What is logged for the session; with *joined* what other streams have for it."""
     run = partial(patiently, shared_pool())
@@ -256,7 +258,7 @@ async def _said(
             if found is None:
                 yield KEEP_ALIVE
                 try:
-                    await named_session(inbound)  # so that it does not expire
+                    await named_session(mcp_request)  # so that it does not expire
                 except SessionNotFound:
                     return
                 except Unavailable:
@@ -266,7 +268,7 @@ async def _said(
             elif found.data == INITIALIZED and not hears:
                 hears = True
                 await run(session.refresh_from_db)
-                joined.add(changes_for(session, inbound, None))
+                joined.add(changes_for(session, mcp_request, None))
             elif found.data.startswith(CALL):
                 call = await run(session.calls.filter(key=found.data.removeprefix(f"{CALL} ")).first)
                 if call is not None:

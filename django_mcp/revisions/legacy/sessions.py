@@ -23,7 +23,7 @@ from django_mcp.core.concurrency import detached, patiently, shared_pool
 from django_mcp.core.context import Context
 from django_mcp.core.database import Prepared
 from django_mcp.core.principal import Principal
-from django_mcp.core.resources import known_resources
+from django_mcp.core.resources import readable_uris
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Event, Session
 from django_mcp.protocol.errors import (
@@ -159,7 +159,7 @@ def _in(seconds: float) -> datetime.datetime:
 
 PATIENCE_SECONDS = 0.05
 """How long a call runs before it listens for its cancellation; most are done by then."""
-MOST_SUBSCRIPTIONS = 1000
+MAX_SUBSCRIPTIONS = 1000
 
 
 async def set_level(context: Context, session: Session | None) -> dict[str, Any]:
@@ -178,7 +178,7 @@ async def set_level(context: Context, session: Session | None) -> dict[str, Any]
 async def subscribe(context: Context, session: Session | None) -> dict[str, Any]:
     """``resources/subscribe``: to a resource the caller may know of."""
     uri, session = _subscription(context, session)
-    if not await known_resources(context, [uri]):
+    if not await readable_uris(context, [uri]):
         raise ResourceNotFound(uri)
     await context.runner.sync(partial(_change, session, "subscribed", uri))
     return {}
@@ -216,8 +216,8 @@ def _change(session: Session, what: str, uri: str) -> None:
         uris = [each for each in locked.subscriptions if each != uri]
         if what == "subscribed":
             uris.append(uri)
-        if len(uris) > MOST_SUBSCRIPTIONS:
-            raise InvalidParams(f"A session holds at most {MOST_SUBSCRIPTIONS} subscriptions.")
+        if len(uris) > MAX_SUBSCRIPTIONS:
+            raise InvalidParams(f"A session holds at most {MAX_SUBSCRIPTIONS} subscriptions.")
         if what == "subscribed" and sum(map(len, uris)) > MAX_FILTER_BYTES:
             raise InvalidParams(f"The URIs that a session subscribes to have at most {MAX_FILTER_BYTES} characters.")
         locked.subscriptions = uris

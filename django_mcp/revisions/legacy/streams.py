@@ -16,11 +16,11 @@ from django_mcp.models import Call, Session
 from django_mcp.protocol.errors import InvalidRequest
 from django_mcp.pubsub import event_store, publish
 from django_mcp.pubsub.follower import follow
-from django_mcp.revisions.base import KEEP_ALIVE, Answer, Event, Inbound, notification
+from django_mcp.revisions.base import KEEP_ALIVE, Event, MCPRequest, MCPResponse, notification
 from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import PRIMING_SINCE, RETRY_MS
 from django_mcp.revisions.legacy.tasks import RESULT
-from django_mcp.revisions.subscriptions import NONE, Hearing, ParkedStream, StreamSlot
+from django_mcp.revisions.subscriptions import NONE, ParkedStream, StreamSlot, SubscriptionFilter
 
 CHANGES = "changes"
 """The stream of changes in event ids."""
@@ -57,25 +57,25 @@ async def tail(call: Call, position: int, principal: Principal | None = None) ->
         subscription.close()
 
 
-async def resumed(call: Call, position: int, inbound: Inbound) -> Answer:
+async def resumed(call: Call, position: int, mcp_request: MCPRequest) -> MCPResponse:
     """A call's stream for a client that comes back."""
     if call.request["method"] == RESULT:
         from django_mcp.revisions.legacy import task_results  # noqa: PLC0415 - most sites have no tasks
 
-        return await task_results.resumed(call, position, inbound)
-    if inbound.wire.can_hold:
-        return Answer(200, stream=tail(call, position, inbound.principal))
-    if await inbound.runner.sync(partial(calls.is_lost, call)):
-        await inbound.runner.sync(partial(calls.give_up, call))
-    entries = await inbound.runner.sync(partial(event_store.after, position, [calls.topic(call)]))
-    inbound.wire.send(Event(retry=RETRY_MS))
+        return await task_results.resumed(call, position, mcp_request)
+    if mcp_request.response.can_hold:
+        return MCPResponse(200, stream=tail(call, position, mcp_request.principal))
+    if await mcp_request.runner.sync(partial(calls.is_lost, call)):
+        await mcp_request.runner.sync(partial(calls.give_up, call))
+    entries = await mcp_request.runner.sync(partial(event_store.after, position, [calls.topic(call)]))
+    mcp_request.response.send(Event(retry=RETRY_MS))
     for entry in entries:
         if entry.data != calls.END:
-            inbound.wire.send(_event(call, entry))
-    return Answer(200)
+            mcp_request.response.send(_event(call, entry))
+    return MCPResponse(200)
 
 
-def changes_for(session: Session, inbound: Inbound, position: int | None) -> "SessionStream":
+def changes_for(session: Session, mcp_request: MCPRequest, position: int | None) -> "SessionStream":
     """The changes a session's client is told about: of lists, and of resources it subscribed to.
 
     Args:
@@ -83,7 +83,7 @@ def changes_for(session: Session, inbound: Inbound, position: int | None) -> "Se
         inbound: the request that opens the stream.
         position: after which entry of the log it goes on; None for a new one.
     """
-    return SessionStream(session, inbound, position)
+    return SessionStream(session, mcp_request, position)
 
 
 class SessionStream(ParkedStream):
@@ -106,13 +106,13 @@ class SessionStream(ParkedStream):
         "_unsubscribed",
     )
 
-    def __init__(self, session: Session, inbound: Inbound, position: int | None) -> None:
+    def __init__(self, session: Session, mcp_request: MCPRequest, position: int | None) -> None:
         super().__init__()
         self._session: int = session.pk  # not the row itself, which is larger than all the rest
         self._topic = sessions.topic(session)
         self._primes = session.version >= PRIMING_SINCE
-        self._server, self._principal = inbound.server, inbound.principal
-        self._hearing = Hearing(inbound, _LISTS)
+        self._server, self._principal = mcp_request.server, mcp_request.principal
+        self._hearing = SubscriptionFilter(mcp_request, _LISTS)
         self._position = position
         self._read: Collection[int] = ()
         self._token = secrets.token_urlsafe(8)
@@ -198,7 +198,7 @@ def _event(call: Call, entry: event_store.Entry) -> Event:
     return Event(entry.data.encode(), id=f"{call.key}.{entry.id}")
 
 
-async def open_get(session: Session, last_event_id: str | None, inbound: Inbound) -> Answer | None:
+async def open_get(session: Session, last_event_id: str | None, mcp_request: MCPRequest) -> MCPResponse | None:
     """What a GET gets; None where this edge has nothing for it.
 
     Raises:
@@ -206,15 +206,15 @@ async def open_get(session: Session, last_event_id: str | None, inbound: Inbound
         TooManyRequests: the caller has too many open streams.
     """
     if last_event_id is not None and not last_event_id.startswith(f"{CHANGES}."):
-        found = await inbound.runner.sync(partial(calls.find, session, last_event_id))
+        found = await mcp_request.runner.sync(partial(calls.find, session, last_event_id))
         if found is None:
             raise InvalidRequest("Last-Event-ID names no stream of this session. GET without it to hear of changes.")
-        return await resumed(*found, inbound)
-    if not inbound.wire.can_hold:
+        return await resumed(*found, mcp_request)
+    if not mcp_request.response.can_hold:
         return None
     position = (last_event_id or "").partition(".")[2]
     known = int(position) if position.isdecimal() and len(position) < 19 else None  # noqa: PLR2004
-    slot = StreamSlot(inbound.principal)
-    stream = changes_for(session, inbound, known)
+    slot = StreamSlot(mcp_request.principal)
+    stream = changes_for(session, mcp_request, known)
     stream.slot = slot
-    return Answer(200, stream=stream)
+    return MCPResponse(200, stream=stream)

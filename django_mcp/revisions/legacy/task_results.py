@@ -29,7 +29,7 @@ from django_mcp.protocol.jsonrpc import JSONRPC, Request, encode, encode_error
 from django_mcp.protocol.meta import meta_of
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
-from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Answer, Event, Inbound, context_for, notification
+from django_mcp.revisions.base import ACCEPTED, KEEP_ALIVE, Event, MCPRequest, MCPResponse, context_for, notification
 from django_mcp.revisions.legacy import calls, sessions
 from django_mcp.revisions.legacy.channel import RETRY_MS
 from django_mcp.revisions.legacy.downgrade import question
@@ -87,10 +87,10 @@ def event_id(call: Call, seen: int) -> str:
     return f"{call.key}.{seen}"
 
 
-def take(pending: PendingRequest, inbound: Inbound) -> None:
+def take(pending: PendingRequest, mcp_request: MCPRequest) -> None:
     """Give an answer to the task that asked. Blocks."""
     request = Request(pending.call.request_id, **pending.call.request)
-    context = context_for(inbound, request, None, {}, Channel())
+    context = context_for(mcp_request, request, None, {}, Channel())
     response = pending.answer.get("result", pending.answer)  # or the error that the client answered with
     take_answers(context, request.params["taskId"], {pending.key: response})
 
@@ -241,26 +241,26 @@ class Words:
         return [Event(notification("notifications/progress", params))]
 
 
-async def answered(request: Request, session: Session | None, inbound: Inbound) -> Answer:
+async def answered(request: Request, session: Session | None, mcp_request: MCPRequest) -> MCPResponse:
     """The answer to ``tasks/result``: at once where the task is over, else as soon as it is.
 
     Raises:
         ProtocolError: there is no such task, or it takes longer than this edge can wait.
     """
-    context = context_for(inbound, request, None, {}, Channel())
-    task = await inbound.runner.sync(partial(found, context, task_id_of(context)))
+    context = context_for(mcp_request, request, None, {}, Channel())
+    task = await mcp_request.runner.sync(partial(found, context, task_id_of(context)))
     if task.is_over:
-        return Answer(200, ended(request.id, task))
+        return MCPResponse(200, ended(request.id, task))
     call = None
-    if session is not None and inbound.wire.takes_events:
-        call = await inbound.runner.sync(partial(_begin, session, request, task))
+    if session is not None and mcp_request.response.takes_events:
+        call = await mcp_request.runner.sync(partial(_begin, session, request, task))
     waiting = Waiting(context, session, call)
-    if inbound.wire.can_hold and inbound.wire.takes_events:
-        return Answer(200, stream=waiting.events())
-    return await _for_a_while(waiting, inbound, is_new=True)
+    if mcp_request.response.can_hold and mcp_request.response.takes_events:
+        return MCPResponse(200, stream=waiting.events())
+    return await _for_a_while(waiting, mcp_request, is_new=True)
 
 
-async def resumed(call: Call, seen: int, inbound: Inbound) -> Answer:
+async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse:
     """The same for a client that lost its stream.
 
     Args:
@@ -269,10 +269,10 @@ async def resumed(call: Call, seen: int, inbound: Inbound) -> Answer:
         inbound: the GET it came back with.
     """
     request = Request(call.request_id, **call.request)
-    waiting = Waiting(context_for(inbound, request, None, {}, Channel()), call.session, call, seen)
-    if inbound.wire.can_hold:
-        return Answer(200, stream=waiting.events())
-    return await _for_a_while(waiting, inbound, is_new=False)
+    waiting = Waiting(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)
+    if mcp_request.response.can_hold:
+        return MCPResponse(200, stream=waiting.events())
+    return await _for_a_while(waiting, mcp_request, is_new=False)
 
 
 def _begin(session: Session, request: Request, task: Task) -> Call:
@@ -284,21 +284,21 @@ def _begin(session: Session, request: Request, task: Task) -> Call:
     return call
 
 
-async def _for_a_while(waiting: Waiting, inbound: Inbound, *, is_new: bool) -> Answer:
+async def _for_a_while(waiting: Waiting, mcp_request: MCPRequest, *, is_new: bool) -> MCPResponse:
     """What there is to say when no stream is held: a client that can be told to comes back for the rest.
 
     Raises:
         InternalError: it cannot.
     """
     await wait(waiting.context, waiting.task_id, settings.TASK_WAIT_TIMEOUT)
-    speech = await inbound.runner.sync(waiting.look)
+    speech = await mcp_request.runner.sync(waiting.look)
     if is_new and speech.is_last:
-        return Answer(200, speech.events[0].data) if speech.events else ACCEPTED
+        return MCPResponse(200, speech.events[0].data) if speech.events else ACCEPTED
     if waiting.call is None:
         raise InternalError("The task is still under way. Ask tasks/get how far it is, and then tasks/result again.")
     if is_new:
-        inbound.wire.send(waiting.first())
+        mcp_request.response.send(waiting.first())
     for event in speech.events:
-        inbound.wire.send(event)
-    inbound.wire.send(Event(retry=RETRY_MS))
-    return Answer(200)
+        mcp_request.response.send(event)
+    mcp_request.response.send(Event(retry=RETRY_MS))
+    return MCPResponse(200)

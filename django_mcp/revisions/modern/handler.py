@@ -18,7 +18,7 @@ from django.core import signing
 from django_mcp.conf import settings
 from django_mcp.core.channel import LEVELS, Cancelled
 from django_mcp.core.context import ASKING, Context
-from django_mcp.core.dispatch import dispatch, may_speak
+from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import Dialogue, InputRequired
 from django_mcp.core.policies import book
 from django_mcp.core.request import host_of
@@ -50,10 +50,10 @@ from django_mcp.pubsub import once
 from django_mcp.pubsub.once import StepChannel
 from django_mcp.revisions.base import (
     ACCEPTED,
-    Answer,
     Event,
-    Inbound,
-    Wire,
+    MCPRequest,
+    MCPResponse,
+    ResponseStream,
     adopt_key,
     capabilities,
     context_for,
@@ -70,8 +70,8 @@ class ModernChannel(StepChannel):
     takes_ttl = False
     _task: asyncio.Task[Any] | None = None
 
-    def __init__(self, inbound: Inbound, asked: Envelope) -> None:
-        self.inbound = inbound
+    def __init__(self, mcp_request: MCPRequest, asked: Envelope) -> None:
+        self.mcp_request = mcp_request
         self.protocol = asked.version
         self.capabilities = asked.capabilities
         if asked.log_level is not None:
@@ -81,14 +81,14 @@ class ModernChannel(StepChannel):
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send it, where the client takes streams."""
-        if self.inbound.wire.takes_events:
-            self.inbound.wire.send(Event(notification(method, params)))
+        if self.mcp_request.response.takes_events:
+            self.mcp_request.response.send(Event(notification(method, params)))
 
     def watch_client(self) -> None:
         """Stop the call when the client closes its connection (Streamable HTTP, Cancellation)."""
-        if self.inbound.wire.is_live:
+        if self.mcp_request.response.is_live:
             self._task = asyncio.current_task()
-            self.inbound.wire.watch(self.cancel)
+            self.mcp_request.response.watch(self.cancel)
 
     def cancel(self) -> None:
         """Stop: a coroutine where it waits, a function where it next uses its context."""
@@ -112,8 +112,10 @@ class ModernChannel(StepChannel):
 
     def check_mirrors(self, mirrors: Sequence[Mirror], arguments: Mapping[str, Any]) -> None:
         """The arguments, against ``Mcp-Param-*``."""
-        if self.inbound.over_http:
-            headers.check_parameters(self.inbound.headers, [(each.header, each.path) for each in mirrors], arguments)
+        if self.mcp_request.over_http:
+            headers.check_parameters(
+                self.mcp_request.headers, [(each.header, each.path) for each in mirrors], arguments
+            )
 
 
 SALT = "django_mcp.request_state"
@@ -161,38 +163,38 @@ def _binding(context: Context, params: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-class ModernEra:
+class ModernRevision:
     """The stateless protocol."""
 
-    async def serve(self, inbound: Inbound) -> Answer:
+    async def serve(self, mcp_request: MCPRequest) -> MCPResponse:
         """Answer one body."""
-        request = parse(inbound.body)
+        request = parse(mcp_request.body)
         if type(request) is not Request:
-            return _take(request, inbound)
+            return _take(request, mcp_request)
         channel = None
         try:
-            asked = check_request(request, inbound)
-            if headers.IDEMPOTENCY_KEY in inbound.headers:
-                adopt_key(request, inbound)
+            asked = check_request(request, mcp_request)
+            if headers.IDEMPOTENCY_KEY in mcp_request.headers:
+                adopt_key(request, mcp_request)
             if request.method in OWN:
-                return await _serve_own(request, asked, inbound)
-            channel = ModernChannel(inbound, asked)
-            context = context_for(inbound, request, asked.client, asked.capabilities, channel)
+                return await _serve_own(request, asked, mcp_request)
+            channel = ModernChannel(mcp_request, asked)
+            context = context_for(mcp_request, request, asked.client, asked.capabilities, channel)
             begin = None
             if ("inputResponses" in request.params or "requestState" in request.params) and request.method in ASKING:
                 begin = partial(resume, context)
-            inbound.wire.is_request = True
+            mcp_request.response.is_request = True
             try:
-                if may_speak(inbound.server, request.method, request.params):
+                if can_interact(mcp_request.server, request.method, request.params):
                     channel.watch_client()
                 result = await dispatch(context, extended=True, begin=begin)
             except InputRequired as needed:
                 state = seal(context, request.params)
                 fields = {"resultType": "input_required", "inputRequests": needed.requests, "requestState": state}
                 result = Result(fields)
-            return Answer(200, response(request.id, result, asked.version, complete, inbound.server))
+            return MCPResponse(200, response(request.id, result, asked.version, complete, mcp_request.server))
         except ProtocolError as error:
-            return Answer(error.http_status, encode_error(request.id, error), error.headers)
+            return MCPResponse(error.http_status, encode_error(request.id, error), error.headers)
         except (Cancelled, asyncio.CancelledError):
             if channel is None or not channel.cancelled:
                 raise
@@ -202,28 +204,28 @@ class ModernEra:
 OWN = frozenset({"server/discover", "initialize", "subscriptions/listen"})
 """Methods that are about this version of the protocol, and not for ``dispatch``."""
 
-GONE = Answer(499)
+GONE = MCPResponse(499)
 """Nobody reads it: the client closed its connection, and the call was stopped."""
 
 
-async def _serve_own(request: Request, asked: Envelope, inbound: Inbound) -> Answer:
+async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest) -> MCPResponse:
     if request.method == "subscriptions/listen":
-        return await listen(request, asked.capabilities, inbound)
+        return await listen(request, asked.capabilities, mcp_request)
     if request.method == "initialize":
         speaks = ", ".join(versions.SUPPORTED)
         raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
-    await book.refresh(inbound.runner)  # whether there are tasks may depend on it
-    result = discover(inbound.server, inbound.wire)
-    return Answer(200, encode_result(request.id, complete(result, inbound.server)))
+    await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    result = discover(mcp_request.server, mcp_request.response)
+    return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
 
 
-def _take(message: Message, inbound: Inbound) -> Answer:
+def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
     """A notification is accepted and forgotten: this version defines none over HTTP."""
     if type(message) is Response:
         refusal = "A client sends no responses: answers to questions go into the repeated request."
         raise InvalidRequest(refusal, request_id=message.id)
     assert type(message) is Notification  # noqa: S101
-    check_version(inbound.headers, meta_of(message.params).get(meta.VERSION))
+    check_version(mcp_request.headers, meta_of(message.params).get(meta.VERSION))
     return ACCEPTED
 
 
@@ -255,7 +257,7 @@ def is_repeatable(context: Context) -> bool:
     return context.method != "tools/call" or tool is None or tool.is_repeatable
 
 
-def check_request(request: Request, inbound: Inbound) -> Envelope:
+def check_request(request: Request, mcp_request: MCPRequest) -> Envelope:
     """The ladder every request climbs; the first rung that breaks is the answer.
 
     1. The version in the header is one we have, or the body disagrees with it (checked first: a client that
@@ -269,13 +271,13 @@ def check_request(request: Request, inbound: Inbound) -> Envelope:
     try:
         asked = Envelope.read(request.params)
     except InvalidParams:
-        check_version(inbound.headers, meta_of(request.params).get(meta.VERSION))
+        check_version(mcp_request.headers, meta_of(request.params).get(meta.VERSION))
         raise
     version = asked.version
-    if not (version in versions.MODERN and inbound.headers.get(headers.VERSION) == version):  # as most are
-        check_version(inbound.headers, version)
-    if inbound.over_http:
-        headers.check_mirrors(inbound.headers, request.method, request.params)
+    if not (version in versions.MODERN and mcp_request.headers.get(headers.VERSION) == version):  # as most are
+        check_version(mcp_request.headers, version)
+    if mcp_request.over_http:
+        headers.check_mirrors(mcp_request.headers, request.method, request.params)
     return asked
 
 
@@ -297,9 +299,9 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
         raise UnsupportedProtocolVersion(version[:100], versions.SUPPORTED)
 
 
-def discover(server: MCPServer, wire: Wire) -> Result:
+def discover(server: MCPServer, response: ResponseStream) -> Result:
     """``server/discover``: what a client may want to know before it calls."""
-    declared = capabilities(server, wire)
+    declared = capabilities(server, response)
     if server.extensions:
         declared["extensions"] = {name: dict(each.settings) for name, each in server.extensions.items()}
     fields: dict[str, Any] = {"supportedVersions": list(versions.SUPPORTED), "capabilities": declared}

@@ -8,27 +8,27 @@ from typing import Any
 from django_mcp.core.channel import Channel
 from django_mcp.core.concurrency import on_event_loop, patiently, shared_pool
 from django_mcp.core.context import Context
-from django_mcp.core.resources import known_resources
+from django_mcp.core.resources import readable_uris
 from django_mcp.protocol import meta as envelope
 from django_mcp.protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestId
 from django_mcp.protocol.jsonrpc import MAX_STRING_LENGTH, Request, encode_result
 from django_mcp.pubsub import publish
 from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.follower import follow, position
-from django_mcp.revisions.base import Answer, Event, Inbound, capabilities, context_for, notification
-from django_mcp.revisions.subscriptions import Hearing, ParkedStream, StreamSlot
+from django_mcp.revisions.base import Event, MCPRequest, MCPResponse, capabilities, context_for, notification
+from django_mcp.revisions.subscriptions import ParkedStream, StreamSlot, SubscriptionFilter
 from django_mcp.tasks import store
 from django_mcp.tasks.api import look_up
 from django_mcp.tasks.extension import NAME, detailed, is_declared, not_declared
 
 TASKS = "notifications/tasks"
-MOST_URIS = 1000
+MAX_URIS = 1000
 """Resources one subscription may name."""
 
 KINDS = {f"{kind}ListChanged": kind for kind in publish.KINDS}
 
 
-async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) -> Answer:
+async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRequest) -> MCPResponse:
     """Open the stream.
 
     Args:
@@ -42,36 +42,36 @@ async def listen(request: Request, client: Mapping[str, Any], inbound: Inbound) 
         MissingClientCapability: it names tasks, and the client does not know any.
         TooManyRequests: the caller has too many open streams.
     """
-    if not inbound.wire.can_hold:
+    if not mcp_request.response.can_hold:
         raise MethodNotFound("'subscriptions/listen' needs an ASGI server; this one answers each request at once.")
-    if not inbound.wire.takes_events:
+    if not mcp_request.response.takes_events:
         raise InvalidRequest("'subscriptions/listen' answers with a stream: Accept must list text/event-stream.")
     asked = request.params.get("notifications")
     if not isinstance(asked, dict):
         raise InvalidParams('"params.notifications" must be an object that names what to listen to.')
     uris = asked.get("resourceSubscriptions", [])
-    if not isinstance(uris, list) or len(uris) > MOST_URIS or not all(isinstance(uri, str) for uri in uris):
-        raise InvalidParams(f'"params.notifications.resourceSubscriptions" must be at most {MOST_URIS} URIs.')
+    if not isinstance(uris, list) or len(uris) > MAX_URIS or not all(isinstance(uri, str) for uri in uris):
+        raise InvalidParams(f'"params.notifications.resourceSubscriptions" must be at most {MAX_URIS} URIs.')
     if any(len(uri) > MAX_STRING_LENGTH for uri in uris):
         text = f'"params.notifications.resourceSubscriptions" has a URI of more than {MAX_STRING_LENGTH} characters.'
         raise InvalidParams(text)
-    slot = StreamSlot(inbound.principal)
-    declared = capabilities(inbound.server, inbound.wire)
-    context = context_for(inbound, request, None, client, Channel())
+    slot = StreamSlot(mcp_request.principal)
+    declared = capabilities(mcp_request.server, mcp_request.response)
+    context = context_for(mcp_request, request, None, client, Channel())
     honoured: dict[str, Any] = {
         name: True for name, kind in KINDS.items() if asked.get(name) is True and kind in declared
     }
     if uris and "resources" in declared:
-        known = await known_resources(context, uris)
+        known = await readable_uris(context, uris)
         if known:
             honoured["resourceSubscriptions"] = known
     tasks = None
-    if "taskIds" in asked and NAME in inbound.server.extensions:
-        tasks = TaskHearing(context, asked["taskIds"])
+    if "taskIds" in asked and NAME in mcp_request.server.extensions:
+        tasks = TaskSubscriptionFilter(context, asked["taskIds"])
         honoured["taskIds"] = await tasks.find()
-    listening = Listening(request.id, honoured, tasks, inbound)
+    listening = Listening(request.id, honoured, tasks, mcp_request)
     listening.slot = slot
-    return Answer(200, stream=listening)
+    return MCPResponse(200, stream=listening)
 
 
 class Listening(ParkedStream):
@@ -87,14 +87,20 @@ class Listening(ParkedStream):
     __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
 
     def __init__(
-        self, request_id: RequestId, honoured: Mapping[str, Any], tasks: "TaskHearing | None", inbound: Inbound
+        self,
+        request_id: RequestId,
+        honoured: Mapping[str, Any],
+        tasks: "TaskSubscriptionFilter | None",
+        mcp_request: MCPRequest,
     ) -> None:
         super().__init__()
         self._request_id = request_id
         self._honoured: Mapping[str, Any] | None = honoured
         self._tasks = tasks
-        self._server, self._principal = inbound.server, inbound.principal
-        self._hearing = Hearing(inbound, _methods(frozenset(honoured)), honoured.get("resourceSubscriptions", ()))
+        self._server, self._principal = mcp_request.server, mcp_request.principal
+        self._hearing = SubscriptionFilter(
+            mcp_request, _methods(frozenset(honoured)), honoured.get("resourceSubscriptions", ())
+        )
         self._began = 0
 
     async def begin(self) -> AsyncGenerator[Event, None]:
@@ -144,11 +150,11 @@ def _methods(names: frozenset[str]) -> frozenset[str]:
     return frozenset(publish.list_changed_method(kind) for name, kind in KINDS.items() if name in names)
 
 
-MOST_TASKS = 100
+MAX_TASKS = 100
 """Tasks one subscription may name."""
 
 
-class TaskHearing:
+class TaskSubscriptionFilter:
     """Of one stream.
 
     Args:
@@ -167,8 +173,8 @@ class TaskHearing:
     def __init__(self, context: Context, asked: Any) -> None:
         if not is_declared(context.capabilities):
             raise not_declared("To hear of tasks")
-        if not isinstance(asked, list) or len(asked) > MOST_TASKS or not all(isinstance(each, str) for each in asked):
-            raise InvalidParams(f'"params.notifications.taskIds" must be at most {MOST_TASKS} ids of tasks.')
+        if not isinstance(asked, list) or len(asked) > MAX_TASKS or not all(isinstance(each, str) for each in asked):
+            raise InvalidParams(f'"params.notifications.taskIds" must be at most {MAX_TASKS} ids of tasks.')
         self._context = context
         self._said: dict[str, dict[str, Any]] = {}
         self.task_ids: Sequence[str] = list(dict.fromkeys(asked))

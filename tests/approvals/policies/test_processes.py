@@ -94,13 +94,13 @@ def test_a_decision_in_one_process_counts_in_another_within_a_second(
 
 @pytest.mark.parametrize("era", ["modern", LEGACY])
 def test_whoever_listens_anywhere_hears_of_it_and_is_shown_the_truth_wherever_they_look(
-    pair: Workers, admin: Browser, era: str
+    pair: Workers, admin: Browser, revision: str
 ) -> None:
     there = Modern(pair[1])
     assert "plain_sync" in listed(there)
     for listening, looking in ((pair[0], pair[1]), (pair[1], pair[0])):
-        stream = Modern(listening).listen() if era == "modern" else Legacy(listening).open().listen()
-        if era != "modern":
+        stream = Modern(listening).listen() if revision == "modern" else Legacy(listening).open().listen()
+        if revision != "modern":
             stream.event()
         for decision in ("block", "default"):
             assert ("plain_sync" in listed(there.at(looking))) is (decision == "block")
