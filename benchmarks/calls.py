@@ -24,7 +24,7 @@ def fill(rows: int, users: list[int]) -> None:
     """
     vendor = connection.vendor
     columns = {
-        "called": _TIME[vendor],
+        "started_at": _TIME[vendor],
         "server": _chosen(("default", "default", "default", "booking")),
         "method": _chosen(METHODS),
         "name": "CASE WHEN n %% 99991 = 0 THEN 'rare' ELSE 'tool_' || (n %% 40) END",
@@ -50,14 +50,14 @@ def fill(rows: int, users: list[int]) -> None:
         "trace_id": "CASE WHEN n %% 1000 = 1 THEN 'trace-' || n ELSE '' END",
     }
     names, values = ", ".join(columns), ", ".join(columns.values())
-    insert = f"INSERT INTO django_mcp_toolcall ({names}) "
+    insert = f"INSERT INTO django_mcp_requestlog ({names}) "
     select = f"SELECT {values} FROM series"
     series = _SERIES[vendor]
     statement = f"{series}{insert}{select}" if vendor == "postgresql" else f"{insert}{series}{select}"
     parameters = [rows, rows]
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
-        cursor.execute("ANALYZE django_mcp_toolcall" if vendor == "postgresql" else "SELECT 1")
+        cursor.execute("ANALYZE django_mcp_requestlog" if vendor == "postgresql" else "SELECT 1")
 
 
 def _chosen(values: tuple[str, ...] | list[int]) -> str:

@@ -57,18 +57,18 @@ class Found:
 def pages() -> Iterator[Page]:
     """All of them."""
     from django_mcp.core.server import servers  # noqa: PLC0415 - Django is set up
-    from django_mcp.models import ToolCall  # noqa: PLC0415
+    from django_mcp.models import RequestLog  # noqa: PLC0415
 
     serving = next(each for each in servers() if "book_hotel" in each.tools)
-    last = ToolCall.objects.order_by("-pk")[0]
-    calls = "toolcall/"
+    last = RequestLog.objects.order_by("-pk")[0]
+    calls = "requestlog/"
     yield Page("Calls", calls)
     yield Page("Calls, page 20", f"{calls}?p=20")
     yield Page("Calls, refused", f"{calls}?outcome__exact=refused")
     yield Page("Calls of a rare tool", f"{calls}?name=rare")
     yield Page(
         "Calls of one day",
-        f"{calls}?called__year={last.called:%Y}&called__month={last.called.month}&called__day={last.called.day}",
+        f"{calls}?started_at__year={last.started_at:%Y}&started_at__month={last.started_at.month}&started_at__day={last.started_at.day}",
     )
     yield Page("Calls, searched for a word", f"{calls}?q=Lisbon")
     yield Page("Calls, searched for a trace", f"{calls}?q=trace-1001")
@@ -78,11 +78,11 @@ def pages() -> Iterator[Page]:
     yield Page("Tools", "tools/", is_kept=True)
     yield Page("One tool", f"tools/{serving.name}.book_hotel/change/", is_kept=True)
     yield Page("Approvals", "approval/")
-    yield Page("Applications", "applications/")
+    yield Page("Applications", "oauthclient/")
     yield Page("Sessions", "session/")
     yield Page("Tasks", "task/")
     yield Page("API keys", "apikey/")
-    yield Page("Try a tool", "trytool/")
+    yield Page("Try a tool", "playground/")
 
 
 def measure(browser: Any, every: Sequence[Page], rounds: int, say: Callable[[str], None]) -> Iterator[Found]:
@@ -122,7 +122,7 @@ def _get(browser: Any, page: Page) -> Any:
 def export(browser: Any) -> tuple[float, int]:
     """The whole log as a file: how many seconds, how many bytes."""
     start, size = time.perf_counter(), 0
-    for part in browser.get(f"{ADMIN}toolcall/export.csv").streaming_content:
+    for part in browser.get(f"{ADMIN}requestlog/export.csv").streaming_content:
         size += len(part)
     return time.perf_counter() - start, size
 
@@ -183,13 +183,13 @@ def _run(options: argparse.Namespace) -> None:
 
     from benchmarks.calls import fill  # noqa: PLC0415
     from benchmarks.million import database  # noqa: PLC0415
-    from django_mcp.models import ToolCall  # noqa: PLC0415
+    from django_mcp.models import RequestLog  # noqa: PLC0415
 
     users = get_user_model()._default_manager  # noqa: SLF001 - Django's documented API
     owner = users.filter(username="owner").first() or users.create_superuser("owner")
     browser = Client()
     browser.force_login(owner)
-    if not ToolCall.objects.exists():
+    if not RequestLog.objects.exists():
         _say(f"filling {options.rows:,} rows")
         made = users.bulk_create([get_user_model()(username=f"user-{number}") for number in range(USERS)])
         fill(options.rows, [user.pk for user in made])

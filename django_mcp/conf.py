@@ -141,7 +141,7 @@ class Settings(NamedTuple):
     API_KEYS_IN_URL: bool = False
     """Take API keys as ``?api_key=…`` too, which proxies and browsers log, for clients that take nothing else."""
     LOG_CALLS: bool = True
-    """Write a row of ``ToolCall`` for each list, read and call, where the endpoint does not say."""
+    """Write a row of ``RequestLog`` for each list, read and call, where the endpoint does not say."""
     CALL_LOG_DAYS: int | None = 90
     """How long such a row is kept; None for ever."""
     LOG_ARGUMENTS: bool = True

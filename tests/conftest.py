@@ -26,14 +26,14 @@ from django_mcp.core.dispatch import watching
 from django_mcp.core.policies import NONE, book
 from django_mcp.models import (
     Approval,
+    AutoApprovalRule,
     Call,
     Event,
     PendingRequest,
+    RequestLog,
     Session,
-    StandingApproval,
     Step,
     Task,
-    ToolCall,
     ToolPolicy,
 )
 from django_mcp.tasks.backends import _pool as task_pool
@@ -191,7 +191,7 @@ def legacy(server: MCPServer, edge: str, open_database: None) -> Client:
     return Client(server, LEGACY, edge)
 
 
-LEFT = (PendingRequest, Call, Session, Event, Step, Approval, StandingApproval, Task, ToolPolicy, ToolCall)
+LEFT = (PendingRequest, Call, Session, Event, Step, Approval, AutoApprovalRule, Task, ToolPolicy, RequestLog)
 """What endpoints keep, in the order in which it can be deleted."""
 
 
@@ -209,10 +209,10 @@ def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[Non
             Event,
             Step,
             Approval,
-            StandingApproval,
+            AutoApprovalRule,
             Task,
             ToolPolicy,
-            ToolCall,
+            RequestLog,
         ):
             if model.objects.exists():  # a deletion looks for what points to the rows, for nothing most times
                 model.objects.all().delete()
@@ -237,12 +237,12 @@ def _unwatched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture
-def call_log(open_database: None) -> Iterator[Callable[[], list[ToolCall]]]:
+def call_log(open_database: None) -> Iterator[Callable[[], list[RequestLog]]]:
     """The log of calls is on; gives what is in it, the oldest first."""
-    ToolCall.objects.all().delete()
+    RequestLog.objects.all().delete()
     free_pool().close()
     shared_pool().close()  # connections of threads that began in a test without it count no queries
     recorder.count_queries()
     writer.is_failing = False  # as the last call of another test may have left it
-    yield lambda: list(ToolCall.objects.order_by("pk"))
-    ToolCall.objects.all().delete()
+    yield lambda: list(RequestLog.objects.order_by("pk"))
+    RequestLog.objects.all().delete()

@@ -18,11 +18,11 @@ GROWING = (
     "django_mcp_step",
     "django_mcp_task",
     "django_mcp_taskinput",
-    "django_mcp_standingapproval",
+    "django_mcp_autoapprovalrule",
     "django_mcp_approval",
     "django_mcp_approvalevent",
     "django_mcp_notice",
-    "django_mcp_toolcall",
+    "django_mcp_requestlog",
 )
 """Tables with a row for each use or each user. Others have one for each tool and decision."""
 FLAT = 1.5

@@ -71,7 +71,7 @@ class Filling:
         for model, columns in self._tables(rows):
             say(f"  {model._meta.label}")  # noqa: SLF001 - Django's documented API
             self._insert(model, columns, rows)
-        say("  django_mcp.ToolCall")
+        say("  django_mcp.RequestLog")
         calls.fill(rows - self.rows, self._parents["User"])
         self.rows = rows
         if connection.vendor == "postgresql":  # as autovacuum does; on SQLite nobody does it
@@ -108,7 +108,7 @@ class Filling:
             (own_models.Step, {**lives, "call": key("x"), "key": "'repeat'", "done": "TRUE"}),
             (own_models.Task, {**caller, **server, **lives, **self._task()}),
             (own_models.TaskInput, {"task_id": some(self._parents["Task"]), "key": key("i"), "request": "'{}'"}),
-            (own_models.StandingApproval, {**caller, **server, **self._standing(), "created_by_id": users}),
+            (own_models.AutoApprovalRule, {**caller, **server, **self._standing(), "created_by_id": users}),
             (own_models.Approval, {**caller, **server, **self._approval()}),
             (own_models.ApprovalEvent, {"approval_id": some(self._parents["Approval"]), "kind": "'proposed'"}),
             (own_models.Notice, {"approval_id": some(self._parents["Approval"]), "delivered": time("-60")}),

@@ -143,7 +143,7 @@ def judge(stage: Stage, word: str, what: str, calls: list[Call]) -> Outcome:
     logged = Counter(
         json.loads(arguments)["text"]
         for (arguments,) in stage.read(
-            "SELECT arguments FROM django_mcp_toolcall WHERE name = 'note' AND outcome = 'ok'"
+            "SELECT arguments FROM django_mcp_requestlog WHERE name = 'note' AND outcome = 'ok'"
             f" AND arguments LIKE '%{word}-%'"
         )
     )

@@ -97,11 +97,11 @@ def found_in(database: str) -> Found:
             connection.execute("SELECT uid, count(*) FROM soak_site_mark GROUP BY uid").fetchall()
         )
         calls = connection.execute(
-            "SELECT name, arguments, outcome FROM django_mcp_toolcall WHERE method = 'tools/call'"
+            "SELECT name, arguments, outcome FROM django_mcp_requestlog WHERE method = 'tools/call'"
         ).fetchall()
         methods: dict[str, int] = dict(
             connection.execute(
-                "SELECT method, count(*) FROM django_mcp_toolcall WHERE outcome = 'ok' GROUP BY method"
+                "SELECT method, count(*) FROM django_mcp_requestlog WHERE outcome = 'ok' GROUP BY method"
             ).fetchall()
         )
     logged: Counter[tuple[str, str, str]] = Counter()

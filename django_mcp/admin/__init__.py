@@ -6,27 +6,27 @@ from django.contrib import admin
 from django_mcp import models
 from django_mcp.admin.api_keys import APIKeyAdmin
 from django_mcp.admin.approvals import ApprovalAdmin
-from django_mcp.admin.auto_approvals import StandingApprovalAdmin
+from django_mcp.admin.auto_approvals import AutoApprovalRuleAdmin
 from django_mcp.admin.client_policies import ClientPolicyAdmin
 from django_mcp.admin.dashboard import OverviewAdmin
-from django_mcp.admin.playground import TryToolAdmin
-from django_mcp.admin.request_log import ToolCallAdmin
+from django_mcp.admin.playground import PlaygroundAdmin
+from django_mcp.admin.request_log import RequestLogAdmin
 from django_mcp.admin.sessions import SessionAdmin
 from django_mcp.admin.tasks import TaskAdmin
 from django_mcp.admin.tools import ToolsAdmin
 
 admin.site.register(models.Approval, ApprovalAdmin)
-admin.site.register(models.StandingApproval, StandingApprovalAdmin)
-admin.site.register(models.ToolCall, ToolCallAdmin)
+admin.site.register(models.AutoApprovalRule, AutoApprovalRuleAdmin)
+admin.site.register(models.RequestLog, RequestLogAdmin)
 admin.site.register(models.APIKey, APIKeyAdmin)
 admin.site.register(models.Overview, OverviewAdmin)
 admin.site.register(models.ClientPolicy, ClientPolicyAdmin)
 admin.site.register(models.Session, SessionAdmin)
 admin.site.register(models.Task, TaskAdmin)
 admin.site.register(models.Tools, ToolsAdmin)
-admin.site.register(models.TryTool, TryToolAdmin)
+admin.site.register(models.Playground, PlaygroundAdmin)
 
 if apps.is_installed("oauth2_provider"):
-    from django_mcp.admin.oauth_clients import ApplicationsAdmin
+    from django_mcp.admin.oauth_clients import OAuthClientAdmin
 
-    admin.site.register(models.Applications, ApplicationsAdmin)
+    admin.site.register(models.OAuthClient, OAuthClientAdmin)

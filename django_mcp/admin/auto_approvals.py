@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy, ngettext_lazy
 from django_mcp.admin.base import DECIDED_STYLES, LookingAdmin, StoppableAdmin
 from django_mcp.admin.display import NONE, line, names_of, shown_value, with_names
 from django_mcp.approvals.notices import APPROVE
-from django_mcp.models import StandingApproval
+from django_mcp.models import AutoApprovalRule
 
 
-class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
+class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     """Standing approvals, the newest first. Whoever may approve calls may revoke them."""
 
     stop_path = "revoke"
@@ -73,13 +73,13 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         with_names(page.result_list)
         return page
 
-    def can_stop(self, row: StandingApproval) -> bool:
+    def can_stop(self, row: AutoApprovalRule) -> bool:
         """As long as it lets calls through."""
         return row.revoked is None and row.expires > timezone.now() and row.remaining != 0
 
-    def stop(self, row: StandingApproval) -> bool:
+    def stop(self, row: AutoApprovalRule) -> bool:
         """Revoke it. The next call is asked about."""
-        good = StandingApproval.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
+        good = AutoApprovalRule.objects.filter(pk=row.pk, revoked=None, expires__gt=timezone.now())
         return bool(good.exclude(remaining=0).update(revoked=timezone.now()))
 
     @admin.action(description=gettext_lazy("Revoke selected auto-approval rules"), permissions=["change"])
@@ -96,7 +96,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         return line(vars(row).get("person") or names_of([caller])[caller])
 
     @admin.display(description=gettext_lazy("same arguments"))
-    def must_be(self, row: StandingApproval) -> SafeString | str:
+    def must_be(self, row: AutoApprovalRule) -> SafeString | str:
         """And their values; without any, all calls of the tool fit."""
         if not row.pattern:
             return _("any arguments")
@@ -104,7 +104,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         return format_html_join("", '<div class="mcp-pair"><b>{}</b> {}</div>', pairs)
 
     @admin.display(description=gettext_lazy("calls left"), ordering="remaining")
-    def left(self, row: StandingApproval) -> str:
+    def left(self, row: AutoApprovalRule) -> str:
         """How many."""
         return _("any number") if row.remaining is None else str(row.remaining)
 
@@ -115,7 +115,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         return count
 
     @admin.display(description=gettext_lazy("state"))
-    def state(self, row: StandingApproval) -> str:
+    def state(self, row: AutoApprovalRule) -> str:
         """Whether it is good."""
         if row.revoked is not None:
             return _("revoked")
@@ -124,7 +124,7 @@ class StandingApprovalAdmin(LookingAdmin, StoppableAdmin):
         return _("used up") if row.remaining == 0 else _("good")
 
 
-def _given(row: StandingApproval, name: str) -> SafeString:
+def _given(row: AutoApprovalRule, name: str) -> SafeString:
     """The value of an argument; a default, where the first call did not give it, is not kept."""
     value = row.arguments.get(name)
     return NONE if value is None else shown_value(value)

@@ -134,7 +134,7 @@ class OwnPagesAdmin(_ModelAdmin):
 
     def sees_calls(self, request: HttpRequest) -> bool:
         """Whether the log of calls may be shown."""
-        return request.user.has_perm("django_mcp.view_toolcall")
+        return request.user.has_perm("django_mcp.view_requestlog")
 
     # Parts of a page
 

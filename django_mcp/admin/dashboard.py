@@ -324,7 +324,7 @@ class OverviewAdmin(ReadOnlyAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
         """The permission is that of the log."""
-        return request.user.has_perm("django_mcp.view_toolcall")
+        return request.user.has_perm("django_mcp.view_requestlog")
 
     has_module_permission = has_view_permission
 
@@ -359,7 +359,7 @@ class OverviewAdmin(ReadOnlyAdmin):
         """How many calls wait now, and where to decide about them, for those who may go there."""
         now = timezone.now()
         waiting = Approval.objects.filter(state=Approval.State.PENDING, expires__gt=now).count()
-        may = any(request.user.has_perm(f"django_mcp.{each}") for each in ("view_approval", "approve_toolcall"))
+        may = any(request.user.has_perm(f"django_mcp.{each}") for each in ("view_approval", "approve_tool_call"))
         try:
             address = reverse("admin:django_mcp_approval_changelist", current_app=self.admin_site.name) if may else ""
         except NoReverseMatch:  # a site that took the page out

@@ -26,7 +26,7 @@ from django_mcp.admin.base import OwnPagesAdmin, page_queries
 from django_mcp.auth.toolkit import get_application_model
 from django_mcp.core import database
 from django_mcp.core.database import keys_of
-from django_mcp.models import Applications, ClientPolicy, ToolCall
+from django_mcp.models import ClientPolicy, OAuthClient, RequestLog
 from django_mcp.oauth import consent
 from django_mcp.oauth.connected_apps import (
     Access,
@@ -101,7 +101,7 @@ class ClientActions:
         self._tell((_("Client %s is blocked.") if blocked else _("Client %s is no longer blocked.")) % name)
 
     def _note(self, words: str) -> None:
-        row = Applications(client_id=self._application.client_id)
+        row = OAuthClient(client_id=self._application.client_id)
         row.pk = row.client_id  # of no table; the history goes by it
         self._admin.log_change(self._request, row, words)
 
@@ -244,7 +244,7 @@ def with_facts(applications: QuerySet[Any]) -> QuerySet[Any]:
     their secrets.
     """
     same = {"client_id": OuterRef("client_id")}
-    calls = ToolCall.objects.filter(**same).order_by("-called").values("called")
+    calls = RequestLog.objects.filter(**same).order_by("-started_at").values("started_at")
     found: QuerySet[Any] = applications.defer("client_secret").annotate(
         mcp_blocked=Exists(ClientPolicy.objects.filter(blocked=True, **same)),
         mcp_last_call=Subquery(calls[:1]),
@@ -300,10 +300,12 @@ def holders(application: Any, users: Sequence[Any]) -> list[Holder]:
         users: their primary keys.
     """
     accesses = accesses_of(application, users)
-    calls = ToolCall.objects.filter(client_id=application.client_id, user=OuterRef("pk")).order_by("-called")
+    calls = RequestLog.objects.filter(client_id=application.client_id, user=OuterRef("pk")).order_by("-started_at")
     rows = get_user_model()._default_manager.filter(pk__in=users)  # noqa: SLF001 - Django's documented API
     last = dict(
-        rows.order_by().annotate(mcp_last_call=Subquery(calls.values("called")[:1])).values_list("pk", "mcp_last_call")
+        rows.order_by()
+        .annotate(mcp_last_call=Subquery(calls.values("started_at")[:1]))
+        .values_list("pk", "mcp_last_call")
     )
     return [Holder(each, last.get(each.user.pk)) for each in accesses]
 
@@ -363,18 +365,18 @@ def _tool_words(tools: Sequence[str] | None) -> str:
 PER_PAGE = 100
 
 
-class ApplicationsAdmin(OwnPagesAdmin):
+class OAuthClientAdmin(OwnPagesAdmin):
     """Whoever may see client policies sees applications, and whoever may change them takes access back."""
 
-    folder, behind = "applications", "clientpolicy"
+    folder, behind = "oauthclient", "clientpolicy"
 
     def get_urls(self) -> list[URLPattern]:
         """Under the names by which admin sites link models, and histories objects."""
         view = self.admin_site.admin_view
         return [
-            path("", view(self.list_view), name="django_mcp_applications_changelist"),
-            path("<path:object_id>/change/", view(self.application_view), name="django_mcp_applications_change"),
-            path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_applications_take_back"),
+            path("", view(self.list_view), name="django_mcp_oauthclient_changelist"),
+            path("<path:object_id>/change/", view(self.application_view), name="django_mcp_oauthclient_change"),
+            path("<path:object_id>/take-back/", view(self.take_back_view), name="django_mcp_oauthclient_take_back"),
         ]
 
     # All of them
@@ -428,7 +430,7 @@ class ApplicationsAdmin(OwnPagesAdmin):
             "page_queries": page_queries(request, page),
             "sees_calls": self.sees_calls(request),
             "calls_address": self._calls_address(application),
-            "take_back_address": self.address("applications_take_back", quote(application.client_id)),
+            "take_back_address": self.address("oauthclient_take_back", quote(application.client_id)),
             "notes": self.notes(application.client_id),
         }
         return self.page(request, "application", name_of(application), context)
@@ -488,5 +490,5 @@ class ApplicationsAdmin(OwnPagesAdmin):
         return f"{address}?{urlencode({'client_id': application.client_id})}"
 
     def _calls_address(self, application: Any) -> str:
-        listing = self.address("toolcall_changelist")
+        listing = self.address("requestlog_changelist")
         return f"{listing}?{urlencode({'client_id': application.client_id})}" if listing else ""

@@ -367,7 +367,7 @@ KINDS = (
 )
 
 
-class TryToolAdmin(ReadOnlyAdmin):
+class PlaygroundAdmin(ReadOnlyAdmin):
     """Nothing here has rows: it is a place for pages."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -381,9 +381,9 @@ class TryToolAdmin(ReadOnlyAdmin):
     def get_urls(self) -> list[URLPattern]:
         """The pages, and none of a model with rows."""
         return [
-            path("", self._page(self.choose_view), name="django_mcp_trytool_changelist"),
-            path("call/", self._page(self.call_view), name="django_mcp_trytool_call"),
-            path("task/", self._page(self.task_view), name="django_mcp_trytool_task"),
+            path("", self._page(self.choose_view), name="django_mcp_playground_changelist"),
+            path("call/", self._page(self.call_view), name="django_mcp_playground_call"),
+            path("task/", self._page(self.task_view), name="django_mcp_playground_task"),
         ]
 
     def _page(self, view: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
@@ -502,7 +502,7 @@ class TryToolAdmin(ReadOnlyAdmin):
         raise Http404
 
     def _url(self, view: str, **query: str) -> str:
-        place = reverse(f"admin:django_mcp_trytool_{view}", current_app=self.admin_site.name)
+        place = reverse(f"admin:django_mcp_playground_{view}", current_app=self.admin_site.name)
         return f"{place}?{urlencode(query)}"
 
     def _reads(self, server: MCPServer) -> Callable[[str], str]:

@@ -27,9 +27,9 @@ from django_mcp.admin.base import STYLES, BoundedPaginator, ReadOnlyAdmin
 from django_mcp.admin.display import as_json, as_text
 from django_mcp.core.database import keys_of
 from django_mcp.core.server import every_server
-from django_mcp.models import APIKey, ToolCall
+from django_mcp.models import APIKey, RequestLog
 
-FIELD = "called"
+FIELD = "started_at"
 _LEVELS = ("year", "month", "day")
 
 
@@ -85,7 +85,7 @@ class CallList(ChangeList):
 
 def _bounds() -> tuple[datetime.date | None, datetime.date | None]:
     """The days of the first call and of the last one."""
-    times = [ToolCall.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
+    times = [RequestLog.objects.order_by(order).values_list(FIELD, flat=True).first() for order in (FIELD, f"-{FIELD}")]
     first, last = (None if each is None else _local_date(each).date() for each in times)
     return first, last
 
@@ -117,18 +117,18 @@ def _title(day: datetime.date, level: int) -> str:
 
 CHUNK = 2000
 """Rows that are read, and sent, at once."""
-COLUMNS = tuple(each.attname for each in ToolCall._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
+COLUMNS = tuple(each.attname for each in RequestLog._meta.concrete_fields)  # noqa: SLF001 - Django's documented API
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
-def exported(rows: QuerySet[ToolCall], *, on_loop: bool) -> StreamingHttpResponse:
+def exported(rows: QuerySet[RequestLog], *, on_loop: bool) -> StreamingHttpResponse:
     """Return a response that sends the rows as CSV.
 
     Args:
         rows: of the log.
         on_loop: it is sent by an event loop, which would collect what does not wait before it sends anything.
     """
-    values = rows.select_related(None).defer(None).order_by("-called", "-pk").values_list(*COLUMNS)
+    values = rows.select_related(None).defer(None).order_by("-started_at", "-pk").values_list(*COLUMNS)
     parts = _csv(values.iterator(chunk_size=CHUNK))
     response = _File(parts, on_loop=on_loop, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="calls.csv"'
@@ -313,11 +313,11 @@ class PeriodFilter(admin.SimpleListFilter):
         """The periods."""
         return [(key, words) for key, words, _ in self.periods]
 
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ToolCall]) -> QuerySet[ToolCall]:  # noqa: ARG002
+    def queryset(self, request: HttpRequest, queryset: QuerySet[RequestLog]) -> QuerySet[RequestLog]:  # noqa: ARG002
         """Those since then."""
         for key, _words, length in self.periods:
             if key == self.value():
-                return queryset.filter(called__gte=timezone.now() - length)
+                return queryset.filter(started_at__gte=timezone.now() - length)
         return queryset
 
 
@@ -325,7 +325,9 @@ def _recent(request: HttpRequest, column: str) -> list[Any]:
     """Values of the newest rows, the newest first; read once for a page."""
     rows: list[dict[str, Any]] | None = getattr(request, "_recent_calls", None)
     if rows is None:
-        rows = [dict(each) for each in ToolCall.objects.order_by("-called").values("client_name", "user")[:RECENT]]
+        rows = [
+            dict(each) for each in RequestLog.objects.order_by("-started_at").values("client_name", "user")[:RECENT]
+        ]
         request._recent_calls = rows  # type: ignore[attr-defined]  # noqa: SLF001 - of this page alone
     return list(dict.fromkeys(each[column] for each in rows))
 
@@ -336,7 +338,7 @@ IDS = ("trace_id", "task_id", "approval")
 WORDS = ("name", "caller", "principal_id", "client_name", "client_id", "credential", "error", "arguments")
 
 
-class ToolCallAdmin(ReadOnlyAdmin):
+class RequestLogAdmin(ReadOnlyAdmin):
     """Calls, the newest first."""
 
     list_display = ("time", "what", "about", "state", "who", "client", "took", "said")
@@ -355,8 +357,8 @@ class ToolCallAdmin(ReadOnlyAdmin):
         "A trace, task or approval request by its whole id; or words of the newest 50,000 entries: tool, caller, "
         "client, error, arguments."
     )
-    date_hierarchy = "called"
-    ordering = ("-called",)
+    date_hierarchy = "started_at"
+    ordering = ("-started_at",)
     sortable_by = ("time",)
     list_per_page = 100
     list_max_show_all = 100
@@ -364,7 +366,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
     show_facets = admin.ShowFacets.NEVER
     paginator = BoundedPaginator
     actions = None
-    change_list_template = "admin/django_mcp/toolcall/change_list.html"
+    change_list_template = "admin/django_mcp/requestlog/change_list.html"
     fieldsets: ClassVar[Any] = (
         (None, {"fields": ("exact", "method", "name", "server", "outcome", "words", "given")}),
         (
@@ -382,9 +384,9 @@ class ToolCallAdmin(ReadOnlyAdmin):
 
     # What is shown
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ToolCall]:
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RequestLog]:
         """In a list without what may be long and is not shown there."""
-        found: QuerySet[ToolCall] = super().get_queryset(request)
+        found: QuerySet[RequestLog] = super().get_queryset(request)
         match = request.resolver_match
         if match is None or "object_id" in match.kwargs or "export" in str(match.url_name):
             return found.select_related("user")
@@ -395,12 +397,12 @@ class ToolCallAdmin(ReadOnlyAdmin):
         request: HttpRequest,  # noqa: ARG002
         queryset: Any,
         search_term: str,
-    ) -> "tuple[QuerySet[ToolCall], bool]":
+    ) -> "tuple[QuerySet[RequestLog], bool]":
         """By ids all there are; by words of the newest ones, for no index helps to find a word in a million texts."""
         term = search_term.strip()
         if not term:
             return queryset, False
-        newest = ToolCall.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        newest = RequestLog.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         words = Q()
         for part in term.split()[:5]:
             words &= Q.create([(f"{name}__icontains", part) for name in WORDS], connector=Q.OR)
@@ -433,63 +435,63 @@ class ToolCallAdmin(ReadOnlyAdmin):
             request, {**(extra_context or {}), "query": request.GET.urlencode(), "most": most}
         )
 
-    @admin.display(description=gettext_lazy("time"), ordering="called")
-    def time(self, row: ToolCall) -> str:
+    @admin.display(description=gettext_lazy("time"), ordering="started_at")
+    def time(self, row: RequestLog) -> str:
         """To the second, and sorted as it is read: what belongs together was called within one minute."""
-        return _local(row.called).strftime("%Y-%m-%d %H:%M:%S")
+        return _local(row.started_at).strftime("%Y-%m-%d %H:%M:%S")
 
     @admin.display(description=gettext_lazy("time"))
-    def exact(self, row: ToolCall) -> str:
+    def exact(self, row: RequestLog) -> str:
         """To the millisecond, with its distance from UTC where the site has time zones: to be found in other logs."""
-        return _local(row.called).isoformat(" ", "milliseconds")
+        return _local(row.started_at).isoformat(" ", "milliseconds")
 
     @admin.display(description=gettext_lazy("method"), ordering="method")
-    def what(self, row: ToolCall) -> str:
+    def what(self, row: RequestLog) -> str:
         """The method, or what took its place."""
         return row.method or "–"
 
     @admin.display(description=gettext_lazy("about"))
-    def about(self, row: ToolCall) -> SafeString | str:
+    def about(self, row: RequestLog) -> SafeString | str:
         """The tool, prompt or resource, and where."""
         return Truncator(f"{row.name} · {row.server}" if row.name else row.server).chars(60)
 
     @admin.display(description=gettext_lazy("outcome"))
-    def state(self, row: ToolCall) -> str:
+    def state(self, row: RequestLog) -> str:
         """In words."""
         return str(row.get_outcome_display())
 
     @admin.display(description=gettext_lazy("caller"))
-    def who(self, row: ToolCall) -> str:
+    def who(self, row: RequestLog) -> str:
         """Their name at that time, or their kind."""
         return row.caller or row.principal_kind or "–"
 
     @admin.display(description=gettext_lazy("client"))
-    def client(self, row: ToolCall) -> str:
+    def client(self, row: RequestLog) -> str:
         """As it says of itself."""
         return Truncator(f"{row.client_name} {row.client_version}".strip()).chars(40) or "–"
 
     @admin.display(description=gettext_lazy("took"))
-    def took(self, row: ToolCall) -> str:
+    def took(self, row: RequestLog) -> str:
         """How long."""
         return _("%s ms") % f"{row.duration:.1f}"
 
     @admin.display(description=gettext_lazy("error"))
-    def said(self, row: ToolCall) -> str:
+    def said(self, row: RequestLog) -> str:
         """The beginning of its words."""
         return Truncator(row.error).chars(60)
 
     @admin.display(description=gettext_lazy("error"))
-    def words(self, row: ToolCall) -> SafeString | str:
+    def words(self, row: RequestLog) -> SafeString | str:
         """All of them."""
         return as_text(row.error) if row.error else "–"
 
     @admin.display(description=gettext_lazy("arguments"))
-    def given(self, row: ToolCall) -> SafeString | str:
+    def given(self, row: RequestLog) -> SafeString | str:
         """Without secrets."""
         return "–" if row.arguments is None else as_json(row.arguments)
 
     @admin.display(description=gettext_lazy("caller"))
-    def person(self, row: ToolCall) -> str:
+    def person(self, row: RequestLog) -> str:
         """The user, and their name at that time where it was another one."""
         now = "" if row.user is None else str(getattr(row.user, get_user_model().USERNAME_FIELD))
         if not now:
@@ -497,7 +499,7 @@ class ToolCallAdmin(ReadOnlyAdmin):
         return now if row.caller in {"", now} else f"{now} ({row.caller})"
 
     @admin.display(description=gettext_lazy("authenticated with"))
-    def principal(self, row: ToolCall) -> str:
+    def principal(self, row: RequestLog) -> str:
         """An API key by its name; else kind and id."""
         if row.principal_kind == "api_key":
             for key in APIKey.objects.filter(pk__in=keys_of(APIKey, [row.principal_id])):

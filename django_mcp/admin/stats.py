@@ -13,7 +13,7 @@ from django.db.models import BigIntegerField, Case, CharField, Count, F, FloatFi
 from django.db.models.functions import Concat, Floor, Greatest, Ln
 from django.utils import timezone
 
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 
 DAY = 86_400
 """In seconds."""
@@ -129,7 +129,7 @@ Tool = tuple[str, str]
 Client = tuple[str, str]
 """Name and version, as it says itself."""
 
-_O = ToolCall.Outcome
+_O = RequestLog.Outcome
 GROUPS: dict[str, tuple[str, ...]] = {
     "ok": (_O.OK,),
     "error": (_O.ERROR, _O.FAILED, _O.TIMED_OUT),
@@ -171,13 +171,13 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
     """Each tool's calls in so many days, today being one of them. One query; tools without a call are left out."""
     edges = edges_of(days, DAY)
     rows = (
-        ToolCall.objects.filter(OF_TOOLS, called__gte=edges[0])
-        .values("name", endpoint=unindexed("server"), bin=bin_of(edges, "called"))
+        RequestLog.objects.filter(OF_TOOLS, started_at__gte=edges[0])
+        .values("name", endpoint=unindexed("server"), bin=bin_of(edges, "started_at"))
         .annotate(
             calls=Count("pk"),
             errors=Count("pk", filter=Q(outcome__in=GROUPS["error"])),
             refused=Count("pk", filter=Q(outcome__in=GROUPS["refused"])),
-            last=Max("called"),
+            last=Max("started_at"),
         )
         .order_by("-calls")[:MAX_GROUPS]
     )
@@ -262,9 +262,9 @@ class Activity:
 
 def activity(edges: Sequence[datetime], server: str = "") -> Activity:
     """What went on since the first of *edges*, at one endpoint or at all, with three queries."""
-    since = ToolCall.objects.filter(called__gte=edges[0], **({"server": server} if server else {}))
+    since = RequestLog.objects.filter(started_at__gte=edges[0], **({"server": server} if server else {}))
     found, number = Activity(edges, [Tally() for _ in edges]), _number()
-    for row in _counted(since, number=number + bin_of(edges, "called") * Value(float(_BIN))):
+    for row in _counted(since, number=number + bin_of(edges, "started_at") * Value(float(_BIN))):
         at, rest = divmod(int(row["number"]), _BIN)
         found.bins[within(at, edges)].add(rest, row["calls"])
     for row in _counted(since.filter(OF_TOOLS), "name", endpoint=unindexed("server"), number=number):
@@ -287,7 +287,7 @@ def _number() -> Any:
     )
 
 
-def _counted(rows: QuerySet[ToolCall], *columns: str, **expressions: Any) -> Any:
+def _counted(rows: QuerySet[RequestLog], *columns: str, **expressions: Any) -> Any:
     """The number of rows with the same of all that, the greatest first."""
     return rows.values(*columns, **expressions).annotate(calls=Count("pk")).order_by("-calls")[:MAX_GROUPS]
 

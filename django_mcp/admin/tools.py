@@ -29,7 +29,7 @@ from django_mcp.approvals.tool_policies import decide
 from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.server import servers
-from django_mcp.models import ClientPolicy, ToolCall, ToolPolicy, Tools
+from django_mcp.models import ClientPolicy, RequestLog, ToolPolicy, Tools
 
 Choice = tuple[str, Any]
 Test = Callable[[ToolRow], bool]
@@ -423,18 +423,18 @@ class ToolsAdmin(OwnPagesAdmin):
             changing.decide([line], given["decide"])
         return True
 
-    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[ToolCall, str]]:
+    def _last_calls(self, request: HttpRequest, line: ToolRow) -> list[tuple[RequestLog, str]]:
         if not self.sees_calls(request):
             return []
         # By its name, of which there are few; SQLite would rather look through all calls of the endpoint.
-        rows = ToolCall.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
+        rows = RequestLog.objects.alias(endpoint=unindexed("server"), verb=unindexed("method"))
         rows = rows.filter(name=line.tool.key, endpoint=line.server.name, verb="tools/call")
-        rows = rows.order_by("-called")[:LAST_CALLS]
-        return [(each, self.address("toolcall_change", each.pk)) for each in rows]
+        rows = rows.order_by("-started_at")[:LAST_CALLS]
+        return [(each, self.address("requestlog_change", each.pk)) for each in rows]
 
     def _calls_address(self, line: ToolRow) -> str:
         query = urlencode({"server": line.server.name, "name": line.tool.key})
-        listing = self.address("toolcall_changelist")
+        listing = self.address("requestlog_changelist")
         return f"{listing}?{query}" if listing else ""
 
 

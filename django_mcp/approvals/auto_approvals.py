@@ -13,13 +13,13 @@ from django_mcp.approvals import approval_requests
 from django_mcp.approvals.notices import may_approve
 from django_mcp.core import database
 from django_mcp.core.context import Context
-from django_mcp.models import Approval, StandingApproval
+from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.tool import Tool
 
 LONGEST_SECONDS = 24 * 60 * 60
 
 
-def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, seconds: float) -> StandingApproval:
+def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, seconds: float) -> AutoApprovalRule:
     """Let further calls like an approved one through.
 
     Args:
@@ -37,7 +37,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
     if strange := [name for name in names if name not in approval.parts]:
         msg = f"no arguments of this call: {', '.join(strange)}"
         raise ValueError(msg)
-    return StandingApproval.objects.create(
+    return AutoApprovalRule.objects.create(
         server=approval.server,
         tool=approval.tool,
         principal_kind=approval.principal_kind,
@@ -54,7 +54,7 @@ def make(approval: Approval, by: Any, names: Iterable[str], calls: int | None, s
     )
 
 
-def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> StandingApproval | None:
+def find(context: Context, tool: Tool, parts: Mapping[str, str], version: str) -> AutoApprovalRule | None:
     """One that a call fits; None where it has to be asked about.
 
     Args:
@@ -84,10 +84,10 @@ def _good() -> Any:
     users = get_user_model()._default_manager  # noqa: SLF001 - Django's documented API
     # No join: an UPDATE would look for its rows first, and of two at once both would find the last call still there.
     approver = Exists(users.filter(pk=OuterRef("created_by"), is_active=True))  # whose word it is
-    return StandingApproval.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
+    return AutoApprovalRule.objects.filter(is_left, approver, revoked=None, expires__gt=timezone.now())
 
 
-def use(standing: StandingApproval, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
+def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
     """Take one call from it; the ticket that stands for that, used up already. None where there is none left.
 
     Args:

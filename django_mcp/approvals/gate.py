@@ -24,7 +24,7 @@ from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import find_rule, may_use
 from django_mcp.core.policies import Admission, Decision, Rule, book
 from django_mcp.core.resources import refresh_principal
-from django_mcp.models import Approval, StandingApproval
+from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.jsonrpc import Result
@@ -110,7 +110,7 @@ class StandingAdmission(TicketAdmission):
     """By a standing approval, from which it takes one call."""
 
     def __init__(
-        self, approved: StandingApproval, fields: Mapping[str, Any], context: Context, rows: ModelArgument
+        self, approved: AutoApprovalRule, fields: Mapping[str, Any], context: Context, rows: ModelArgument
     ) -> None:
         self._standing, self._fields, self._rows = approved, fields, rows
         self._dialogue = context.channel.dialogue

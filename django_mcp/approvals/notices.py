@@ -40,7 +40,7 @@ from django_mcp.models import Approval, Notice
 
 logger = logging.getLogger("django_mcp")
 
-APPROVE = "django_mcp.approve_toolcall"
+APPROVE = "django_mcp.approve_tool_call"
 """The permission of those who decide."""
 
 

@@ -20,14 +20,14 @@ from django_mcp.core.principal import Principal
 from django_mcp.core.redaction import redact, redact_uri, redacted, without
 from django_mcp.core.request import address_at
 from django_mcp.core.server import MCPServer
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.primitives.prompt import Prompt
 from django_mcp.primitives.tool import Tool
 from django_mcp.protocol.errors import InsufficientScope, ProtocolError, ResourceNotFound, TooManyRequests
 from django_mcp.protocol.jsonrpc import Result, UnencodableResult, encode
 from django_mcp.protocol.meta import APPROVAL, meta_of
 
-Outcome = ToolCall.Outcome
+Outcome = RequestLog.Outcome
 _WAITS = {"pending", "approval_required"}
 _REFUSALS = (Unknown, ResourceNotFound, TooManyRequests, InsufficientScope)
 _MAX_KINDS = 4
@@ -126,20 +126,20 @@ _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 LENGTHS: Mapping[str, int] = {
     each.attname: each.max_length or 0
-    for each in ToolCall._meta.concrete_fields  # noqa: SLF001 - Django's documented API
+    for each in RequestLog._meta.concrete_fields  # noqa: SLF001 - Django's documented API
     if isinstance(each, CharField)
 }
 
 
 def of_call(
-    context: Context, ended: Ended, called: datetime.datetime, milliseconds: float, queries: int, trace_id: str = ""
+    context: Context, ended: Ended, started_at: datetime.datetime, milliseconds: float, queries: int, trace_id: str = ""
 ) -> Facts:
     """What is known of a call.
 
     Args:
         context: of the call.
         ended: what came of it.
-        called: when it came.
+        started_at: when it came.
         milliseconds: how long it took.
         queries: how many database queries it made.
         trace_id: of the trace it belongs to, where that is known; else the caller's is taken.
@@ -152,7 +152,7 @@ def of_call(
     task_id = ended.task_id or (str(context.request_id) if channel.is_task else channel.task_id)
     facts = {
         **_caller(context.principal),
-        "called": called,
+        "started_at": started_at,
         "server": context.server.name,
         "method": context.method,
         "name": _about(params),
@@ -196,7 +196,7 @@ def of_refusal(
     server: MCPServer,
     principal: Principal | None,
     edge: Callable[[], Any],
-    called: datetime.datetime,
+    started_at: datetime.datetime,
     message: Any,
     reason: str,
 ) -> Facts:
@@ -207,11 +207,11 @@ def of_refusal(
     facts = {
         **dict.fromkeys(LENGTHS, ""),
         **(_NOBODY if principal is None else _caller(principal)),
-        "called": called,
+        "started_at": started_at,
         "server": server.name,
         "method": str(message.get("method") or ""),
         "name": _about(params),
-        "outcome": str(ToolCall.Outcome.REFUSED),
+        "outcome": str(RequestLog.Outcome.REFUSED),
         "error": clean(reason)[:MAX_ERROR],
         "address": address_at(edge),
         "arguments": None,

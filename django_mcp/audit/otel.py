@@ -14,7 +14,7 @@ from typing import Any
 from django_mcp.audit.entry import Ended, error_of
 from django_mcp.core.context import Context
 from django_mcp.core.redaction import redact_uri
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.version import __version__
 
 LOOK_SECONDS = 1.0
@@ -64,7 +64,12 @@ def spanned(context: Context) -> AbstractContextManager["Span"]:
     return make_span(context) if wanted.spans else nullcontext(Span())
 
 
-FAILURES = {ToolCall.Outcome.ERROR, ToolCall.Outcome.FAILED, ToolCall.Outcome.REFUSED, ToolCall.Outcome.TIMED_OUT}
+FAILURES = {
+    RequestLog.Outcome.ERROR,
+    RequestLog.Outcome.FAILED,
+    RequestLog.Outcome.REFUSED,
+    RequestLog.Outcome.TIMED_OUT,
+}
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """Those that the conventions ask for, in seconds."""
 _NAMED = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
@@ -169,7 +174,7 @@ def _error(ended: Ended, code: int | None) -> Mapping[str, str]:
         return {}
     if code is not None:
         return {"error.type": str(code), "rpc.response.status_code": str(code)}
-    return {"error.type": "timeout" if ended.outcome == ToolCall.Outcome.TIMED_OUT else "tool_error"}
+    return {"error.type": "timeout" if ended.outcome == RequestLog.Outcome.TIMED_OUT else "tool_error"}
 
 
 @cache

@@ -24,7 +24,7 @@ from django_mcp.core.dispatch import watching
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.core.signals import call_logged
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.protocol.jsonrpc import Result
 
@@ -64,7 +64,7 @@ def tell(runner: Runner, server: MCPServer, facts: Facts) -> None:
 
 
 def _send(server: MCPServer, facts: Facts) -> None:
-    call_logged.send_robust(sender=server, call=ToolCall(**facts))
+    call_logged.send_robust(sender=server, call=RequestLog(**facts))
 
 
 REFUSALS_A_MINUTE = 60

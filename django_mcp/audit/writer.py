@@ -31,7 +31,7 @@ from django_mcp.audit.entry import Facts
 from django_mcp.conf import settings
 from django_mcp.core.concurrency import Pool, Runner, again_and_again
 from django_mcp.core.database import NOT_MIGRATED, is_temporary, is_unmigrated
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.protocol.errors import InternalError
 from django_mcp.protocol.jsonrpc import UnencodableResult, encode
 
@@ -67,7 +67,7 @@ def save(calls: Sequence[Facts]) -> None:
     Raises:
         DatabaseError: some could not be written.
     """
-    alias = router.db_for_write(ToolCall)
+    alias = router.db_for_write(RequestLog)
     try:
         _insert(calls, alias)
     except IntegrityError:  # a user who was deleted meanwhile
@@ -78,7 +78,7 @@ def save(calls: Sequence[Facts]) -> None:
 
 def is_there() -> bool:
     """Whether there is a database to write to."""
-    return _vendor(router.db_for_write(ToolCall)) != "unknown"
+    return _vendor(router.db_for_write(RequestLog)) != "unknown"
 
 
 def check_writable(call: Facts) -> None:
@@ -87,7 +87,7 @@ def check_writable(call: Facts) -> None:
     Raises:
         DatabaseError, InterfaceError: it cannot be written.
     """
-    alias = router.db_for_write(ToolCall)
+    alias = router.db_for_write(RequestLog)
     connections[alias].close_if_unusable_or_obsolete()
     with transaction.atomic(using=alias):
         save([call])
@@ -98,7 +98,7 @@ def _insert_alone(call: Facts, alias: str) -> None:
     try:
         with transaction.atomic(using=alias):
             _insert([call], alias)
-            connections[alias].check_constraints([ToolCall._meta.db_table])  # noqa: SLF001 - documented API
+            connections[alias].check_constraints([RequestLog._meta.db_table])  # noqa: SLF001 - documented API
     except IntegrityError:
         _insert([{**call, "user_id": None}], alias)
 
@@ -130,8 +130,8 @@ def _vendor(alias: str) -> str:
 def _statement(alias: str) -> Statement:
     connection = connections[alias]
     quote = connection.ops.quote_name
-    fields = [each for each in ToolCall._meta.concrete_fields if not each.primary_key]  # noqa: SLF001 - documented API
-    table = quote(ToolCall._meta.db_table)  # noqa: SLF001 - names of the model's
+    fields = [each for each in RequestLog._meta.concrete_fields if not each.primary_key]  # noqa: SLF001 - documented API
+    table = quote(RequestLog._meta.db_table)  # noqa: SLF001 - names of the model's
     columns = ", ".join(quote(str(each.column)) for each in fields)
     head = f"INSERT INTO {table} ({columns})"
     names = [each.attname for each in fields]
@@ -159,7 +159,7 @@ def _text_of(arguments: Any) -> str | None:
     try:
         return None if arguments is None else encode(arguments).decode()
     except UnencodableResult:  # half of a surrogate pair, for which the field has a way
-        text: str | None = ToolCall._meta.get_field("arguments").get_prep_value(arguments)  # noqa: SLF001 - documented API
+        text: str | None = RequestLog._meta.get_field("arguments").get_prep_value(arguments)  # noqa: SLF001 - documented API
         return text
 
 
@@ -376,7 +376,7 @@ def _write_here(facts: Facts, patience: float) -> None:
             save([facts])
         except (DatabaseError, InterfaceError) as error:
             writer.failed(error)
-            connection = connections[router.db_for_write(ToolCall)]
+            connection = connections[router.db_for_write(RequestLog)]
             if connection.in_atomic_block or time.monotonic() > until or not is_temporary(error):
                 raise
             connection.close_if_unusable_or_obsolete()

@@ -391,7 +391,8 @@ class LateAtomic(Atomic):
             return
         # As Atomic does, but for the statement.
         database.commit_on_exit, database.needs_rollback = True, False
-        database.autocommit, database.in_atomic_block = False, True
+        database.in_atomic_block = True  # first, and last on the way out: tests share a connection among threads
+        database.autocommit = False
         database.atomic_blocks.append(self)
         database.execute_wrappers.append(self._begin)
         self._is_due = True
@@ -421,7 +422,8 @@ class LateAtomic(Atomic):
             database.execute_wrappers.remove(self._begin)
             if not database.closed_in_transaction:
                 database.atomic_blocks.pop()
-                database.autocommit, database.in_atomic_block = True, False
+                database.autocommit = True
+                database.in_atomic_block = False
                 failed, database.needs_rollback = kind is not None or database.needs_rollback, False
                 if failed:
                     database.run_on_commit = []

@@ -28,7 +28,7 @@ server_stopped = Signal()
 block, and are called with ``send_robust``."""
 
 call_logged = Signal()
-"""A list, read or call was served or refused. Arguments: ``sender``, the ``MCPServer``; ``call``, a ``ToolCall`` that
+"""A list, read or call was served or refused. Arguments: ``sender``, the ``MCPServer``; ``call``, a ``RequestLog`` that
 was written already and has no primary key here. Sent with ``send_robust``; at the ASGI edge beside the answer."""
 
 rights_changed = Signal()

@@ -282,7 +282,7 @@ def row_schema(exposed: BoundResource, columns: Iterable[OutputField]) -> dict[s
 
 
 def serialize_link(exposed: BoundResource, obj: Any, viewer: RowAccess) -> dict[str, Any] | None:
-    """Return the URI and title of a row that came through ``RowAccess.get_queryset``; None if it does not exist for the caller."""
+    """Return URI and title of a row of ``RowAccess.get_queryset``; None if it does not exist for the caller."""
     return {"uri": exposed.uri_of(obj), "title": exposed.title_of(obj)} if viewer.sees(exposed, obj) else None
 
 

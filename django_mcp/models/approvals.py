@@ -89,7 +89,7 @@ class ToolSnapshot(Stored):
         return f"{self.server} {self.tool}"
 
 
-class StandingApproval(Stored):
+class AutoApprovalRule(Stored):
     """Lets calls of one caller through that would otherwise ask: so many, or for some time."""
 
     server = models.CharField(_("endpoint"), max_length=64)
@@ -168,7 +168,7 @@ class Approval(Stored):
     )
     reason = models.TextField(_("reason"), blank=True)
     standing = models.ForeignKey(
-        StandingApproval, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("auto-approval rule")
+        AutoApprovalRule, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("auto-approval rule")
     )
     task = models.ForeignKey(Task, models.SET_NULL, null=True, related_name="approvals", verbose_name=_("task"))
     consumed = models.DateTimeField(_("used"), null=True, default=None)
@@ -179,7 +179,7 @@ class Approval(Stored):
     class Meta:
         verbose_name = _("approval")
         verbose_name_plural = _("approvals")
-        permissions = (("approve_toolcall", _("Can approve calls of tools")),)
+        permissions = (("approve_tool_call", _("Can approve calls of tools")),)
         constraints = (
             models.UniqueConstraint(
                 fields=["digest"], condition=Q(state__in=["pending", "approved"]), name="django_mcp_approval_live"

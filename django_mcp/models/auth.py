@@ -69,7 +69,7 @@ class ClientPolicy(Stored):
         return self.client_id
 
 
-class Applications(ClientPolicy):
+class OAuthClient(ClientPolicy):
     """Every OAuth application with who let it in. It is a model so that every admin site lists it, and has no table.
 
     The history of an application is kept under it too: ``LogEntry`` names the application by its client id.

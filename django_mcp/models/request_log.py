@@ -8,7 +8,7 @@ from django_mcp.models.base import Stored
 from django_mcp.models.fields import JSONTextField
 
 
-class ToolCall(Stored):
+class RequestLog(Stored):
     """One list, read or call, whatever came of it. It names what it is about instead of pointing to it, and stays."""
 
     class Outcome(models.TextChoices):
@@ -24,7 +24,7 @@ class ToolCall(Stored):
         CANCELLED = "cancelled", _("cancelled")
         TIMED_OUT = "timed_out", _("timed out")
 
-    called = models.DateTimeField(_("time"), db_index=True)
+    started_at = models.DateTimeField(_("time"), db_index=True)
     server = models.CharField(_("endpoint"), max_length=64)
     method = models.CharField(_("method"), max_length=64)
     name = models.CharField(_("about"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
@@ -61,23 +61,23 @@ class ToolCall(Stored):
         verbose_name_plural = _("request log entries")
         # Pages show the newest first, of all or of those with one thing in common: so no filter reads the whole table.
         indexes = (
-            models.Index(fields=["server", "called"], name="django_mcp_toolcall_server"),
-            models.Index(fields=["name", "called"], name="django_mcp_toolcall_name"),
-            models.Index(fields=["method", "called"], name="django_mcp_toolcall_method"),
-            models.Index(fields=["outcome", "called"], name="django_mcp_toolcall_outcome"),
-            models.Index(fields=["user", "called"], name="django_mcp_toolcall_user"),
-            models.Index(fields=["client_name", "called"], name="django_mcp_toolcall_client"),
-            models.Index(fields=["client_id", "called"], name="django_mcp_toolcall_clientid"),
-            models.Index(fields=["trace_id"], name="django_mcp_toolcall_trace"),
-            models.Index(fields=["task_id"], name="django_mcp_toolcall_task"),
-            models.Index(fields=["approval"], name="django_mcp_toolcall_approval"),
+            models.Index(fields=["server", "started_at"], name="django_mcp_requestlog_server"),
+            models.Index(fields=["name", "started_at"], name="django_mcp_requestlog_name"),
+            models.Index(fields=["method", "started_at"], name="django_mcp_requestlog_method"),
+            models.Index(fields=["outcome", "started_at"], name="django_mcp_requestlog_outcome"),
+            models.Index(fields=["user", "started_at"], name="django_mcp_requestlog_user"),
+            models.Index(fields=["client_name", "started_at"], name="django_mcp_requestlog_client"),
+            models.Index(fields=["client_id", "started_at"], name="django_mcp_requestlog_clientid"),
+            models.Index(fields=["trace_id"], name="django_mcp_requestlog_trace"),
+            models.Index(fields=["task_id"], name="django_mcp_requestlog_task"),
+            models.Index(fields=["approval"], name="django_mcp_requestlog_approval"),
         )
 
     def __str__(self) -> str:
         return f"{self.method} {self.name}".strip()
 
 
-class Overview(ToolCall):
+class Overview(RequestLog):
     """The log of calls as one page. It is a model so that every admin site lists it, and has no table."""
 
     class Meta:
@@ -87,7 +87,7 @@ class Overview(ToolCall):
         verbose_name_plural = _("overview")
 
 
-class TryTool(ToolCall):
+class Playground(RequestLog):
     """What an endpoint offers, to be called from a page. It is a model so that every admin site lists it."""
 
     class Meta:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.models import Approval, Call, Event, Session, StandingApproval, Step, Task, ToolCall
+from django_mcp.models import Approval, AutoApprovalRule, Call, Event, RequestLog, Session, Step, Task
 from django_mcp.pubsub.notify import ring
 
 MODELS: Mapping[str, Any] = {"sessions": Session, "calls": Call, "events": Event, "steps": Step, "tasks": Task}
@@ -45,7 +45,7 @@ def clear_log(most: int | None = None, note: Note | None = None) -> int:
     if settings.CALL_LOG_DAYS is None:
         return 0
     end = timezone.now() - datetime.timedelta(days=settings.CALL_LOG_DAYS)
-    return _delete("logged calls", ToolCall.objects.filter(called__lt=end), "called", most, note)
+    return _delete("logged calls", RequestLog.objects.filter(started_at__lt=end), "started_at", most, note)
 
 
 def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
@@ -61,7 +61,7 @@ def clear_approvals(most: int | None = None, note: Note | None = None) -> int:
     over = [Approval.State.DENIED, Approval.State.EXPIRED, Approval.State.CONSUMED]
     old = Approval.objects.filter(state__in=over, expires__lt=end)
     count = _delete("approvals", old, "expires", most, note)
-    StandingApproval.objects.filter(expires__lt=end, approvals=None).delete()
+    AutoApprovalRule.objects.filter(expires__lt=end, approvals=None).delete()
     return count
 
 

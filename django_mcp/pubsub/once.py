@@ -87,7 +87,7 @@ class StepRecord:
             self._own().update(done=True, value=result)
 
     def forget(self) -> None:
-        """See ``core.channel.IdempotencyRecord``. Later, if the database is away: while there is a note, nobody may try again."""
+        """See ``IdempotencyRecord``. Later, if the database is away: while there is a note, nobody may try again."""
         if database.has_database():
             self._forget(time.monotonic() + PATIENCE_SECONDS)
 

@@ -25,7 +25,7 @@ from django.utils import timezone
 from django_mcp.auth.toolkit import get_access_token_model, get_application_model, get_grant_model
 from django_mcp.auth.toolkit import get_refresh_token_model as refresh_model
 from django_mcp.core.signals import access_ended
-from django_mcp.models import ClientPolicy, Event, Task, ToolCall
+from django_mcp.models import ClientPolicy, Event, RequestLog, Task
 from django_mcp.oauth.connected_apps import people, summaries, take_back_all
 from django_mcp.pubsub.publish import revocation_topic
 from tests.clients import MODERN
@@ -36,7 +36,7 @@ from tests.oauth.site import HOST, Browser, Fields, Site
 
 __all__ = ["live_site", "site"]
 
-LIST = "/admin/django_mcp/applications/"
+LIST = "/admin/django_mcp/oauthclient/"
 PAGE = f"{LIST}conf-public/change/"
 TAKE_BACK = f"{LIST}conf-public/take-back/"
 SERVICE = {"authorization_grant_type": "client-credentials", "client_type": "confidential", "client_secret": "s3cret"}
@@ -95,7 +95,9 @@ def make_token(site: Site, application: Any, user: Any, **changes: Any) -> Any:
 
 
 def make_call(client_id: str, called: datetime, user: Any = None) -> None:
-    ToolCall.objects.create(called=called, server="alpha", client_id=client_id, user=user, outcome="ok", duration=1)
+    RequestLog.objects.create(
+        started_at=called, server="alpha", client_id=client_id, user=user, outcome="ok", duration=1
+    )
 
 
 # What is listed
@@ -236,8 +238,8 @@ def test_hundreds_of_applications_cost_as_many_queries_as_one(
     sums = [hashlib.sha256(row.client_id.encode()).hexdigest() for row in rows]
     made = [token(application=row, token_checksum=each, **values) for row, each in zip(rows, sums, strict=True)]
     token.objects.bulk_create(made)
-    ToolCall.objects.bulk_create(
-        [ToolCall(called=now, client_id=row.client_id, server="alpha", outcome="ok", duration=1) for row in rows]
+    RequestLog.objects.bulk_create(
+        [RequestLog(started_at=now, client_id=row.client_id, server="alpha", outcome="ok", duration=1) for row in rows]
     )
     owner.get(LIST)
     with django_assert_max_num_queries(9):
@@ -332,7 +334,7 @@ def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
     for each in (client_id, "another"):
         make_call(each, timezone.now())
     text = content(owner, f"{LIST}{quote(client_id)}/change/")
-    found = re.search(r'href="([^"]+/toolcall/[^"]+)"', text)
+    found = re.search(r'href="([^"]+/requestlog/[^"]+)"', text)
     assert found is not None
     assert unquote_plus(found[1]).endswith(f"?client_id={client_id}")
     answer = owner.get(html.unescape(found[1]))
@@ -495,9 +497,9 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
     said = LogEntry.objects.order_by("pk").values_list("content_type__model", "change_message")
     assert list(said) == [
         ("clientpolicy", "Blocked."),
-        ("applications", "Blocked."),
+        ("oauthclient", "Blocked."),
         ("clientpolicy", "No longer blocked."),
-        ("applications", "No longer blocked."),
+        ("oauthclient", "No longer blocked."),
     ]
 
 

@@ -14,12 +14,12 @@ from django.utils import timezone
 from django_mcp.admin.approvals import describe
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.auth.api_keys import create_key
-from django_mcp.models import Approval, ApprovalEvent, StandingApproval, Task
+from django_mcp.models import Approval, ApprovalEvent, AutoApprovalRule, Task
 from django_mcp.tasks import store
 
 pytestmark = pytest.mark.django_db
 
-LIST, STANDING = "/admin/django_mcp/approval/", "/admin/django_mcp/standingapproval/"
+LIST, STANDING = "/admin/django_mcp/approval/", "/admin/django_mcp/autoapprovalrule/"
 WAITING = f"{LIST}waiting/"
 DAY = datetime.timedelta(days=1)
 EVIL = "<script>alert(1)</script> \u202egnp.exe\u0007"
@@ -77,7 +77,7 @@ def staff(*permissions: str, name: str = "cleo-of-the-staff") -> Browser:
 
 @pytest.fixture
 def approver() -> Browser:
-    return staff("approve_toolcall")
+    return staff("approve_tool_call")
 
 
 def page(browser: Browser, url: str, status: int = 200) -> str:
@@ -391,7 +391,7 @@ def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> No
 def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver: Browser, row: Approval) -> None:
     said = decide(approver, row, "approve_more", calls="3", seconds="900", names=["to"])
     assert "and further ones like it" in said
-    made = StandingApproval.objects.get()
+    made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.arguments) == (3, {"to": "the-landlord"})
     assert made.pattern == {"to": "b" * 64}
     assert made.expires - made.created == datetime.timedelta(minutes=15)
@@ -400,7 +400,7 @@ def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver
 
 def test_any_number_of_further_calls_may_be_approved_for_an_hour(approver: Browser, row: Approval) -> None:
     decide(approver, row, "approve_more", calls="")
-    made = StandingApproval.objects.get()
+    made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.pattern) == (None, {})
     assert made.expires - made.created == datetime.timedelta(hours=1)
 
@@ -421,7 +421,7 @@ def test_what_no_form_sends_decides_nothing(approver: Browser, row: Approval) ->
         answer = approver.post(f"{LIST}{row.pk}/decide/", {**given, **each}, headers=headers)
         assert "Nothing was decided." in words(answer.content.decode()), each
         assert state(row) == "pending", each
-    assert not StandingApproval.objects.exists()
+    assert not AutoApprovalRule.objects.exists()
     assert "Nothing was decided." in send(approver, row, {**given, **wrong[0]})
 
 
@@ -440,14 +440,14 @@ def test_looking_changes_nothing_but_that_it_was_shown_once(approver: Browser, r
     assert approver.get(f"{LIST}{row.pk}/decide/?decision=approve").headers["Location"] == detail(row)
     assert state(row) == "pending"
     page(staff("view_approval", name="only-looking"), detail(row))
-    page(staff("approve_toolcall", name="another"), detail(row))
+    page(staff("approve_tool_call", name="another"), detail(row))
     shown = [each.by.username for each in row.events.filter(kind="shown")]
     assert shown == ["cleo-of-the-staff", "another"]
 
 
 def test_a_link_to_a_call_survives_the_login(row: Approval) -> None:
     user = User.objects.create_user("dora", password="of-dora", is_staff=True)
-    user.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
+    user.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     browser = Browser()
     answer = browser.get(detail(row))
     assert answer.headers["Location"] == f"/admin/login/?next={detail(row)}"
@@ -481,7 +481,7 @@ def test_nobody_decides_about_their_own_call(approver: Browser, row: Approval, a
         ada.is_superuser = True
         ada.save()
     else:
-        ada.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
+        ada.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     own = signed_in(ada)
     assert "This call was made in your name" in words(page(own, detail(row)))
     said = send(own, row, {"decision": "approve", "seen": seen(approver, row)})
@@ -490,10 +490,10 @@ def test_nobody_decides_about_their_own_call(approver: Browser, row: Approval, a
 
 
 def test_a_right_that_was_taken_back_meanwhile_decides_nothing(row: Approval) -> None:
-    browser = staff("approve_toolcall", "view_approval")
+    browser = staff("approve_tool_call", "view_approval")
     before = seen(browser, row)
     User.objects.get(username="cleo-of-the-staff").user_permissions.remove(
-        Permission.objects.get(codename="approve_toolcall")
+        Permission.objects.get(codename="approve_tool_call")
     )
     answer = browser.post(f"{LIST}{row.pk}/decide/", {"decision": "approve", "seen": before})
     assert answer.status_code == 403
@@ -611,14 +611,14 @@ def test_nobody_makes_changes_or_deletes_any_by_hand(row: Approval) -> None:
 
 
 @pytest.fixture
-def standing(ada: User, row: Approval) -> StandingApproval:
+def standing(ada: User, row: Approval) -> AutoApprovalRule:
     cleo = User.objects.create_user("cleo-who-approved")
-    cleo.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
+    cleo.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     assert decisions.approve(row, cleo, names=["to"], calls=4, seconds=3600)
-    return StandingApproval.objects.get()
+    return AutoApprovalRule.objects.get()
 
 
-def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: StandingApproval) -> None:
+def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standing: AutoApprovalRule) -> None:
     for url in (STANDING, f"{STANDING}{standing.pk}/change/"):
         shown = words(page(approver, url))
         for said in ("pay_bill", "ada-the-caller", "to the-landlord", "good", "cleo-who-approved"):
@@ -629,7 +629,7 @@ def test_standing_approvals_say_whom_they_let_do_what(approver: Browser, standin
 
 @pytest.mark.parametrize("way", ["page", "action"])
 def test_a_standing_approval_is_revoked_by_whoever_may_approve(
-    approver: Browser, standing: StandingApproval, way: str
+    approver: Browser, standing: AutoApprovalRule, way: str
 ) -> None:
     if way == "page":
         url = f"{STANDING}{standing.pk}/revoke/"
@@ -643,8 +643,8 @@ def test_a_standing_approval_is_revoked_by_whoever_may_approve(
     assert "revoked" in words(page(approver, STANDING))
 
 
-def test_whoever_may_only_look_revokes_nothing(standing: StandingApproval) -> None:
-    looking = staff("view_standingapproval", "change_standingapproval")
+def test_whoever_may_only_look_revokes_nothing(standing: AutoApprovalRule) -> None:
+    looking = staff("view_autoapprovalrule", "change_autoapprovalrule")
     url = f"{STANDING}{standing.pk}/revoke/"
     assert url not in page(looking, f"{STANDING}{standing.pk}/change/")
     assert looking.post(url).status_code == 403
@@ -652,12 +652,12 @@ def test_whoever_may_only_look_revokes_nothing(standing: StandingApproval) -> No
     assert standing.revoked is None
 
 
-def test_nobody_deletes_a_standing_approval_but_with_its_user(standing: StandingApproval, ada: User) -> None:
+def test_nobody_deletes_a_standing_approval_but_with_its_user(standing: AutoApprovalRule, ada: User) -> None:
     root = signed_in(User.objects.create_superuser("root"))
     assert root.get(f"{STANDING}add/").status_code == 403
     assert root.post(f"{STANDING}{standing.pk}/delete/", {"post": "yes"}).status_code == 403
     root.post(STANDING, {"action": "delete_selected", "_selected_action": [standing.pk], "post": "yes"})
-    assert StandingApproval.objects.exists()
+    assert AutoApprovalRule.objects.exists()
     assert root.post(f"/admin/auth/user/{ada.pk}/delete/", {"post": "yes"}).status_code == 302
     assert not User.objects.filter(pk=ada.pk).exists()
 

@@ -17,12 +17,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from benchmarks.calls import fill
-from django_mcp.admin.request_log import ToolCallAdmin
-from django_mcp.models import APIKey, ToolCall
+from django_mcp.admin.request_log import RequestLogAdmin
+from django_mcp.models import APIKey, RequestLog
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql]
 
-CALLS = "/admin/django_mcp/toolcall/"
+CALLS = "/admin/django_mcp/requestlog/"
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def browser(owner: User) -> Browser:
     return browser
 
 
-def made(**facts: Any) -> ToolCall:
+def made(**facts: Any) -> RequestLog:
     usual = {
-        "called": timezone.now(),
+        "started_at": timezone.now(),
         "server": "default",
         "method": "tools/call",
         "name": "book_hotel",
@@ -51,7 +51,7 @@ def made(**facts: Any) -> ToolCall:
         "arguments": {"city": "Lisbon"},
         "duration": 12.5,
     }
-    return ToolCall.objects.create(**{**usual, **facts})
+    return RequestLog.objects.create(**{**usual, **facts})
 
 
 def page(browser: Browser, query: str = "", path: str = "") -> str:
@@ -72,18 +72,18 @@ def sent(browser: Browser, query: str = "") -> str:
 
 def test_times_are_shown_to_the_second_in_the_list_and_to_the_millisecond_on_their_page(browser: Browser) -> None:
     called = datetime(2026, 5, 4, 23, 30, 7, 89_123, tzinfo=UTC)
-    row = made(called=called)
+    row = made(started_at=called)
     with timezone.override(ZoneInfo("Europe/Lisbon")):
         assert ">2026-05-05 00:30:07<" in page(browser)
         assert "2026-05-05 00:30:07.089+01:00" in page(browser, path=f"{row.pk}/change/")
     with override_settings(USE_TZ=False):
-        assert ToolCallAdmin(ToolCall, admin.site).exact(ToolCall(called=called.replace(tzinfo=None))) == (
+        assert RequestLogAdmin(RequestLog, admin.site).exact(RequestLog(started_at=called.replace(tzinfo=None))) == (
             "2026-05-04 23:30:07.089"
         )
 
 
 def test_the_list_is_sorted_by_time_either_way(browser: Browser) -> None:
-    made(name="early", called=timezone.now() - timedelta(hours=1))
+    made(name="early", started_at=timezone.now() - timedelta(hours=1))
     made(name="late")
     for query, first, second in (("", "late", "early"), ("?o=0", "early", "late"), ("?o=-0", "late", "early")):
         html = page(browser, query)
@@ -101,8 +101,8 @@ PAGES = (
     "?client_name=Cursor",
     "?user=1",
     "?period=week",
-    "?called__year={year}",
-    "?called__year={year}&called__month={month}",
+    "?started_at__year={year}",
+    "?started_at__year={year}&started_at__month={month}",
     "?q=trace-1",
     "?q=no+flight",
     "?q=0af7651916cd43dd8448eb211c80319c",
@@ -143,7 +143,7 @@ FOUND = {
     "?q=0af7651916cd43dd8448eb211c80319c": 1,
     "?q=lisbon+claude": 2,
     "?user=1&user=x": 0,
-    "?called__year=1999": 0,
+    "?started_at__year=1999": 0,
 }
 
 
@@ -153,17 +153,20 @@ def test_filters_and_search_find_what_they_say(browser: Browser) -> None:
     made(client_name="Cursor", method="tools/list", arguments={"city": "Porto"})
     found = {query: rows_of(browser.get(CALLS + query, follow=True).content.decode()) for query in FOUND}
     assert found == FOUND
-    assert browser.get(f"{CALLS}?called__year=x", follow=True).status_code == 200
+    assert browser.get(f"{CALLS}?started_at__year=x", follow=True).status_code == 200
 
 
 def test_dates_can_be_chosen_down_to_the_day(browser: Browser) -> None:
-    made(called=timezone.now() - timedelta(days=400))
-    now = timezone.localtime(made().called)
-    assert f"?called__year={now.year}" in page(browser)
-    assert f"called__month={now.month}" in page(browser, f"?called__year={now.year}")
-    html = page(browser, f"?called__year={now.year}&called__month={now.month}")
-    assert f"called__day={now.day}" in html
-    assert rows_of(page(browser, f"?called__year={now.year}&called__month={now.month}&called__day={now.day}")) == 1
+    made(started_at=timezone.now() - timedelta(days=400))
+    now = timezone.localtime(made().started_at)
+    assert f"?started_at__year={now.year}" in page(browser)
+    assert f"started_at__month={now.month}" in page(browser, f"?started_at__year={now.year}")
+    html = page(browser, f"?started_at__year={now.year}&started_at__month={now.month}")
+    assert f"started_at__day={now.day}" in html
+    assert (
+        rows_of(page(browser, f"?started_at__year={now.year}&started_at__month={now.month}&started_at__day={now.day}"))
+        == 1
+    )
 
 
 def test_one_call_shows_all_that_is_known_of_it(browser: Browser, owner: User) -> None:
@@ -196,7 +199,7 @@ def test_who_may_not_look_sees_nothing() -> None:
     browser.force_login(user)
     paths = ("", "export.csv")
     assert [browser.get(CALLS + path).status_code for path in paths] == [403] * 2
-    user.user_permissions.add(Permission.objects.get(codename="view_toolcall"))
+    user.user_permissions.add(Permission.objects.get(codename="view_requestlog"))
     assert [browser.get(CALLS + path).status_code for path in paths] == [200] * 2
 
 

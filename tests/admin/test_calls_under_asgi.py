@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.test import Client as Browser
 
 from benchmarks.calls import fill
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 
 # Another thread reads what is sent, on a connection of its own.
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgresql]
@@ -98,7 +98,7 @@ def owner() -> User:
     return made
 
 
-ADDRESS = "/admin/django_mcp/toolcall/export.csv"
+ADDRESS = "/admin/django_mcp/requestlog/export.csv"
 
 
 def test_a_long_log_comes_in_pieces_and_is_whole(owner: User) -> None:
@@ -111,25 +111,25 @@ def test_a_long_log_comes_in_pieces_and_is_whole(owner: User) -> None:
     assert len(got.pieces) > 10
     assert max(map(len, got.pieces)) < LONGEST < len(got.text)
 
-    newest_first = ToolCall.objects.order_by("-called", "-pk").values_list("pk", flat=True)
+    newest_first = RequestLog.objects.order_by("-started_at", "-pk").values_list("pk", flat=True)
     assert [int(row["id"]) for row in got.rows()] == list(newest_first)
     assert len(newest_first) == ROWS
 
 
 def test_the_filters_hold_there_too_and_a_log_without_rows_is_a_file_as_well(owner: User) -> None:
-    number = ToolCall.objects.filter(outcome="error", server="booking").count()
+    number = RequestLog.objects.filter(outcome="error", server="booking").count()
     got = Download(owner, f"{ADDRESS}?outcome__exact=error&server=booking").run()
     assert [(row["outcome"], row["server"]) for row in got.rows()] == [("error", "booking")] * number
-    ToolCall.objects.all().delete()
+    RequestLog.objects.all().delete()
     got = Download(owner, ADDRESS).run()
     assert (got.status, got.is_whole, got.rows()) == (200, True, [])
 
 
 def test_calls_that_come_while_it_is_sent_disturb_nothing(owner: User) -> None:
     """The endpoint goes on, and each piece is read when the one before has gone out."""
-    before = list(ToolCall.objects.order_by("-called", "-pk").values_list("pk", flat=True))
+    before = list(RequestLog.objects.order_by("-started_at", "-pk").values_list("pk", flat=True))
     got = Download(owner, ADDRESS, at_piece=lambda: fill(1, [owner.pk])).run()
-    assert ToolCall.objects.count() == ROWS + len(got.pieces)
+    assert RequestLog.objects.count() == ROWS + len(got.pieces)
     exported = [int(row["id"]) for row in got.rows()]
     assert [pk for pk in exported if pk in set(before)] == before
     assert len(set(exported)) == len(exported)

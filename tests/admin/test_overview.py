@@ -21,7 +21,7 @@ from django.utils import timezone, translation
 from django_mcp.admin import stats
 from django_mcp.admin.dashboard import PERIODS, OverviewAdmin, figures
 from django_mcp.admin.stats import DAY, FACTOR, activity, edges_of, quantile, tool_statistics
-from django_mcp.models import Approval, Overview, ToolCall
+from django_mcp.models import Approval, Overview, RequestLog
 
 pytestmark = pytest.mark.django_db
 
@@ -48,9 +48,9 @@ def staff(*permissions: str) -> Browser:
     return browser
 
 
-def call(ago: timedelta = timedelta(), **changes: Any) -> ToolCall:
+def call(ago: timedelta = timedelta(), **changes: Any) -> RequestLog:
     facts = {
-        "called": timezone.now() - ago,
+        "started_at": timezone.now() - ago,
         "server": "default",
         "method": "tools/call",
         "name": "search_flights",
@@ -62,7 +62,7 @@ def call(ago: timedelta = timedelta(), **changes: Any) -> ToolCall:
         "protocol": "2026-07-28",
         "duration": 12.0,
     }
-    return ToolCall.objects.create(**{**facts, **changes})
+    return RequestLog.objects.create(**{**facts, **changes})
 
 
 def approval(**changes: Any) -> Approval:
@@ -93,7 +93,7 @@ def test_the_page_stands_in_the_list_of_the_admin_and_has_a_name(browser: Browse
 
 
 def test_whoever_may_see_calls_may_see_what_they_add_up_to() -> None:
-    browser = staff("view_toolcall")
+    browser = staff("view_requestlog")
     call()
     assert f'href="{PAGE}"' in browser.get("/admin/").content.decode()
     assert "search_flights" in shown(browser)
@@ -143,8 +143,10 @@ def test_waiting_approvals_are_those_that_wait_now(browser: Browser) -> None:
 def test_median_and_95th_percentile_are_right_to_some_hundredths() -> None:
     chance = random.Random(8)
     durations = sorted(chance.lognormvariate(3, 1.2) for _ in range(1000))
-    ToolCall.objects.bulk_create(
-        ToolCall(called=timezone.now(), server="default", method="tools/call", name="x", outcome="ok", duration=each)
+    RequestLog.objects.bulk_create(
+        RequestLog(
+            started_at=timezone.now(), server="default", method="tools/call", name="x", outcome="ok", duration=each
+        )
         for each in durations
     )
     total = activity(edges_of(60, 60)).total
@@ -155,7 +157,7 @@ def test_median_and_95th_percentile_are_right_to_some_hundredths() -> None:
 @pytest.mark.postgresql
 def test_a_duration_of_any_length_is_measured() -> None:
     for length in (0.0, 1e-9, 0.5, 1.0, 1000.0, 86_400_000.0):
-        ToolCall.objects.all().delete()
+        RequestLog.objects.all().delete()
         call(duration=length)
         median = activity(edges_of(60, 60)).total.median
         assert median is not None
@@ -222,10 +224,10 @@ def test_links_keep_what_else_is_chosen(browser: Browser) -> None:
 @pytest.mark.postgresql
 def test_bins_have_what_was_called_in_them() -> None:
     edges = edges_of(60, 60)
-    call(called=edges[0])
-    call(called=edges[7] + timedelta(seconds=59.9))
-    call(called=edges[7])
-    call(called=timezone.now() + timedelta(minutes=5))
+    call(started_at=edges[0])
+    call(started_at=edges[7] + timedelta(seconds=59.9))
+    call(started_at=edges[7])
+    call(started_at=timezone.now() + timedelta(minutes=5))
     found = [tally.calls for tally in activity(edges).bins]
     assert (found[0], found[7], found[-1]) == (1, 2, 1)
     assert sum(found) == 4
@@ -244,7 +246,7 @@ def test_days_are_days_of_the_clock_when_clocks_were_changed(monkeypatch: pytest
             end = edges[at + 1] if at + 1 < len(edges) else edge + timedelta(days=1)
             for each in (edge, end - timedelta(seconds=1)):
                 for _ in range(at + 1):
-                    call(called=each)
+                    call(started_at=each)
         assert [tally.calls for tally in activity(edges).bins] == [2 * (at + 1) for at in range(10)]
 
 
@@ -341,8 +343,8 @@ def test_names_of_strangers_are_words_and_cannot_play_tricks(browser: Browser) -
 
 
 def test_a_thousand_names_make_no_page_without_end(browser: Browser) -> None:
-    ToolCall.objects.bulk_create(
-        ToolCall(called=timezone.now(), server="default", method="tools/call", name=f"n{at}", duration=1)
+    RequestLog.objects.bulk_create(
+        RequestLog(started_at=timezone.now(), server="default", method="tools/call", name=f"n{at}", duration=1)
         for at in range(1000)
     )
     text = shown(browser)
@@ -379,7 +381,7 @@ def class_number(milliseconds: float) -> int:
 
 @pytest.mark.postgresql
 def test_a_page_makes_fewer_than_ten_queries() -> None:
-    browser = staff("view_toolcall", "view_approval")
+    browser = staff("view_requestlog", "view_approval")
     for at in range(50):
         call(name=f"tool_{at}", client_name=f"client {at}", server=("default", "staff")[at % 2])
     with CaptureQueriesContext(
@@ -395,7 +397,7 @@ def test_the_log_is_not_added_up_again_for_each_look(browser: Browser) -> None:
     call()
     with CaptureQueriesContext(connection) as queries:
         assert "calls 1 errors" in shown(browser)
-    assert not [each for each in queries if "django_mcp_toolcall" in each["sql"]]
+    assert not [each for each in queries if "django_mcp_requestlog" in each["sql"]]
 
 
 def test_what_waits_is_counted_at_each_look(browser: Browser) -> None:
@@ -422,7 +424,7 @@ def test_the_statistics_of_tools_have_every_call_of_so_many_days() -> None:
     (found,) = tool_statistics(30).values()
     assert list(tool_statistics(30)) == [("default", "book")]
     assert (found.calls, found.errors, found.refused) == (3, 1, 1)
-    assert found.last_call == last.called
+    assert found.last_call == last.started_at
     assert found.per_day == [*[0] * 27, 1, 0, 2]
 
 

@@ -20,7 +20,7 @@ from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import server
-from django_mcp.models import ToolCall, ToolPolicy, ToolSnapshot
+from django_mcp.models import RequestLog, ToolPolicy, ToolSnapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -138,8 +138,8 @@ def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: B
 
 
 def test_the_list_says_how_often_and_how_well_it_was_called(browser: Browser, desk: MCPServer) -> None:
-    about = {"server": "desk", "method": "tools/call", "name": "pay", "called": timezone.now(), "duration": 1.0}
-    ToolCall.objects.bulk_create([ToolCall(outcome=each, **about) for each in ("ok", "ok", "ok", "error")])
+    about = {"server": "desk", "method": "tools/call", "name": "pay", "started_at": timezone.now(), "duration": 1.0}
+    RequestLog.objects.bulk_create([RequestLog(outcome=each, **about) for each in ("ok", "ok", "ok", "error")])
     shown = page(browser)
     assert "4 calls, 25 % errors last" in line(shown, "desk.pay")
     assert "0 calls" in line(shown, "desk.look")
@@ -313,7 +313,7 @@ def test_who_may_not_look_gets_nothing(desk: MCPServer) -> None:
 
 
 def test_who_may_change_policies_decides_and_who_may_see_calls_sees_them(desk: MCPServer) -> None:
-    deciding = staff("change_toolpolicy", "view_toolcall")
+    deciding = staff("change_toolpolicy", "view_requestlog")
     told(deciding, TOOLS, decide="block desk.look")
     assert ToolPolicy.objects.get().tool == "look"
     assert "0 calls" in line_of(deciding)
@@ -331,8 +331,14 @@ def test_a_form_of_another_site_decides_nothing(desk: MCPServer) -> None:
 
 
 def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCPServer) -> None:
-    ToolCall.objects.create(
-        server="desk", name="pay", method="tools/call", outcome="ok", called=timezone.now(), duration=3, caller="ada"
+    RequestLog.objects.create(
+        server="desk",
+        name="pay",
+        method="tools/call",
+        outcome="ok",
+        started_at=timezone.now(),
+        duration=3,
+        caller="ada",
     )
     raw = page(browser, PAY)
     shown = words(raw)
@@ -347,8 +353,8 @@ def test_the_page_of_a_tool_has_all_there_is_to_know(browser: Browser, desk: MCP
     ):
         assert each in shown, each
     assert "<b>really" not in raw
-    assert "/admin/django_mcp/toolcall/?server=desk&amp;name=pay" in raw
-    assert browser.get("/admin/django_mcp/toolcall/?server=desk&name=pay").status_code == 200
+    assert "/admin/django_mcp/requestlog/?server=desk&amp;name=pay" in raw
+    assert browser.get("/admin/django_mcp/requestlog/?server=desk&name=pay").status_code == 200
 
 
 def test_a_tool_that_is_not_there_leads_back(browser: Browser, desk_of_demo: MCPServer) -> None:

@@ -39,13 +39,13 @@ from django_mcp import (
 from django_mcp.admin.schema_form import SchemaForm
 from django_mcp.approvals import decisions
 from django_mcp.conf import settings
-from django_mcp.models import Approval, Task, ToolCall, ToolPolicy
+from django_mcp.models import Approval, RequestLog, Task, ToolPolicy
 from django_mcp.protocol import versions
 from django_mcp.protocol.content import Content
 from tests.exchange import eventually
 from tests.tasks.gates import Gate
 
-HOME = "/admin/django_mcp/trytool/"
+HOME = "/admin/django_mcp/playground/"
 Make = Callable[..., Any]
 
 
@@ -771,7 +771,7 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
     again = press(browser, address("pay"), "again", **hidden(page))
     assert "Pending approval" in sees(again)
     assert paid == []
-    decisions.approve(ticket, person("cleo", "approve_toolcall"))
+    decisions.approve(ticket, person("cleo", "approve_tool_call"))
     assert "Pending approval" in sees(typed(browser, "pay", amount="8"))
     assert "Paid 7." in sees(press(browser, address("pay"), "again", **hidden(page)))
     assert "Pending approval" in sees(press(browser, address("pay"), "again", **hidden(page)))
@@ -794,7 +794,7 @@ def test_a_result_that_claims_to_wait_leads_to_no_other_site(browser: Browser, s
 def test_a_refused_call_says_so(browser: Browser, server: MCPServer) -> None:
     tool(server=server, name="pay", policy="ask")(lambda: "Paid.")
     page = typed(browser, "pay")
-    decisions.deny(Approval.objects.get(), person("cleo", "approve_toolcall"), reason="Too dear.")
+    decisions.deny(Approval.objects.get(), person("cleo", "approve_tool_call"), reason="Too dear.")
     again = sees(press(browser, address("pay"), "again", **hidden(page)))
     assert "They say: Too dear." in again
     assert "Pending approval" not in again
@@ -818,7 +818,7 @@ def test_a_rate_limit_counts_here_too(browser: Browser, server: MCPServer) -> No
 
 
 def test_a_call_is_logged_like_any_other(
-    browser: Browser, taken: list[Any], ada: User, call_log: Callable[[], list[ToolCall]]
+    browser: Browser, taken: list[Any], ada: User, call_log: Callable[[], list[RequestLog]]
 ) -> None:
     typed(browser, "everything", count="3", pin="hunter2")
     [row] = call_log()
@@ -829,7 +829,7 @@ def test_a_call_is_logged_like_any_other(
 
 
 def test_looking_is_not_logged_and_a_refused_call_is(
-    browser: Browser, server: MCPServer, call_log: Callable[[], list[ToolCall]]
+    browser: Browser, server: MCPServer, call_log: Callable[[], list[RequestLog]]
 ) -> None:
     tool(server=server, name="open_door", groups=["those-who-try"])(lambda: "opened")
     look(browser, f"{HOME}?endpoint=test")

@@ -32,7 +32,7 @@ def people(policies: None) -> Iterator[dict[str, Any]]:
     """Users. Cleo and Dora may approve calls."""
     model = get_user_model()
     made = {name: model.objects.create_user(username=f"{name}-of-approvals") for name in NAMES}
-    approve = Permission.objects.get(codename="approve_toolcall")
+    approve = Permission.objects.get(codename="approve_tool_call")
     for name in ("cleo", "dora"):
         made[name].user_permissions.add(approve)
     yield {name: model.objects.get(pk=each.pk) for name, each in made.items()}

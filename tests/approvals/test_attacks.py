@@ -14,7 +14,7 @@ from django_mcp import AllowAny, MCPServer, ToolError, tool
 from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
-from django_mcp.models import Approval, StandingApproval, Task
+from django_mcp.models import Approval, AutoApprovalRule, Task
 from django_mcp.tasks import store
 from django_mcp.tasks.backends import recover
 from django_mcp.tasks.worker import run
@@ -101,7 +101,7 @@ def test_an_auto_approval_from_before_is_nobodys(make_server: Callable[..., MCPS
     tool(server=server, policy="ask", name="act")(lambda: ran.append(1) or "done")
     serve(server, None, "act", {})
     assert approve(the_ticket(), people["cleo"], names=[], calls=None, seconds=3600)
-    StandingApproval.objects.update(principal_kind="public", principal_id="public")
+    AutoApprovalRule.objects.update(principal_kind="public", principal_id="public")
     assert serve(server, None, "act", {}, kind="public", id="public")["isError"]
     assert ran == []
 

@@ -20,7 +20,7 @@ from django_mcp.approvals import approval_requests
 from django_mcp.approvals.decisions import approve, deny, may_decide
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.policies import Decision
-from django_mcp.models import Approval, Event, StandingApproval, ToolPolicy
+from django_mcp.models import Approval, AutoApprovalRule, Event, ToolPolicy
 from tests.approvals.asking import PAID, Calls, People, events, kind_of, newest, serve, texts, the_ticket
 from tests.behaviour.users import ByName
 from tests.clients import LEGACY, MODERN, Client
@@ -251,7 +251,7 @@ def test_where_a_site_says_so_people_approve_their_own_calls_and_that_is_noted(a
 
 def test_who_lost_the_permission_after_the_page_was_made_does_not_decide(ask: Say, people: People, pay: Calls) -> None:
     ask()
-    assert people["cleo"].has_perm("django_mcp.approve_toolcall"), "what the page saw"
+    assert people["cleo"].has_perm("django_mcp.approve_tool_call"), "what the page saw"
     people["cleo"].user_permissions.clear()
     with pytest.raises(PermissionDenied):
         approve(the_ticket(), people["cleo"])
@@ -452,7 +452,7 @@ def test_a_standing_approval_is_not_wider_than_its_words(ask: Say, people: Peopl
     with pytest.raises(ValueError, match="no arguments of this call: iban"):
         approve(the_ticket(), people["cleo"], names=["iban"], calls=None, seconds=60)
     assert the_ticket().state == "pending"
-    assert not StandingApproval.objects.exists()
+    assert not AutoApprovalRule.objects.exists()
 
 
 @pytest.mark.parametrize("how", ["revoked", "expired", "permission", "deactivated", "tool", "policy"])
@@ -462,9 +462,9 @@ def test_a_standing_approval_ends(server: MCPServer, ask: Say, people: People, p
     ask()
     match how:
         case "revoked":
-            StandingApproval.objects.update(revoked=timezone.now())
+            AutoApprovalRule.objects.update(revoked=timezone.now())
         case "expired":
-            StandingApproval.objects.update(expires=timezone.now() - HOUR)
+            AutoApprovalRule.objects.update(expires=timezone.now() - HOUR)
         case "permission":
             people["cleo"].user_permissions.clear()
         case "deactivated":
@@ -480,7 +480,7 @@ def test_a_standing_approval_ends(server: MCPServer, ask: Say, people: People, p
 def test_a_standing_approval_lasts_a_day_at_most(ask: Say, people: People) -> None:
     ask()
     approve(the_ticket(), people["cleo"], calls=None, seconds=10**9)
-    assert StandingApproval.objects.get().expires < timezone.now() + datetime.timedelta(days=1, seconds=1)
+    assert AutoApprovalRule.objects.get().expires < timezone.now() + datetime.timedelta(days=1, seconds=1)
 
 
 # Policies

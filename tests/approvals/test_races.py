@@ -10,7 +10,7 @@ from django.utils import timezone
 from django_mcp import MCPServer
 from django_mcp.approvals import approval_requests, decisions
 from django_mcp.approvals.decisions import approve, deny
-from django_mcp.models import Approval, StandingApproval, Task
+from django_mcp.models import Approval, AutoApprovalRule, Task
 from django_mcp.tasks import store
 from tests.approvals.asking import PAID, Calls, People, at_once, events, finished, newest, serve, texts
 
@@ -100,9 +100,9 @@ def test_the_last_call_of_a_standing_approval_is_one_call(
         done = at_once(*others)
         assert not [each for each in done if isinstance(each, Exception)], done
         assert len(pay) == 2 * (number + 1)
-        assert StandingApproval.objects.get().remaining == 0
+        assert AutoApprovalRule.objects.get().remaining == 0
         Approval.objects.all().delete()
-        StandingApproval.objects.all().delete()
+        AutoApprovalRule.objects.all().delete()
 
 
 def test_a_standing_approval_that_is_revoked_while_it_is_used_is_one_or_the_other(
@@ -112,14 +112,14 @@ def test_a_standing_approval_that_is_revoked_while_it_is_used_is_one_or_the_othe
         approve(propose(), people["cleo"], calls=None, seconds=60)
         serve(server, people["ann"], "pay", {"amount": 5})
         before = len(pay)
-        revoke = partial(StandingApproval.objects.filter(revoked=None).update, revoked=timezone.now())
+        revoke = partial(AutoApprovalRule.objects.filter(revoked=None).update, revoked=timezone.now())
         at_once(partial(serve, server, people["ann"], "pay", {"amount": 6}), revoke)
         used = Approval.objects.filter(standing__isnull=False).count()
         assert len(pay) - before == used
         serve(server, people["ann"], "pay", {"amount": 6})
         assert len(pay) - before == used
         Approval.objects.all().delete()
-        StandingApproval.objects.all().delete()
+        AutoApprovalRule.objects.all().delete()
 
 
 def test_a_task_that_is_let_go_twice_runs_once(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from django_mcp import Context, MCPServer, tool
 from django_mcp.approvals.decisions import approve, deny
 from django_mcp.approvals.tool_policies import decide
-from django_mcp.models import Approval, StandingApproval, Task, ToolPolicy
+from django_mcp.models import Approval, AutoApprovalRule, Task, ToolPolicy
 from django_mcp.protocol.errors import ProtocolError
 from django_mcp.tasks import store
 from django_mcp.tasks.worker import run
@@ -249,8 +249,8 @@ class Site:
                 changed.definition = {**changed.definition, "description": words}
             case "revoke", (number,) if number < len(self.rules.standing):
                 self.rules.standing[number].revoked = True
-                row = StandingApproval.objects.order_by("pk")[number]
-                StandingApproval.objects.filter(pk=row.pk).update(revoked=timezone.now())
+                row = AutoApprovalRule.objects.order_by("pk")[number]
+                AutoApprovalRule.objects.filter(pk=row.pk).update(revoked=timezone.now())
             case _, (number, *more) if (found := self.ticket(number)) is not None and name != "revoke":
                 self.decide(name, *found, *more)
 
@@ -280,7 +280,7 @@ class Site:
         for pk, state in self.over.items():
             assert found[pk] == state, "nothing leaves a final state"
         self.over = {pk: state for pk, state in found.items() if state in FINAL}
-        assert all(each.remaining is None or each.remaining >= 0 for each in StandingApproval.objects.all())
+        assert all(each.remaining is None or each.remaining >= 0 for each in AutoApprovalRule.objects.all())
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def make_site(
         return pay
 
     def make() -> Site:
-        for model in (Approval, StandingApproval, Task, ToolPolicy):
+        for model in (Approval, AutoApprovalRule, Task, ToolPolicy):
             model.objects.all().delete()
         for name, server in servers.items():
             server.remove(lambda _: True)

@@ -17,11 +17,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_mcp import MCPServer, tool
 from django_mcp.audit import writer
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.transports.asgi import MCPApplication
 from tests.clients import MODERN, Client, exchange, no_django
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 CALLS = 30
 
 pytestmark = pytest.mark.postgresql
@@ -188,20 +188,20 @@ def test_a_caller_is_told_when_the_call_could_not_be_recorded(
 
 @contextmanager
 def renamed_table() -> Iterator[None]:
-    _execute("ALTER TABLE django_mcp_toolcall RENAME TO elsewhere")
+    _execute("ALTER TABLE django_mcp_requestlog RENAME TO elsewhere")
     try:
         yield
     finally:
-        _execute("ALTER TABLE elsewhere RENAME TO django_mcp_toolcall")
+        _execute("ALTER TABLE elsewhere RENAME TO django_mcp_requestlog")
 
 
 @contextmanager
 def refusing_constraint() -> Iterator[None]:
     if connection.vendor == "postgresql":
-        refuse = "ALTER TABLE django_mcp_toolcall ADD CONSTRAINT refuse CHECK (false) NOT VALID"
-        allow = "ALTER TABLE django_mcp_toolcall DROP CONSTRAINT refuse"
+        refuse = "ALTER TABLE django_mcp_requestlog ADD CONSTRAINT refuse CHECK (false) NOT VALID"
+        allow = "ALTER TABLE django_mcp_requestlog DROP CONSTRAINT refuse"
     else:
-        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON django_mcp_toolcall BEGIN SELECT RAISE(ABORT, 'no'); END"
+        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON django_mcp_requestlog BEGIN SELECT RAISE(ABORT, 'no'); END"
         allow = "DROP TRIGGER refuse"
     _execute(refuse)
     try:
@@ -347,7 +347,7 @@ def test_what_a_failed_tool_wrote_is_gone_and_its_row_is_not(call_log: Log, site
     @tool(server=site)
     def write_and_fail() -> str:
         """Write, then fail."""
-        ToolCall.objects.create(**{**_facts(site), "name": "of the tool"})
+        RequestLog.objects.create(**{**_facts(site), "name": "of the tool"})
         raise RuntimeError
 
     client.call("write_and_fail")
@@ -381,7 +381,7 @@ def test_a_call_that_nobody_waits_for_is_a_row(call_log: Log, site: MCPServer) -
 
 def _count() -> int:
     try:
-        return ToolCall.objects.count()
+        return RequestLog.objects.count()
     finally:
         connection.close()
 

@@ -9,10 +9,10 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, Secret, prompt, resource
 from django_mcp.core.redaction import redacted
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from tests.clients import Client
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 LOGIN = {"name": "ada", "pass_phrase": "hush-1"}
 
 
@@ -65,7 +65,7 @@ def test_secrets_are_hidden_however_a_call_is_malformed(
     ]
     for method, params in requests:
         with subtests.test(params=params):
-            ToolCall.objects.all().delete()
+            RequestLog.objects.all().delete()
             client.request(method, params)
             [row] = call_log()
             assert "hush" not in json.dumps([row.name, row.arguments, row.error])

@@ -10,10 +10,10 @@ from django.contrib.auth.models import AnonymousUser
 from django_mcp import APIKeyAuthentication, BaseAuthentication, MCPServer, Principal, RequestHead, tool
 from django_mcp.audit import recorder
 from django_mcp.core.dispatch import watching
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from tests.clients import Client
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 
 
 class Stepping(BaseAuthentication):

@@ -6,7 +6,7 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.pubsub import event_store
 from django_mcp.pubsub.event_store import clear, clear_log
 
@@ -18,12 +18,12 @@ def days() -> list[int]:
     days = [1, 29, 31, 400, 500]
     now = timezone.now()
     usual = {"server": "s", "method": "tools/call", "outcome": "ok", "duration": 1}
-    ToolCall.objects.bulk_create(ToolCall(called=now - timedelta(days=each), **usual) for each in days)
+    RequestLog.objects.bulk_create(RequestLog(started_at=now - timedelta(days=each), **usual) for each in days)
     return days
 
 
 def kept() -> list[int]:
-    return sorted((timezone.now() - each).days for each in ToolCall.objects.values_list("called", flat=True))
+    return sorted((timezone.now() - each).days for each in RequestLog.objects.values_list("started_at", flat=True))
 
 
 def test_calls_older_than_the_setting_are_deleted(days: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

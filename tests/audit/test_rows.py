@@ -7,10 +7,10 @@ import pytest
 from django.core.cache import cache
 
 from django_mcp import MCPServer, ToolError, ToolResult, tool
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from tests.clients import Client
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 
 
 @pytest.mark.postgresql

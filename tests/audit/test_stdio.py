@@ -53,8 +53,8 @@ def start(environment: Environment, tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture
 def rows(environment: Environment) -> Callable[[], list[dict[str, Any]]]:
     """Gives the rows that came since the test began, but for those of handshakes."""
-    (before,) = read(environment, "SELECT coalesce(max(id), 0) AS newest FROM django_mcp_toolcall")
-    query = f"SELECT * FROM django_mcp_toolcall WHERE id > {before['newest']} ORDER BY id"
+    (before,) = read(environment, "SELECT coalesce(max(id), 0) AS newest FROM django_mcp_requestlog")
+    query = f"SELECT * FROM django_mcp_requestlog WHERE id > {before['newest']} ORDER BY id"
     return lambda: [row for row in read(environment, query) if row["method"] != "initialize"]
 
 

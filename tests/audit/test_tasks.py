@@ -7,13 +7,13 @@ import pytest
 from django_mcp import MCPServer, ToolError, tool
 from django_mcp.audit import writer
 from django_mcp.audit.entry import Facts
-from django_mcp.models import Task, ToolCall
+from django_mcp.models import RequestLog, Task
 from tests.conversation import Conversation
 from tests.exchange import Room
 from tests.tasks.clients import TaskClient
 from tests.tasks.conftest import _no_tasks_left, client, gate, kind, make_user, room, waiting  # noqa: F401 - fixtures
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 
 
 @pytest.fixture

@@ -16,19 +16,19 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from django_mcp import MCPServer, call_logged
 from django_mcp.audit import otel
 from django_mcp.audit.recorder import Recorder
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from tests.clients import Client
 from tests.exchange import eventually
 
-Log = Callable[[], list[ToolCall]]
+Log = Callable[[], list[RequestLog]]
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture
-def heard() -> Iterator[list[ToolCall]]:
-    heard: list[ToolCall] = []
+def heard() -> Iterator[list[RequestLog]]:
+    heard: list[RequestLog] = []
 
-    def hear(sender: MCPServer, call: ToolCall, **_: Any) -> None:
+    def hear(sender: MCPServer, call: RequestLog, **_: Any) -> None:
         heard.append(call)
 
     call_logged.connect(hear)
@@ -36,7 +36,9 @@ def heard() -> Iterator[list[ToolCall]]:
     call_logged.disconnect(hear)
 
 
-def test_a_signal_tells_what_the_row_has(call_log: Log, site: MCPServer, client: Client, heard: list[ToolCall]) -> None:
+def test_a_signal_tells_what_the_row_has(
+    call_log: Log, site: MCPServer, client: Client, heard: list[RequestLog]
+) -> None:
     client.call("fail", why="rain")
     call = eventually(lambda: heard[0] if heard else None, "no signal")
     [row] = call_log()
@@ -44,7 +46,7 @@ def test_a_signal_tells_what_the_row_has(call_log: Log, site: MCPServer, client:
 
 
 def test_a_receiver_that_fails_fails_alone(
-    call_log: Log, site: MCPServer, client: Client, heard: list[ToolCall]
+    call_log: Log, site: MCPServer, client: Client, heard: list[RequestLog]
 ) -> None:
     done = threading.Event()
 

@@ -82,7 +82,7 @@ def test_calls_cannot_be_recorded(server: MCPServer, edge: str, version: str, ca
         return "looked"
 
     client = Client(server, version, edge)
-    with without("django_mcp_toolcall"):
+    with without("django_mcp_requestlog"):
         messages = [client.call("look").error["message"] for _ in range(2)]
     assert all("manage.py migrate" in each for each in messages), messages
     assert "looked" in client.call("look").text

@@ -41,11 +41,11 @@ def no_short_cut(db: None) -> None:
 
 @pytest.mark.postgresql
 def test_a_query_without_an_index_is_noticed(no_short_cut: None) -> None:
-    without = watching.Seen('SELECT "id" FROM "django_mcp_toolcall" WHERE "error" = %s', ["x"])
-    assert plans.explain(without).scanned == ("django_mcp_toolcall",)
+    without = watching.Seen('SELECT "id" FROM "django_mcp_requestlog" WHERE "error" = %s', ["x"])
+    assert plans.explain(without).scanned == ("django_mcp_requestlog",)
     walked = watching.Seen('SELECT "id" FROM "django_mcp_event" WHERE "data" = %s ORDER BY "id"', ["x"])
     assert plans.explain(walked).scanned == ("django_mcp_event",)
-    with_one = watching.Seen('SELECT "id" FROM "django_mcp_toolcall" WHERE "trace_id" = %s', ["x"])
+    with_one = watching.Seen('SELECT "id" FROM "django_mcp_requestlog" WHERE "trace_id" = %s', ["x"])
     assert plans.explain(with_one).scanned == ()
 
 

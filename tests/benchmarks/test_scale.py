@@ -58,8 +58,8 @@ def test_a_table_is_cut_into_parts_as_the_page_says(tmp_path: Path) -> None:
     import psycopg
 
     statements = next(code for code in plain_blocks() if "PARTITION" in code)
-    call = "INSERT INTO django_mcp_toolcall SELECT (json_populate_record(NULL::django_mcp_toolcall, %s)).*"
-    keys = "SELECT tableoid::regclass::text, id FROM django_mcp_toolcall ORDER BY id"
+    call = "INSERT INTO django_mcp_requestlog SELECT (json_populate_record(NULL::django_mcp_requestlog, %s)).*"
+    keys = "SELECT tableoid::regclass::text, id FROM django_mcp_requestlog ORDER BY id"
     row = dict.fromkeys(
         ["server", "method", "name", "outcome", "error", "principal_kind", "principal_id", "caller", "credential"], ""
     )
@@ -70,18 +70,18 @@ def test_a_table_is_cut_into_parts_as_the_page_says(tmp_path: Path) -> None:
     try:
         with psycopg.connect(databases.prepared(POSTGRESQL, tmp_path)) as connection:
             for pk in (1, 41):
-                connection.execute(call, [json.dumps({**row, "id": pk, "called": "2026-01-01", "duration": 1.0})])
+                connection.execute(call, [json.dumps({**row, "id": pk, "started_at": "2026-01-01", "duration": 1.0})])
             connection.execute(statements)
             (following,) = connection.execute(
-                "SELECT nextval(pg_get_serial_sequence('django_mcp_toolcall', 'id'))"
+                "SELECT nextval(pg_get_serial_sequence('django_mcp_requestlog', 'id'))"
             ).fetchone()
             assert following == 42
-            late = {**row, "id": 100_000_000, "called": "2027-01-01", "duration": 1.0}
+            late = {**row, "id": 100_000_000, "started_at": "2027-01-01", "duration": 1.0}
             connection.execute(call, [json.dumps(late)])
             found = connection.execute(keys).fetchall()
     finally:
         databases.drop()
-    first, second = "django_mcp_toolcall_1", "django_mcp_toolcall_2"
+    first, second = "django_mcp_requestlog_1", "django_mcp_requestlog_2"
     assert found == [(first, 1), (first, 41), (second, 100_000_000)]
 
 

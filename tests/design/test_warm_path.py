@@ -15,7 +15,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.audit import otel
 from django_mcp.audit.writer import log_pool
 from django_mcp.core.concurrency import Pool
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.transports import asgi
 from django_mcp.transports.asgi import MCPApplication
 from tests.clients import LEGACY, MODERN, Client, exchange, no_django
@@ -144,7 +144,7 @@ def test_a_warm_call_of_a_tool_takes_few_calls_through_few_files(
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 @pytest.mark.parametrize("function", [add_async, add_sync])
 def test_and_not_many_more_with_the_request_log_on(
-    call_log: Callable[[], list[ToolCall]], warm_call: WarmCall, function: Any, version: str
+    call_log: Callable[[], list[RequestLog]], warm_call: WarmCall, function: Any, version: str
 ) -> None:
     calls, files = warm_call(function, version)
     assert len(call_log()) == WARM_UP + 1, "each call has its row"

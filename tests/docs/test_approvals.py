@@ -20,7 +20,7 @@ from django_mcp.approvals.decisions import approve
 from django_mcp.models import Approval
 from library.models import Book
 anna = User.objects.create_user("anna", is_staff=True)
-anna.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
+anna.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
 waiting = Approval.objects.get()
 print(json.dumps([Book.objects.filter(title="Emma").exists(), waiting.preview, approve(waiting, anna)]))
 """

@@ -759,8 +759,8 @@ def test_the_page_on_calls_does_what_it_says(site: Site) -> None:
 
 LOGGED_CALLS = """
 import json
-from django_mcp.models import ToolCall
-print(json.dumps([list(each) for each in ToolCall.objects.order_by("pk").values_list("name", "arguments")]))
+from django_mcp.models import RequestLog
+print(json.dumps([list(each) for each in RequestLog.objects.order_by("pk").values_list("name", "arguments")]))
 """
 
 

@@ -26,5 +26,5 @@ def read(environment: Mapping[str, str], query: str) -> list[dict[str, Any]]:
 
 def log_of(environment: Mapping[str, str], columns: Sequence[str], principal: str) -> list[tuple[Any, ...]]:
     """Of each row in the log of a caller's calls those columns, the oldest first."""
-    found = read(environment, f"SELECT * FROM django_mcp_toolcall WHERE principal_id = '{principal}' ORDER BY id")
+    found = read(environment, f"SELECT * FROM django_mcp_requestlog WHERE principal_id = '{principal}' ORDER BY id")
     return [tuple(row[column] for column in columns) for row in found]

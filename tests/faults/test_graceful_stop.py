@@ -41,7 +41,7 @@ def test_a_server_that_is_told_to_stop_lets_calls_and_streams_end_and_ends(name:
         assert {key: each.failure for key, each in site.answers.items()} == dict.fromkeys(site.answers)
         answers = {key: each.messages[-1] for key, each in site.answers.items() if key.startswith("work")}
         assert {key: text(message) for key, message in answers.items()} == {key: f"worked {key}" for key in answers}
-        rows = read(site.environment, "SELECT name, outcome FROM django_mcp_toolcall ORDER BY name")
+        rows = read(site.environment, "SELECT name, outcome FROM django_mcp_requestlog ORDER BY name")
         assert [(row["name"], row["outcome"]) for row in rows] == [
             *[("work_and_tell", "ok"), ("work_and_tell", "ok"), ("work_async", "ok"), ("work_sync", "ok")]
         ]

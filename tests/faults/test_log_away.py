@@ -58,6 +58,6 @@ def test_a_call_under_way_is_answered_when_it_is_recorded_and_new_ones_are_not_m
     assert text(modern.call("count", label=f"{label}-after", to=1)) == "counted to 1"
     with psycopg.connect(there) as connection:
         rows = connection.execute(
-            "SELECT arguments FROM django_mcp_toolcall WHERE name = 'count' ORDER BY id"
+            "SELECT arguments FROM django_mcp_requestlog WHERE name = 'count' ORDER BY id"
         ).fetchall()
     assert [json.loads(arguments)["label"] for (arguments,) in rows] == [f"{label}-made", f"{label}-after"]

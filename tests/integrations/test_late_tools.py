@@ -239,7 +239,7 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
         book.expire()
         assert Client(server, MODERN, "view").call("good").text == "Good."
         assert not ToolSnapshot.objects.filter(server="late", tool="late").exists(), "nobody accepts what is not known"
-    tries = ("trytool/?endpoint=late", "trytool/call/?endpoint=late&kind=tool&key=late")
+    tries = ("playground/?endpoint=late", "playground/call/?endpoint=late&kind=tool&key=late")
     for page in ("tools/", "tools/late.late/change/", *tries):
         assert admin_client.get(f"/admin/django_mcp/{page}").status_code == 200, page
     out = io.StringIO()

@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from django_mcp import Context, ImageContent, MCPServer, TextContent, ToolError, tool
 from django_mcp.management.commands.mcp_call import Aside, Responder
-from django_mcp.models import ToolCall
+from django_mcp.models import RequestLog
 from django_mcp.protocol import versions
 from tests.behaviour import users
 
@@ -131,7 +131,7 @@ def test_a_tool_that_is_hidden_is_refused_like_one_that_is_not_there(shop: MCPSe
 
 
 def test_a_call_is_in_the_log_in_the_name_of_the_user(
-    shop: MCPServer, run: Run, make_user: Any, call_log: Callable[[], list[ToolCall]]
+    shop: MCPServer, run: Run, make_user: Any, call_log: Callable[[], list[RequestLog]]
 ) -> None:
     tool(server=shop, name="work")(lambda: "done")
     ann = make_user()

@@ -336,17 +336,17 @@ def meta() -> dict[str, Any]:
 
 
 def the_log_knows_who_called(site: Site, ben: Endpoint) -> None:
-    from django_mcp.models import ToolCall
+    from django_mcp.models import RequestLog
 
     name = f"logged {time.monotonic()}"
     ben.call("order", name=name)
-    row = ToolCall.objects.filter(name="order", user=site.ben).order_by("-pk").first()
+    row = RequestLog.objects.filter(name="order", user=site.ben).order_by("-pk").first()
     assert row is not None, "no row"
     assert row.arguments == {"name": name}, row.arguments
     assert row.outcome == "ok"
     now = datetime.datetime.now(datetime.UTC)
-    called = row.called if row.called.tzinfo else row.called.astimezone(datetime.UTC)
-    assert abs((now - called).total_seconds()) < 60, f"{row.called} is not now"
+    called = row.started_at if row.started_at.tzinfo else row.started_at.astimezone(datetime.UTC)
+    assert abs((now - called).total_seconds()) < 60, f"{row.started_at} is not now"
 
 
 def rows_are_found_and_read(site: Site, ben: Endpoint) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from django_mcp import APIKeyAuthentication, Context, Elicitation, HeaderParam, MCPServer, URLElicitation, tool
 from django_mcp.auth.api_keys import create_key
-from django_mcp.models import ToolCall, ToolPolicy
+from django_mcp.models import RequestLog, ToolPolicy
 from django_mcp.test import CANCEL, DECLINE, MCPClient
 from tests.model_resources.library.models import Tag
 
@@ -325,7 +325,7 @@ def test_parameters_that_headers_repeat_are_repeated(site: MCPServer, ann: Any) 
 
 def test_calls_are_logged_as_others_are(site: MCPServer, ann: Any, call_log: Any) -> None:
     MCPClient(ann, server=site, protocol_version="modern").call("add", a=1, b=2)
-    row = ToolCall.objects.get()
+    row = RequestLog.objects.get()
     assert (row.name, row.user_id) == ("add", ann.pk)
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import override
 
 from django_mcp import AllowAny, MCPServer, tool
 from django_mcp.approvals import notices
-from django_mcp.models import Approval, Notice, ToolCall
+from django_mcp.models import Approval, Notice, RequestLog
 from tests.oauth.site import Browser, Site, forget_urlconfs, make_site
 from tests.translations.catalogs import catalog_file, read
 
@@ -140,17 +140,17 @@ def test_the_page_of_approvals_is_in_chinese(browser: Client, approval: Approval
 def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, subtests: pytest.Subtests) -> None:
     for path, title in [
         ("overview/", "概览"),
-        ("toolcall/", "请求日志"),
+        ("requestlog/", "请求日志"),
         ("task/", "任务"),
         ("session/", "会话"),
-        ("standingapproval/", "自动审批规则"),
+        ("autoapprovalrule/", "自动审批规则"),
         ("clientpolicy/", "客户端策略"),
         ("clientpolicy/add/", "客户端策略"),
         ("apikey/", "API 密钥"),
         ("apikey/add/", "API 密钥"),
-        ("applications/", "OAuth 客户端"),
-        ("trytool/", "试验场"),
-        ("trytool/call/?endpoint=desk&kind=tool&key=look", "试验场"),
+        ("oauthclient/", "OAuth 客户端"),
+        ("playground/", "试验场"),
+        ("playground/call/?endpoint=desk&kind=tool&key=look", "试验场"),
         ("", "审批"),
     ]:
         with subtests.test(path=path, title=title):
@@ -159,8 +159,8 @@ def test_the_other_pages_of_the_admin_are_too(browser: Client, desk: MCPServer, 
 
 def test_what_was_called_is_told_in_chinese_with_its_units(browser: Client, desk: MCPServer) -> None:
     told = {"server": "desk", "method": "tools/call", "principal_kind": "oauth", "principal_id": "1:7"}
-    ToolCall.objects.create(**told, name="pay", called=timezone.now(), outcome="error", duration=12.5)
-    assert {"工具错误", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}toolcall/"))
+    RequestLog.objects.create(**told, name="pay", started_at=timezone.now(), outcome="error", duration=12.5)
+    assert {"工具错误", "12.5 毫秒"} <= texts_of(browser.get(f"{ADMIN}requestlog/"))
     assert {"工具失败频率", "调用最多的工具"} <= texts_of(browser.get(f"{ADMIN}overview/"))
     assert {"工具错误", "13 毫秒"} <= texts_of(browser.get(f"{ADMIN}tools/desk.pay/change/"))
 

@@ -78,7 +78,7 @@ def person(name: str, *, may: bool = False, **fields: Any) -> Any:
     """A user; one who may approve calls, if *may*."""
     made = get_user_model().objects.create_user(name, **{"email": f"{name}@example.com", "is_staff": may, **fields})
     if may:
-        made.user_permissions.add(Permission.objects.get(codename="approve_toolcall"))
+        made.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     return made
 
 

@@ -37,7 +37,7 @@ def _prepare() -> None:
     from django_mcp.approvals.tool_policies import decide
 
     User.objects.create_user("ann")
-    approve = Permission.objects.get(codename="approve_toolcall")
+    approve = Permission.objects.get(codename="approve_tool_call")
     User.objects.create_user("cleo").user_permissions.add(approve)
     decide(server, server.tools["refund"], "ask")
 

@@ -14,7 +14,7 @@ from demo_project.travel import models, sample_data
 from demo_project.travel.sample_users import SAMPLE_USERS, SampleUser
 
 BATCH = 2000
-APPROVING = ["approve_toolcall", "change_standingapproval", "try_tool"]
+APPROVING = ["approve_tool_call", "change_autoapprovalrule", "try_tool"]
 """Permissions of agents, beside looking at everything."""
 # In an order in which nothing is deleted that another row still needs.
 OURS = (
