@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(params=["modern", "legacy"])
 def mcp_revision(request: pytest.FixtureRequest) -> str:
-    """The era of the clients that ``mcp_client`` makes: each test that uses it is run in both."""
+    """The revision of the clients that ``mcp_client`` makes: each test that uses it is run in both."""
     revision: str = request.param
     return revision
 
@@ -17,7 +17,7 @@ def mcp_revision(request: pytest.FixtureRequest) -> str:
 def mcp_client(mcp_revision: str, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Makes clients: ``mcp_client(user)`` is ``MCPClient(user, protocol_version=…)``, with its other options.
 
-    The test is run once in each era, with a database of its own, so nothing happens twice within it.
+    The test is run once in each revision, with a database of its own, so nothing happens twice within it.
     """
     if request.config.pluginmanager.hasplugin("django"):
         request.getfixturevalue("db")

@@ -1,6 +1,6 @@
 """The way back to the client while a call runs.
 
-A ``Context`` speaks through a ``Channel``; what becomes of the words is the era's business. This module's channel
+A ``Context`` speaks through a ``Channel``; what becomes of the words is the revision's business. This module's channel
 leads nowhere, which is what a call has that nobody can be told about: one in a batch, say.
 """
 

@@ -1,4 +1,4 @@
-"""The protocol versions spoken here. The one module below ``eras/`` that names them.
+"""The protocol versions spoken here. The one module that names them, below ``revisions/``.
 
 A *modern* version carries version, identity and capabilities in every request; a *legacy* one opens with
 ``initialize`` (specification, "Versioning and Compatibility", section Terminology).

@@ -1,6 +1,6 @@
 """Choose the protocol revision that serves a request.
 
-An *era* takes one decoded POST body and gives one ``MCPResponse``. ``choose`` says which era a body belongs to.
+A *revision* takes one decoded POST body and gives one ``MCPResponse``. ``choose`` says which revision a body belongs to.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ LEGACY = LegacyRevision()
 
 
 def choose(header: Mapping[str, str], body: Any) -> Revision:
-    """The era of a body.
+    """The revision of a body.
 
     The header decides, because real clients mix the rest: the connectors of one vendor send a legacy header
     with modern ``_meta`` and expect to be served as the header says.
