@@ -1,6 +1,6 @@
 """Choose the protocol revision that serves a request.
 
-A *revision* takes one decoded POST body and gives one ``MCPResponse``. ``choose`` says which revision a body belongs to.
+A *revision* takes one decoded POST body and gives one ``MCPResponse``; ``choose`` says which one a body belongs to.
 """
 
 from collections.abc import Mapping
