@@ -199,7 +199,7 @@ def wired(act: Callable[[sse.LiveResponse, Connection], Coroutine[Any, Any, None
         await act(wire, connection)
         connection.takes.set()
         async with asyncio.timeout(WITHIN):
-            await wire.finish(sse.Answer(200, b"answer"))
+            await wire.finish(sse.MCPResponse(200, b"answer"))
         return connection
 
     return asyncio.run(play())

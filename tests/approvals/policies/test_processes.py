@@ -92,7 +92,7 @@ def test_a_decision_in_one_process_counts_in_another_within_a_second(
     assert max(took) < WITHIN
 
 
-@pytest.mark.parametrize("era", ["modern", LEGACY])
+@pytest.mark.parametrize("revision", ["modern", LEGACY])
 def test_whoever_listens_anywhere_hears_of_it_and_is_shown_the_truth_wherever_they_look(
     pair: Workers, admin: Browser, revision: str
 ) -> None:
