@@ -12,7 +12,7 @@ from tests.real_clients.sites import Site
 
 pytestmark = [
     pytest.mark.parametrize("site", ["daphne", at_night("uvicorn")], indirect=True),
-    pytest.mark.parametrize("era", ["legacy", "auto", "modern"]),
+    pytest.mark.parametrize("revision", ["legacy", "auto", "modern"]),
 ]
 
 
