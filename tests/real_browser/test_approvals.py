@@ -112,7 +112,7 @@ def test_a_button_that_is_pressed_after_the_time_says_so(site: Site, at_list: Op
     page.route("**/waiting/*", lambda route: route.abort())  # or she would see it go
     site.let_time_be_up(key_of(page, amount))
     press(page, amount, "Approve")
-    expect(page.locator(".mcp-said")).to_contain_text("the time of this call of pay is up")
+    expect(page.locator(".mcp-said")).to_contain_text("the approval request for pay has expired")
     assert paid(site, amount) == 0
 
 
@@ -234,7 +234,7 @@ def test_what_somebody_fills_in_is_there_when_other_calls_come_and_go(site: Site
     expect(mine.locator("fieldset")).to_be_visible()
 
     press(dora, amount, "Deny")
-    expect(mine).to_contain_text("This call does not wait any more", timeout=SOON)
+    expect(mine).to_contain_text("This call is no longer pending", timeout=SOON)
     expect(mine.get_by_label("Reason")).to_have_value("Because the roof")
     expect(mine.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
 
