@@ -284,6 +284,7 @@ def test_the_whole_result_is_printed_as_json(shop: MCPServer, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("policies")
+@pytest.mark.urls("tests.management.admin_alone")
 @override_settings(DJANGO_MCP={"AUTHENTICATION": ["django_mcp.AllowAny"], "APPROVAL_WAIT_TIMEOUT": 0.05})
 @pytest.mark.parametrize("version", [versions.MODERN[0], versions.LEGACY[0]])
 def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, make_user: Any, version: str) -> None:
@@ -297,7 +298,7 @@ def test_a_call_that_has_to_be_approved_tells_where(shop: MCPServer, run: Run, m
 
     done = call(run, "close", "--as", make_user().username, "--protocol-version", version)
     assert (done.code, ran) == (1, [])
-    assert "decides here: http://testserver/" in done.err
+    assert "decides here: http://testserver/admin/django_mcp/approval/" in done.err
     assert "Then run the same command again." in done.err
 
 
