@@ -10,6 +10,7 @@ from django.utils.functional import keep_lazy_text
 
 from django_mcp.integrations.http import JSON
 from django_mcp.model_resources.form_schema import FILE_SCHEMA, file_argument, file_note
+from django_mcp.primitives.field_schema import nullable
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments, property_name
 from django_mcp.primitives.validation_errors import missing_argument
@@ -109,18 +110,6 @@ def words_of(*notes: Any) -> Any:
     """Return all *notes* but empty ones as one text, lazy if one of them is; None for none."""
     words = [each for each in notes if each]
     return _joined(*words) if len(words) > 1 else next(iter(words), None)
-
-
-def nullable(schema: Schema) -> Schema:
-    """Return *schema*, or null."""
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
-    kind, allowed = schema.get("type"), dict(schema)
-    if kind is not None:
-        allowed["type"] = [*dict.fromkeys([*([kind] if isinstance(kind, str) else kind), "null"])]
-    if "enum" in schema and None not in schema["enum"]:
-        allowed["enum"] = [*schema["enum"], None]
-    return allowed
 
 
 def output_schema(responses: Mapping[Any, Any], document: Document) -> Schema | None:
