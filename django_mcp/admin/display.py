@@ -65,7 +65,7 @@ class Preview(NamedTuple):
 
 
 def line(text: Any, longest: int = 200) -> str:
-    """Return a name that somebody else chose, in one line."""
+    """Return a name from outside the site, in one line."""
     return one_line(text, longest)
 
 

@@ -59,7 +59,7 @@ def principal_of(user: Any) -> Principal:
 
 
 class Outcome(NamedTuple):
-    """What came of a call.
+    """The outcome of a call.
 
     Attributes:
         ended: the result or error.

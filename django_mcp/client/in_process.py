@@ -64,7 +64,7 @@ class _Raised(logging.Handler):
             self.found = record.exc_info[1]
 
 
-class _ListeningWire(BufferedResponse):
+class _ListeningResponse(BufferedResponse):
     """Passes notifications on while the call runs."""
 
     def __init__(self, listen: Listen | None) -> None:
@@ -124,7 +124,7 @@ async def _serve(
     admitted = await endpoint.admit(head, INLINE) if principal is None else _admitted(endpoint, principal, head)
     if isinstance(admitted, MCPResponse):
         return admitted, admitted.body
-    response = _ListeningWire(listen)
+    response = _ListeningResponse(listen)
     answer = await admitted.answer(body, response)
     if answer.stream is None and not response.opened:
         return answer, answer.body
@@ -152,7 +152,7 @@ def caller(server: MCPServer, headers: Mapping[str, str]) -> Principal:
     """Return the caller whom an endpoint's authenticators find.
 
     Raises:
-        AssertionError: they let nobody in.
+        AssertionError: they refuse the request.
     """
     try:
         return run_inline(find_caller(head_of(server, "GET", headers), server, INLINE))

@@ -374,7 +374,7 @@ def _is_harmless(character: str) -> bool:
 
 
 def one_line(text: Any, longest: int) -> str:
-    """Return a text that somebody else chose in one line of at most *longest* characters."""
+    """Return a text from outside the site in one line of at most *longest* characters."""
     shown = visible(" ".join(str(text).split()))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 

@@ -210,7 +210,7 @@ class Primitive:
         position: its place in lists; set at registration.
         is_generated: it was made for a model, and is made anew when another model is registered.
         extension: the ``Extension`` of the protocol that it brings to its endpoint; None for most.
-        speaks: it can say or ask something while it runs, or be stopped where it waits.
+        is_interactive: it can say or ask something while it runs, or be stopped where it waits.
         is_late: ``find_failure`` may ask the database, so that no event loop does it.
     """
 

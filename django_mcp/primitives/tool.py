@@ -50,7 +50,7 @@ class Tool(Primitive):
         annotations: its hints, as ``ToolAnnotations`` has them; known before the rest of ``definition`` may be.
         waives_permission: it writes rows of a model without that model's permission, because the site said so.
         is_conducted: its calls are seen to while they run (``core.execution``).
-        answered_by: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
+        task_handler: from the ``Context`` of a call, the tool and the checked arguments to the ``Result``, in place of
             running the function there and then; or to None, to run it.
     """
 

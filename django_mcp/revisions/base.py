@@ -83,7 +83,7 @@ class MCPRequest(NamedTuple):
         body: the JSON value.
         runner: how the edge runs a site's code.
         edge: gives a Django request for it.
-        wire: the connection, while the call runs.
+        response: the way back to the client while the call runs.
         over_http: headers repeat the body, and a stream that was let go can be taken up again.
         is_large: the body is larger than LARGE_BYTES, so it is read and checked outside of the event loop.
     """
@@ -112,7 +112,7 @@ class EventStream(Protocol):
 class MCPResponse(NamedTuple):
     """What goes back: an HTTP status and one JSON text, or none, or a stream.
 
-    Where the wire was opened, *body* is the stream's last message.
+    Where the response stream was opened, *body* is the stream's last message.
 
     Attributes:
         headers: further headers.
@@ -157,7 +157,7 @@ def context_for(
     """The context of a call.
 
     Args:
-        inbound: the POST it came in.
+        mcp_request: the POST it came in.
         request: the request.
         client: what the client says it is, unread.
         capabilities: what the client declared.

@@ -51,7 +51,7 @@ class SubscriptionFilter:
     """Of one stream.
 
     Args:
-        inbound: the request that opened it; of it is kept only who asked.
+        mcp_request: the request that opened it; of it is kept only who asked.
         methods: the notifications of lists that it is to hear.
         uris: the resources it is to hear of.
 

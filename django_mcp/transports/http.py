@@ -155,7 +155,7 @@ class Admission(NamedTuple):
         return (*self.cors, *EVENT_HEADERS)
 
     async def answer(self, body: bytes, response: ResponseStream) -> MCPResponse:
-        """The answer to the message in *body*, or to a GET or DELETE. Where *wire* was opened, it is the end of it."""
+        """The answer to the message in *body*, or to a GET or DELETE. Where *response* was opened, it ends it."""
         head, value = self.head, None
         try:
             is_large = len(body) > LARGE_BYTES

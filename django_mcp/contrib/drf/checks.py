@@ -30,7 +30,7 @@ def check_addresses(app_configs: Sequence[Any] | None, **options: Any) -> list[C
 
 
 def _unreachable(endpoint: Endpoint) -> Iterator[Any]:
-    """The addresses of a view, where none of them can be reached without a version that nobody named."""
+    """Yield the URLs of a view if each of them needs a version and ``drf_tools`` was given none."""
     try:
         known = addresses(endpoint.operation, endpoint.version)
     except ImproperlyConfigured:  # the URLconf cannot be imported, and whatever is wrong with it is told elsewhere

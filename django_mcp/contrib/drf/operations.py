@@ -43,7 +43,7 @@ _ACTIONS = {
     "patch": ("partial_update",),
     "delete": ("destroy",),
 }
-"""What the methods of generic views do."""
+"""The action that each HTTP method of a generic view performs."""
 _GROUPS = re.compile(r"\(\?P<(\w+)>|<(?:\w+:)?(\w+)>")
 
 

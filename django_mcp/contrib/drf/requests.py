@@ -233,7 +233,7 @@ def _is_general(
 
 
 def _items(arguments: APIArguments, given: Mapping[str, Any]) -> list[Any] | None:
-    """What a body has that is a list."""
+    """Return the items of a body that is a list; None for another body."""
     items = None if arguments.whole is None else given.get(arguments.whole)
     return items if isinstance(items, list) else None
 

@@ -1,7 +1,7 @@
-"""What drf-spectacular says of an operation: parameters, body and answer, as JSON Schema.
+"""JSON Schema of an operation's parameters, body and answer, from drf-spectacular.
 
-Its annotations come first, then a schema class of the site's own, then what is corrected here for a value that must
-fit: what nobody knows is any JSON, and not text.
+Annotations such as ``@extend_schema`` come first, then the site's own schema class, then the corrections below: an
+argument must fit its schema, so a field of unknown type takes any JSON, where drf-spectacular says text.
 """
 
 import copy

@@ -114,11 +114,11 @@ class LegacyChannel(QuietChannel):
     """See the module.
 
     Args:
-        inbound: the POST that runs the call.
+        mcp_request: the POST that runs the call.
         session: of the client, or None.
         request: the call's request.
         version: of the protocol.
-        call: where its stream is open already: a later round. Nothing goes to *inbound*'s connection then.
+        call: where its stream is open already: a later round. Nothing goes to *mcp_request*'s connection then.
     """
 
     waits = True

@@ -80,7 +80,7 @@ def changes_for(session: Session, mcp_request: MCPRequest, position: int | None)
 
     Args:
         session: whose client it is.
-        inbound: the request that opens the stream.
+        mcp_request: the request that opens the stream.
         position: after which entry of the log it goes on; None for a new one.
     """
     return SessionStream(session, mcp_request, position)

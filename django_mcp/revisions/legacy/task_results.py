@@ -266,7 +266,7 @@ async def resumed(call: Call, seen: int, mcp_request: MCPRequest) -> MCPResponse
     Args:
         call: its request.
         seen: the last question that reached it.
-        inbound: the GET it came back with.
+        mcp_request: the GET it came back with.
     """
     request = Request(call.request_id, **call.request)
     waiting = Waiting(context_for(mcp_request, request, None, {}, Channel()), call.session, call, seen)

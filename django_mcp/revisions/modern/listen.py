@@ -34,7 +34,7 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
     Args:
         request: the request.
         client: the capabilities that the client declares in it.
-        inbound: the POST it came in.
+        mcp_request: the POST it came in.
 
     Raises:
         MethodNotFound: this edge cannot hold a stream open.
@@ -81,7 +81,7 @@ class Listening(ParkedStream):
         request_id: of the request that opened it.
         honoured: what of its filter is listened to.
         tasks: what it hears of tasks, where it asked for any.
-        inbound: the POST the request came in.
+        mcp_request: the POST the request came in.
     """
 
     __slots__ = ("_began", "_hearing", "_honoured", "_principal", "_request_id", "_server", "_tasks")
