@@ -31,7 +31,7 @@ MARKS = 4
 """Under an axis of time, as many as a phone has room for."""
 
 GROUP_NAMES = {
-    "ok": gettext_lazy("answered"),
+    "ok": gettext_lazy("OK"),
     "error": gettext_lazy("failed"),
     "refused": gettext_lazy("denied"),
     "waiting": gettext_lazy("pending approval"),

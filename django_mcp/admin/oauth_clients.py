@@ -18,7 +18,7 @@ from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, QueryDict
 from django.urls import URLPattern, path
-from django.utils.text import Truncator
+from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -399,7 +399,7 @@ class OAuthClientAdmin(OwnPagesAdmin):
             "sees_calls": self.sees_calls(request),
             "rows": [(each, self.address_of(each.application.client_id)) for each in page],
         }
-        return self.page(request, "list", str(self.opts.verbose_name_plural).capitalize(), context)
+        return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
     # One of them
 

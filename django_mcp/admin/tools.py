@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.urls import URLPattern, path
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -351,7 +352,7 @@ class ToolsAdmin(OwnPagesAdmin):
             "rows": [(each, self.address_of(each.key)) for each in page],
             "left_over": [(each, whom(each), decided_words(each)) for each in left_over()],
         }
-        return self.page(request, "list", str(self.opts.verbose_name_plural).capitalize(), context)
+        return self.page(request, "list", capfirst(str(self.opts.verbose_name_plural)), context)
 
     def _decide_about_some(self, request: HttpRequest, every: list[ToolRow]) -> HttpResponse:
         if not self.has_change_permission(request):

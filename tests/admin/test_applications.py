@@ -655,3 +655,8 @@ def test_the_figures_are_the_same_from_both_sides(site: Site) -> None:
     rows = list(people(site.application))
     assert summary.people == len(rows) == 2
     assert summary.renewed == rows[0]["renewed"]
+
+
+def test_the_title_of_the_list_is_written_as_in_the_menu(owner: Browser) -> None:
+    page = owner.get(LIST).content.decode()
+    assert "<h1>OAuth clients</h1>" in page
