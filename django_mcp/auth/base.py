@@ -49,7 +49,7 @@ class RequestHead(NamedTuple):
 
     def __repr__(self) -> str:
         """Without headers and query, which hold credentials: error reports show what variables are called."""
-        return f"Head({self.method} to {self.host})"
+        return f"RequestHead({self.method} to {self.host})"
 
 
 class InvalidToken(Exception):
