@@ -2,7 +2,7 @@
 
 from django.db import connection
 
-OUTCOMES = ("ok", "ok", "ok", "ok", "ok", "ok", "ok", "error", "refused", "failed")
+OUTCOMES = ("ok", "ok", "ok", "ok", "ok", "ok", "ok", "error", "denied", "failed")
 METHODS = ("tools/call", "tools/call", "tools/call", "tools/list", "resources/read")
 
 _SERIES = {

@@ -111,8 +111,8 @@ class Table:
         from django_mcp.model_resources.access import RowAccess  # noqa: PLC0415
         from django_mcp.model_resources.pagination import Sorting  # noqa: PLC0415 - Django is set up
 
-        exposed = ctx.server.exposed[self.model]
-        sorting = Sorting(exposed.sortings[case.order], RowAccess(ctx), exposed)
+        bound = ctx.server.model_resources[self.model]
+        sorting = Sorting(bound.sortings[case.order], RowAccess(ctx), bound)
         start = int(self.count * case.depth)
         before, behind = sorting.sorted(self.model.objects.all())[start - 1 : start + 1]
         return sorting.place(before), behind.slug

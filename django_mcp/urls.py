@@ -74,7 +74,7 @@ def _endpoint_patterns() -> list[URLPattern]:
 def _approval_patterns() -> list[URLPattern]:
     return [
         re_path(
-            rf"^{re.escape(f'{server.path}/approvals/'.lstrip('/'))}(?P<ticket>[-\w]+)/$",
+            rf"^{re.escape(f'{server.path}/approvals/'.lstrip('/'))}(?P<approval_id>[-\w]+)/$",
             requester_view,
             {"endpoint": server.name},
             name="requester",

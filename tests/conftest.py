@@ -23,7 +23,7 @@ from django_mcp.core import failures
 from django_mcp.core import server as registry
 from django_mcp.core.concurrency import free_pool, shared_pool
 from django_mcp.core.dispatch import watching
-from django_mcp.core.policies import NONE, book
+from django_mcp.core.policies import NONE, policy_cache
 from django_mcp.models import (
     Approval,
     AutoApprovalRule,
@@ -129,8 +129,8 @@ def _unsaid() -> None:
 def _undecided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is decided about tools, and nobody looks, in tests without the fixture ``policies``."""
     if "policies" not in request.fixturenames:
-        monkeypatch.setattr(book, "renew", None)
-        book.expire()
+        monkeypatch.setattr(policy_cache, "reload", None)
+        policy_cache.expire()
     yield
     for each in registry.every_server():
         each.policies = NONE
@@ -139,9 +139,9 @@ def _undecided(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def policies(monkeypatch: pytest.MonkeyPatch, open_database: None) -> None:
     """What was decided about tools counts, and is looked at before each call."""
-    monkeypatch.setattr(book, "renew", lambda: tool_policies.renew() and 0.0)
-    monkeypatch.setattr(book, "is_read", False)
-    book.expire()
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 0.0)
+    monkeypatch.setattr(policy_cache, "is_read", False)
+    policy_cache.expire()
 
 
 @pytest.fixture

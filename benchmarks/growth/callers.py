@@ -51,7 +51,7 @@ def prepare() -> tuple[int, dict[str, list[int]]]:
     ]
     approvals = [
         models.Approval.objects.create(
-            ticket=f"parent-{number}", digest=f"parent-{number}", arguments={}, created=now, state="consumed", **who
+            public_id=f"parent-{number}", digest=f"parent-{number}", arguments={}, created=now, state="consumed", **who
         )
         for number in numbers
     ]

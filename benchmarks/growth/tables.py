@@ -164,7 +164,7 @@ class Filling:
 
     def _approval(self) -> dict[str, str]:
         return {
-            "ticket": key("a"),
+            "public_id": key("a"),
             "tool": "'discard'",
             "digest": key("d"),
             "state": f"CASE WHEN {UNDER_WAY} THEN 'pending' ELSE 'consumed' END",

@@ -17,12 +17,12 @@ Act = Callable[[Client, str], object]
 
 def call_with_key(client: Client, word: str) -> None:
     """A modern call; policies are read again, and the use of the key is noted."""
-    from django_mcp.core.policies import book  # noqa: PLC0415 - Django is set up
+    from django_mcp.core.policies import policy_cache  # noqa: PLC0415 - Django is set up
     from django_mcp.models import APIKey  # noqa: PLC0415
 
     with unseen():
         APIKey.objects.filter(name="growth").update(last_used=None)
-    book.expire()
+    policy_cache.expire()
     assert client.call("add", a=len(word), b=1)["structuredContent"] == {"result": len(word) + 1}
 
 

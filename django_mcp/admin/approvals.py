@@ -54,7 +54,7 @@ KINDS = {
 
 
 def waits() -> Q:
-    """What is true of tickets about which somebody can still decide."""
+    """What is true of approval requests about which somebody can still decide."""
     wanted = Q(task=None) | ~Q(task__status__in=OVER)
     return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
 
@@ -96,7 +96,7 @@ def run_of(row: Approval) -> str:
 
 
 def ran(run: str) -> Q:
-    """Return what is true of used tickets for which ``run_of`` gives *run*."""
+    """Return what is true of used approval requests for which ``run_of`` gives *run*."""
     used, is_over = Q(state=State.CONSUMED), Q(task__status__in=OVER)
     match run:
         case "done":
@@ -109,14 +109,14 @@ def ran(run: str) -> Q:
 
 
 def state_words(row: Approval) -> str:
-    """Return the state of a ticket in a word or two; of one that was used what became of its run."""
+    """Return the state of an approval request in a word or two; of one that was used what became of its run."""
     state = state_of(row)
     return str(RUNS[run_of(row)] if state == State.CONSUMED else capfirst(state.label))
 
 
 def seen(row: Approval) -> str:
     """A digest of all that a card shows of the call. Who decides sends it along: they decide about what they saw."""
-    shown = [row.ticket, row.digest, row.version, row.arguments, row.preview, row.preview_digest, row.client]
+    shown = [row.public_id, row.digest, row.version, row.arguments, row.preview, row.preview_digest, row.client]
     shown.append(row.withheld)
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -126,7 +126,7 @@ class Card:
     """One call.
 
     Attributes:
-        row: its ticket.
+        row: its approval request.
         person: the caller's name.
         user: who looks at it.
     """
@@ -244,7 +244,7 @@ class DecisionForm(forms.Form):
     """What the form of a card sends. The template writes it, so that a page can hold many.
 
     Args:
-        row: the ticket it is about.
+        row: the approval request it is about.
     """
 
     decision = forms.ChoiceField(choices=[(each, each) for each in (APPROVE_ACTION, APPROVE_MORE, REFUSE)])
@@ -375,7 +375,7 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:  # noqa: ARG002
-        """Every state, in the words of the list; of used tickets what became of the run."""
+        """Every state, in the words of the list; of used approval requests what became of the run."""
         states = [(value, capfirst(label)) for value, label in State.choices if value != State.CONSUMED]
         return [*states, *RUNS.items()]
 
@@ -432,7 +432,7 @@ class ApprovalAdmin(LookingAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:  # noqa: ARG002
         """The user model may have another name for names."""
-        return ("tool", "ticket", "client_id", "principal_id", "reason", f"user__{get_user_model().USERNAME_FIELD}")
+        return ("tool", "public_id", "client_id", "principal_id", "reason", f"user__{get_user_model().USERNAME_FIELD}")
 
     # The list
 
@@ -462,7 +462,7 @@ class ApprovalAdmin(LookingAdmin):
         return self._fragment(request, *page.cards(request.user))
 
     def one_waiting_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The same of one ticket."""
+        """The same of one approval request."""
         row = self.get_object(request, str(pk))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
@@ -489,7 +489,7 @@ class ApprovalAdmin(LookingAdmin):
             "periods": PERIODS,
         }
 
-    # One ticket
+    # One approval request
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
@@ -616,7 +616,7 @@ STATES = {
 
 
 class RequesterView(LoginRequiredMixin, View):
-    """``/mcp/approvals/<ticket>/``: one call, for its user. Approvers are redirected to the page in the admin."""
+    """``/mcp/approvals/<id>/``: one call, for its user. Approvers are redirected to the page in the admin."""
 
     http_method_names = ("get", "head", "options")
 
@@ -624,13 +624,13 @@ class RequesterView(LoginRequiredMixin, View):
         """Add the headers of the package's pages."""
         return protect(super().dispatch(request, *args, **kwargs))  # type: ignore[arg-type]
 
-    def get(self, request: HttpRequest, endpoint: str, ticket: str) -> HttpResponse:
+    def get(self, request: HttpRequest, endpoint: str, approval_id: str) -> HttpResponse:
         """Show the call.
 
         Raises:
-            Http404: there is no such ticket, or it is another user's.
+            Http404: there is no such approval request, or it is another user's.
         """
-        found = Approval.objects.filter(ticket=ticket, server=endpoint).select_related("task").first()
+        found = Approval.objects.filter(public_id=approval_id, server=endpoint).select_related("task").first()
         if found is None:
             raise Http404
         if may_decide(found, request.user) and getattr(request.user, "is_staff", True):

@@ -33,7 +33,7 @@ MARKS = 4
 GROUP_NAMES = {
     "ok": gettext_lazy("OK"),
     "error": gettext_lazy("failed"),
-    "refused": gettext_lazy("denied"),
+    "denied": gettext_lazy("denied"),
     "waiting": gettext_lazy("pending approval"),
     "other": gettext_lazy("other"),
 }
@@ -391,11 +391,11 @@ def _endpoints(period: Period, chosen: str) -> list[tuple[str, str, bool]]:
 def _facts(found: Activity) -> list[tuple[Any, str, str]]:
     """Numbers for the top of the page, some with their share."""
     total = found.total
-    errors, refused = total.groups["error"], total.groups["refused"]
+    errors, denied = total.groups["error"], total.groups["denied"]
     return [
         (gettext_lazy("calls"), count(total.calls), ""),
         (gettext_lazy("errors"), count(errors), share(errors / total.calls) if errors else ""),
-        (gettext_lazy("denials"), count(refused), share(refused / total.calls) if refused else ""),
+        (gettext_lazy("denials"), count(denied), share(denied / total.calls) if denied else ""),
         (gettext_lazy("median duration"), duration(total.median), ""),
         (gettext_lazy("95th percentile"), duration(total.p95), ""),
     ]

@@ -159,7 +159,7 @@ class Shown:
         found = (self.fields.get("_meta") or {}).get(APPROVAL)
         if not isinstance(found, Mapping) or found.get("kind") not in WAITING:
             return None
-        approval = Approval.objects.filter(ticket=str(found.get("ticket") or "")).first()
+        approval = Approval.objects.filter(public_id=str(found.get("approval_id") or "")).first()
         # Made anew, for any tool may write into _meta what it likes.
         return {**found, "url": "" if approval is None else reverse(PAGE, args=[approval.pk])}
 

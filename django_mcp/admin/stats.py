@@ -133,7 +133,7 @@ _O = RequestLog.Outcome
 GROUPS: dict[str, tuple[str, ...]] = {
     "ok": (_O.OK,),
     "error": (_O.ERROR, _O.FAILED, _O.TIMED_OUT),
-    "refused": (_O.REFUSED,),
+    "denied": (_O.DENIED,),
     "waiting": (_O.WAITING,),
     "other": (_O.ASKED, _O.TASK, _O.CANCELLED),
 }
@@ -155,14 +155,14 @@ class ToolStatistics:
     Attributes:
         calls: how many there were, whatever came of them.
         errors: those that failed or took too long.
-        refused: those that were not let through.
+        denied: those that were not let through.
         last_call: when.
         per_day: how many on each day, today at the end.
     """
 
     calls: int = 0
     errors: int = 0
-    refused: int = 0
+    denied: int = 0
     last_call: datetime | None = None
     per_day: list[int] = field(default_factory=list)
 
@@ -176,7 +176,7 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
         .annotate(
             calls=Count("pk"),
             errors=Count("pk", filter=Q(outcome__in=GROUPS["error"])),
-            refused=Count("pk", filter=Q(outcome__in=GROUPS["refused"])),
+            denied=Count("pk", filter=Q(outcome__in=GROUPS["denied"])),
             last=Max("started_at"),
         )
         .order_by("-calls")[:MAX_GROUPS]
@@ -186,7 +186,7 @@ def tool_statistics(days: int = 30) -> dict[Tool, ToolStatistics]:
         tool = found.setdefault((row["endpoint"], row["name"]), ToolStatistics(per_day=[0] * days))
         tool.calls += row["calls"]
         tool.errors += row["errors"]
-        tool.refused += row["refused"]
+        tool.denied += row["denied"]
         tool.last_call = max(tool.last_call or row["last"], row["last"])
         tool.per_day[within(row["bin"], edges)] += row["calls"]
     return found

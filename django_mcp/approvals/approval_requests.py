@@ -1,5 +1,5 @@
-"""The rows of tickets, and every step from one state to the next: each is one conditional UPDATE, so that of several
-approvers and callers who want something of a ticket at once, one has it.
+"""Rows of approval requests; each change of state is one conditional ``UPDATE``, so that of several approvers and
+callers who act at the same time, one succeeds.
 """
 
 import datetime
@@ -34,9 +34,9 @@ LONGEST, WHOLE = 20_000, 200_000
 LIVE = [State.PENDING, State.APPROVED]
 
 
-def topic(ticket: str) -> str:
-    """Under which is logged that a ticket was decided."""
-    return f"approval:{ticket}"
+def topic(public_id: str) -> str:
+    """Under which is logged that an approval request was decided."""
+    return f"approval:{public_id}"
 
 
 def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
@@ -46,14 +46,14 @@ def note(approval: Approval, kind: str, by: Any = None, text: str = "") -> None:
 
 def tell(approval: Approval) -> None:
     """Wake whoever waits for it."""
-    event_store.append([(topic(approval.ticket), "")])
+    event_store.append([(topic(approval.public_id), "")])
 
 
 # Finding
 
 
 def current(digest: str, version: str) -> Approval | None:
-    """The ticket of a call: one that waits or is approved, or that somebody refused not long ago.
+    """The approval request of a call: one that waits or is approved, or that somebody refused not long ago.
 
     One that is good no longer, or that is for another version of tool and policy, has expired.
     """
@@ -113,7 +113,7 @@ def check_room(context: Context) -> None:
 
 
 def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool]:
-    """The ticket of a call that has none, and whether it is new: another try of the call may have been faster.
+    """Make the approval request of a call; return it, and False if another try of the call was faster.
 
     Args:
         context: of the call.
@@ -125,7 +125,7 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     check_room(context)
     try:
         with database.atomic():
-            made = Approval.objects.create(**fields, ticket=secrets.token_urlsafe(16))
+            made = Approval.objects.create(**fields, public_id=secrets.token_urlsafe(16))
             note(made, Kind.PROPOSED)
             notices.make(made)
     except IntegrityError:
@@ -163,10 +163,10 @@ def fields_of(context: Context, tool: Tool, preview: Plain | None = None) -> dic
 
 
 def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``Dialogue`` has it
-    """Use up an approved ticket, or go on with the next round of the call that did. False where that may not be.
+    """Use up an approved request, or go on with the next round of the call that did. False where that may not be.
 
     Args:
-        approval: the ticket.
+        approval: the approval request.
         run: id of the call's dialogue.
         round: of it. A round that was run already does not run again, whatever became of it.
     """
@@ -184,7 +184,7 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
 
 
 def of_run(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
-    """The ticket that an earlier round of the same call used up; None for a call that has had no round."""
+    """The approval request that an earlier round of the same call used up; None for a call that has had no round."""
     if round == 0:
         return None
     found = Approval.objects.filter(digest=digest, version=version, state=State.CONSUMED)
@@ -196,7 +196,7 @@ def ended(approval: Approval, outcome: str) -> None:
     try:
         _ended(approval, outcome)
     except Exception:
-        logger.exception("that the approved call %s is over could not be noted", approval.ticket)
+        logger.exception("that the approved call %s is over could not be noted", approval.public_id)
 
 
 def _ended(approval: Approval, outcome: str) -> None:

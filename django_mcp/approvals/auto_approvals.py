@@ -88,11 +88,11 @@ def _good() -> Any:
 
 
 def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: int) -> Approval | None:  # noqa: A002
-    """Take one call from it; the ticket that stands for that, used up already. None where there is none left.
+    """Take one call from it; the approval request that stands for that, used up already. None where there is none left.
 
     Args:
         standing: that the call fits.
-        fields: of the ticket.
+        fields: of the approval request.
         run, round: see ``approval_requests.use``.
     """
     with database.atomic(durable=True):
@@ -102,7 +102,7 @@ def use(standing: AutoApprovalRule, fields: Mapping[str, Any], run: str, round: 
         now = timezone.now()
         made = Approval.objects.create(
             **{**fields, "expires": standing.expires},
-            ticket=secrets.token_urlsafe(16),
+            public_id=secrets.token_urlsafe(16),
             state=Approval.State.CONSUMED,
             decided=now,
             decided_by_id=standing.created_by_id,

@@ -25,13 +25,13 @@ from django_mcp.tasks.backends import start as start_task
 def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
     """The task of a call that waits, the same for each try of it. Blocks.
 
-    Its lease ends with the ticket: then it is run like one whose worker is gone, finds that nobody approved it, and
-    ends with these words. So it ends even where nobody is left who knows of the ticket.
+    Its lease ends with the approval request: then it is run like one whose worker is gone, finds that nobody approved
+    it, and ends with these words. So it ends even where nobody is left who knows of the request.
 
     Args:
         context: of the call.
         tool: that is called.
-        approval: its ticket.
+        approval: its approval request.
         start: it may run already.
 
     Raises:
@@ -62,7 +62,7 @@ def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool
 
 
 def release(task: Task) -> None:
-    """Run a task whose ticket was decided: it goes on, or finds that it was refused."""
+    """Run a task whose approval request was decided: it goes on, or finds that it was refused."""
     found = Task.objects.filter(pk=task.pk, status=Task.Status.WORKING, worker="")
     if found.update(lease=store.lease_end(), message=""):
         start_task(task)
@@ -84,7 +84,7 @@ def approve(
     """Approve a call, and perhaps further ones like it.
 
     Args:
-        approval: its ticket.
+        approval: its approval request.
         by: the user who decides.
         reason: for the log.
         names: arguments in which further calls must agree with this one.

@@ -1,8 +1,8 @@
 """Apply the decision to a call before it runs, or wait for one.
 
-A call runs where somebody approved just this call of just this caller, or further calls like it. Else it gets a
-ticket, once for the same call, and its client what it can make most of: a task, which goes on by itself; a link, where
-a person can be shown one; time to wait; and at last the ticket, with the word to make the same call again.
+A call runs where somebody approved just this call of just this caller, or further calls like it. Else it gets
+an approval request, one for all tries of the call, and its client what it can use best: a task, which goes on alone;
+a link, where a person can be shown one; time to wait; and at last the request's id, and that it should retry.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.elicitation import URLElicitation
 from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import find_rule, may_use
-from django_mcp.core.policies import Admission, Decision, Rule, book
+from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
 from django_mcp.core.resources import refresh_principal
 from django_mcp.models import Approval, AutoApprovalRule
 from django_mcp.primitives.base import ToolError
@@ -34,16 +34,16 @@ from django_mcp.tasks.api import run_before
 
 
 async def wait(context: Context, approval: Approval, seconds: float) -> Approval:
-    """The ticket when it is decided, or as it is when the time is up.
+    """The approval request when it is decided, or as it is when the time is up.
 
     Args:
         context: of who waits.
-        approval: the ticket.
+        approval: the approval request.
         seconds: how long.
     """
     # Hardly any progress: what the tool reports later has to be more.
     context.report_progress(0, message=messages.short(context, approval))
-    topic = approval_requests.topic(approval.ticket)
+    topic = approval_requests.topic(approval.public_id)
     return await wait_for(context, topic, partial(_look, approval), _is_decided, seconds)
 
 
@@ -60,8 +60,8 @@ def is_still_there(context: Context, since: int) -> bool:
     if any(each.data == publish.REVOKED for each in event_store.after(since, publish.topics_of(principal))):
         return False
     context.principal = principal
-    if book.is_due:
-        book.bring_up_to_date()
+    if policy_cache.is_due:
+        policy_cache.bring_up_to_date()
     return True
 
 
@@ -77,19 +77,19 @@ def _is_decided(approval: Approval) -> bool:
 State = Approval.State
 
 
-class TicketAdmission(Admission):
-    """By a ticket, which it uses up.
+class RequestGrant(ApprovalGrant):
+    """By an approval request, which it uses up.
 
     Args:
-        approval: the ticket.
+        approval: the approval request.
         context: of the call.
-        rows: those that its arguments addressed when it was found that the ticket is for this call.
+        rows: those that its arguments addressed when it was found that the approval request is for this call.
     """
 
     def __init__(self, approval: Approval, context: Context, rows: ModelArgument) -> None:
         self._approval, self._rows = approval, rows
         self._dialogue = context.channel.dialogue
-        self.ticket = approval.ticket
+        self.public_id = approval.public_id
 
     def use(self) -> None:
         """See ``approval_requests.use``."""
@@ -97,7 +97,7 @@ class TicketAdmission(Admission):
             raise messages.used()
 
     def require_same(self, argument: str, rows: Any) -> None:
-        """See ``Admission``."""
+        """See ``ApprovalGrant``."""
         if argument not in self._rows or not is_same(rows, self._rows[argument]):
             raise messages.moved(self._approval, argument)
 
@@ -106,7 +106,7 @@ class TicketAdmission(Admission):
         approval_requests.ended(self._approval, outcome)
 
 
-class StandingAdmission(TicketAdmission):
+class AutoApprovalGrant(RequestGrant):
     """By a standing approval, from which it takes one call."""
 
     def __init__(
@@ -116,11 +116,11 @@ class StandingAdmission(TicketAdmission):
         self._dialogue = context.channel.dialogue
 
     def use(self) -> None:
-        """Take it; there is a ticket for it from then on."""
+        """Take it; there is an approval request for it from then on."""
         made = auto_approvals.use(self._standing, self._fields, self._dialogue.id, self._dialogue.round)
         if made is None:
             raise messages.used()
-        self._approval, self.ticket = made, made.ticket
+        self._approval, self.public_id = made, made.public_id
 
 
 async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Rule) -> Result | None:
@@ -159,7 +159,7 @@ class _Call:
         kept, found = await context.runner.sync(self._look)
         if kept is not None:
             return Result(kept)
-        if context.admission is not None:
+        if context.grant is not None:
             return await self.as_task(found)
         kind = messages.PENDING
         if found is None:
@@ -178,9 +178,9 @@ class _Call:
         return None if idempotency is None else idempotency.kept()
 
     def _look(self) -> tuple[dict[str, Any] | None, Approval | None]:
-        """A result that is kept, or else the ticket there is.
+        """A result that is kept, or else the approval request there is.
 
-        One that lets the call through becomes its ``Admission``.
+        One that lets the call through becomes its ``ApprovalGrant``.
         """
         context = self.context
         if (kept := self._kept()) is not None:
@@ -192,12 +192,12 @@ class _Call:
         found = approval_requests.of_run(self.digest, self.version, dialogue.id, dialogue.round)
         found = found or approval_requests.current(self.digest, self.version)
         if found is not None and found.state in {State.CONSUMED, State.APPROVED}:
-            context.admission = TicketAdmission(found, context, self.rows)
+            context.grant = RequestGrant(found, context, self.rows)
         elif found is None or found.state == State.PENDING:
             approved = auto_approvals.find(context, self.tool, self.parts, self.version)
             if approved is not None and not context.channel.needs_approval:
-                context.admission = StandingAdmission(approved, self._fields(), context, self.rows)
-        if context.admission is None and context.channel.waits:
+                context.grant = AutoApprovalGrant(approved, self._fields(), context, self.rows)
+        if context.grant is None and context.channel.waits:
             # Before anybody can decide: a credential that is taken back from now on is found to be.
             self._since = event_store.newest()
         return None, found
@@ -220,7 +220,7 @@ class _Call:
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
-        """What answers a call that has a ticket which does not let it through, or not yet."""
+        """What answers a call that has an approval request which does not let it through, or not yet."""
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:
@@ -233,10 +233,10 @@ class _Call:
                 found = await self._waited(found)
         match found.state:
             case State.APPROVED:
-                context.admission = TicketAdmission(found, context, self.rows)
+                context.grant = RequestGrant(found, context, self.rows)
                 return None
             case State.DENIED:
-                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REFUSED))
+                await context.runner.sync(partial(approval_requests.note, found, approval_requests.Kind.REJECTED))
                 raise messages.denied(found)
             case State.PENDING:
                 if not channel.is_task:
@@ -244,7 +244,7 @@ class _Call:
         raise messages.expired(found)
 
     async def _waited(self, found: Approval) -> Approval:
-        """The ticket when it is decided, or as it is after some time.
+        """The approval request when it is decided, or as it is after some time.
 
         Raises:
             ToolError: it was approved, but meanwhile people decided otherwise about the tool or the caller.
@@ -276,4 +276,4 @@ class _Call:
             message = (
                 f"A call of {self.tool.name} has to be approved. Approvers decide on this page; others see its state."
             )
-            self.context.ask(URLElicitation(message, url, key=f"approval-{found.ticket}"))
+            self.context.ask(URLElicitation(message, url, key=f"approval-{found.public_id}"))

@@ -28,12 +28,12 @@ REQUESTER_PAGE = "django_mcp_approvals:requester"
 
 
 def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
-    """The absolute address of the page on which a ticket is decided; "" where there is none, or none is known.
+    """Return the absolute URL of the page on which a request is decided; "" if there is none, or none is known.
 
     It opens nothing: whoever follows it has to sign in, and to hold the permission.
 
     Args:
-        approval: the ticket.
+        approval: the approval request.
         request: from which the site's address is taken where there is no ``BASE_URL``.
     """
     try:
@@ -43,7 +43,7 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
 
 
 def page_path(approval: Approval, request: HttpRequest | None = None) -> str:
-    """Return the path of the page on which a ticket is decided.
+    """Return the path of the page on which an approval request is decided.
 
     Raises:
         NoReverseMatch: the site has no admin.
@@ -59,7 +59,7 @@ def requester_url(approval: Approval, request: HttpRequest | None = None) -> str
     no user, or the site does not serve the requester's page or has no login page to reach it through.
 
     Args:
-        approval: the ticket.
+        approval: the approval request.
         request: the request from which the site's address is taken where there is no ``BASE_URL``.
     """
     url = page_url(approval, request)
@@ -68,7 +68,7 @@ def requester_url(approval: Approval, request: HttpRequest | None = None) -> str
     try:
         with _addresses(request):
             _check_login_page()
-            path = reverse(REQUESTER_PAGE, kwargs={"endpoint": approval.server, "ticket": approval.ticket})
+            path = reverse(REQUESTER_PAGE, kwargs={"endpoint": approval.server, "approval_id": approval.public_id})
         return _absolute(path, request)
     except (NoReverseMatch, Resolver404):
         return url
@@ -138,7 +138,7 @@ class NotApproved(ToolError):
     Args:
         kind: see above.
         text: for the model.
-        approval: its ticket, where it has one.
+        approval: its approval request, where it has one.
         url: of the page where it is decided.
     """
 
@@ -148,7 +148,7 @@ class NotApproved(ToolError):
         super().__init__(text)
         told: dict[str, Any] = {"kind": kind}
         if approval is not None:
-            told["ticket"] = approval.ticket
+            told["approval_id"] = approval.public_id
         self.meta = {APPROVAL: {**told, "url": url} if url else told}
 
 
@@ -163,7 +163,7 @@ def waits(context: Context, approval: Approval, kind: str) -> Result:
     where = f" This page shows its state, and takes them to where they decide: {url}" if url else ""
     text = (
         f"This call of {approval.tool} was not run: a person with the right to do so has to approve it first. "
-        f"It is on their list as ticket {approval.ticket}.{where}\n{AGAIN} "
+        f"It is on their list as approval request {approval.public_id}.{where}\n{AGAIN} "
         f"{waits_until(approval)}"
     )
     told = NotApproved(kind, text, approval, url)

@@ -2,7 +2,7 @@
 
 No redirect of a webhook is followed: what is signed is for one receiver. Of the answer nothing but the head is read.
 
-Whoever makes a ticket only writes down who is to be told. They are told in the background, by whatever process.
+Making an approval request only stores its notices. They are delivered in the background, by any process.
 """
 
 import base64
@@ -121,7 +121,7 @@ def _connection() -> Any:
 def _message_id(notice: Notice) -> str:
     """The same each time it is tried, so that one that comes twice is known."""
     host = urlsplit(settings.BASE_URL or "").hostname or DNS_NAME
-    return f"<{notice.approval.ticket}.{notice.pk}@{host}>"
+    return f"<{notice.approval.public_id}.{notice.pk}@{host}>"
 
 
 def _context(approval: Approval) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _context(approval: Approval) -> dict[str, Any]:
         "arguments": _quoted(redacted(None, approval.arguments, longest=None, whole=None)),
         "preview": _quoted(redacted(None, approval.preview, longest=None, whole=None)) if approval.preview else "",
         "expires": approval.expires,
-        "ticket": approval.ticket,
+        "approval_id": approval.public_id,
         "url": page_url(approval),
     }
 
@@ -192,7 +192,7 @@ def send_webhook(approval: Approval) -> None:
     if settings.APPROVAL_WEBHOOK is None or not settings.APPROVAL_WEBHOOK_SECRET:
         raise ImproperlyConfigured("DJANGO_MCP has no APPROVAL_WEBHOOK with an APPROVAL_WEBHOOK_SECRET.")
     body = body_of(approval)
-    number = f"msg_{approval.ticket}"  # the same each time it is tried, so that receivers know it again
+    number = f"msg_{approval.public_id}"  # the same each time it is tried, so that receivers know it again
     now = int(time.time())
     headers = {
         "Content-Type": "application/json",
@@ -229,7 +229,7 @@ def key_of(secret: str) -> bytes:
 def body_of(approval: Approval) -> bytes:
     """What is sent, as JSON."""
     data = {
-        "ticket": approval.ticket,
+        "approval_id": approval.public_id,
         "endpoint": approval.server,
         "tool": approval.tool,
         "requester": requester(approval),
@@ -297,7 +297,7 @@ def _waiting() -> "QuerySet[Notice]":
 
 
 def _give_up() -> None:
-    """Those of tickets that wait no longer are of no use."""
+    """Those of approval requests that wait no longer are of no use."""
     over = ~Q(approval__state=Approval.State.PENDING) | Q(approval__expires__lte=timezone.now())
     useless = Notice.objects.filter(over, next_attempt__isnull=False)
     if keys := list(useless.values_list("pk", flat=True)[:_AT_ONCE]):
@@ -440,21 +440,21 @@ __all__ = ["deliver_due", "make", "wake"]
 
 
 def make(approval: Approval) -> None:
-    """Have everybody told whom the settings name. Called in the transaction that makes the ticket.
+    """Have everybody told whom the settings name. Called in the transaction that makes the approval request.
 
     Args:
-        approval: a new ticket, which is pending.
+        approval: a new approval request, which is pending.
     """
     now = timezone.now()
     notices = [Notice(approval=approval, kind=kind, target=target, next_attempt=now) for kind, target in _targets()]
     if notices:
         Notice.objects.bulk_create(notices)
-        # Robust: the ticket is there, whether or not a thread can be started.
+        # Robust: the approval request is there, whether or not a thread can be started.
         transaction.on_commit(sender.begin, using=router.db_for_write(Notice), robust=True)
 
 
 def wake() -> None:
-    """Have notices delivered that were left by processes that ended. Cheap; called wherever tickets are looked at."""
+    """Deliver notices that ended processes left. Cheap; called wherever approval requests are looked at."""
     if _targets():
         sender.look()
 

@@ -20,7 +20,7 @@ from django.utils import timezone, translation
 
 from django_mcp.conf import settings
 from django_mcp.core import database
-from django_mcp.core.policies import Decision, Policies, Rule, book
+from django_mcp.core.policies import Decision, Policies, Rule, policy_cache
 from django_mcp.core.server import MCPServer, every_server
 from django_mcp.models import Event, ToolPolicy, ToolSnapshot
 from django_mcp.primitives.base import spoken
@@ -81,7 +81,7 @@ def _on_changed(instance: ToolPolicy | ToolSnapshot, raw: bool = False, **_: Any
     """Look again before the next call, and tell clients that listen that a list is another one now."""
     if raw:
         return
-    database.on_commit(book.expire)
+    database.on_commit(policy_cache.expire)
     for server in every_server():
         if server.name == instance.server and instance.tool in server.tools:
             announce(server)
@@ -185,7 +185,7 @@ _looked: datetime | None = None
 """When this process last looked at what was decided."""
 
 
-def renew() -> float:
+def reload() -> float:
     """Bring the policies of every endpoint up to date; for how many seconds they are good. Blocks."""
     if not database.has_database():  # without a database, what tools say of themselves is all there is
         apply({}, set())
@@ -194,7 +194,7 @@ def renew() -> float:
     before, _looked = _looked, timezone.now()
     changed = apply(_decided(), _held())
     # What no signal told of: changes by one statement for many rows, or by another program.
-    if book.is_read and before is not None:
+    if policy_cache.is_read and before is not None:
         for server in changed:
             if not was_announced(server, before):
                 announce(server)
@@ -264,6 +264,6 @@ def _is_worth_noting(rules: Iterable[Rule]) -> bool:
 
 def start() -> None:
     """Have every call look whether something was decided. What tools say of themselves counts at once."""
-    book.renew = renew
-    book.expire()
+    policy_cache.reload = reload
+    policy_cache.expire()
     apply({}, set())

@@ -62,8 +62,8 @@ def of_result(context: Context, result: Result) -> Ended:
         if isinstance(task, Mapping):
             return Ended(Outcome.TASK, "", "task", size, task_id=str(task.get("taskId") or ""))
     if "_meta" in fields and (marker := _marker(fields)):
-        ticket, kind = str(marker.get("ticket") or ""), str(marker.get("kind") or "")
-        return Ended(Outcome.WAITING if kind in _WAITS else Outcome.REFUSED, _words(fields), kind, size, ticket)
+        approval_id, kind = str(marker.get("approval_id") or ""), str(marker.get("kind") or "")
+        return Ended(Outcome.WAITING if kind in _WAITS else Outcome.DENIED, _words(fields), kind, size, approval_id)
     kind = "structured" if "structuredContent" in fields else _kind(fields)
     if not fields.get("isError"):
         return Ended(Outcome.OK, "", kind, size)
@@ -81,7 +81,7 @@ def of_error(error: BaseException) -> Ended:
         case Cancelled() | asyncio.CancelledError():
             return Ended(Outcome.CANCELLED)
         case ProtocolError():
-            return Ended(Outcome.REFUSED if isinstance(error, _REFUSALS) else Outcome.FAILED, error.message)
+            return Ended(Outcome.DENIED if isinstance(error, _REFUSALS) else Outcome.FAILED, error.message)
     return Ended(Outcome.FAILED, type(error).__name__)
 
 
@@ -167,7 +167,7 @@ def of_call(
         "result_size": ended.size,
         "duration": milliseconds,
         "queries": queries,
-        "approval": ended.approval or str(getattr(context.admission, "ticket", None) or ""),
+        "approval": ended.approval or str(getattr(context.grant, "public_id", None) or ""),
         "task_id": task_id,
         "trace_id": trace_id or ("" if trace is None else trace[1]),
     }
@@ -211,7 +211,7 @@ def of_refusal(
         "server": server.name,
         "method": str(message.get("method") or ""),
         "name": _about(params),
-        "outcome": str(RequestLog.Outcome.REFUSED),
+        "outcome": str(RequestLog.Outcome.DENIED),
         "error": clean(reason)[:MAX_ERROR],
         "address": address_at(edge),
         "arguments": None,

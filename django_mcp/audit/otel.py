@@ -67,7 +67,7 @@ def spanned(context: Context) -> AbstractContextManager["Span"]:
 FAILURES = {
     RequestLog.Outcome.ERROR,
     RequestLog.Outcome.FAILED,
-    RequestLog.Outcome.REFUSED,
+    RequestLog.Outcome.DENIED,
     RequestLog.Outcome.TIMED_OUT,
 }
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)

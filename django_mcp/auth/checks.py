@@ -243,14 +243,14 @@ def check_models_nobody_may_view() -> Iterator[CheckMessage]:
     for server in servers():
         if not lets_only_strangers_in(server):
             continue
-        for exposed in server.exposed.values():
-            if exposed.is_sound and not _is_for_anybody(exposed.resource):
+        for bound in server.model_resources.values():
+            if bound.is_sound and not _is_for_anybody(bound.resource):
                 yield Warning(
                     _(
                         "%(resource)r exists for nobody: %(server)r lets everybody in without knowing who they "
                         "are, and it takes a permission to view the model."
                     )
-                    % {"resource": exposed.resource, "server": server},
+                    % {"resource": bound.resource, "server": server},
                     hint=_("Write view_permission = None if everybody may see its rows; else let users sign in there."),
                     obj=server,
                     id="django_mcp.W013",

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
-from django.test import RequestFactory
 
 from django_mcp.auth.base import RequestHead
 from django_mcp.auth.protected_resource import path_of
@@ -18,14 +17,14 @@ from django_mcp.core.channel import Channel, no_waiting
 from django_mcp.core.concurrency import INLINE, run_inline
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import covers
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.protocol.jsonrpc import decode
 from django_mcp.revisions.base import Event, MCPResponse
 from django_mcp.transports.authentication import find_caller, too_little
 from django_mcp.transports.base import Refusal
-from django_mcp.transports.http import Accepts, Admission, Endpoint
+from django_mcp.transports.http import Accepts, AuthenticatedRequest, Endpoint
 from django_mcp.transports.sse import BufferedResponse
 
 HOST = "testserver"
@@ -101,7 +100,7 @@ def send(
         listen: gets notifications as they are sent.
         waits: whether the call may wait for other processes and threads, as for an approval or a task.
     """
-    book.expire()  # policies that were changed a moment ago count at once
+    policy_cache.expire()  # policies that were changed a moment ago count at once
     raised = _Raised()
     token = no_waiting.set(not waits)
     logger.addHandler(raised)
@@ -144,6 +143,8 @@ def head_of(
     if request is None:
         given = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers.items()}
         kind = headers.get("content-type", "")
+        from django.test import RequestFactory  # noqa: PLC0415 - it brings unittest, and Jinja where that is installed
+
         request = RequestFactory().generic(verb, path_of(server), body, kind, **given)  # type: ignore[arg-type]
     return RequestHead(verb, headers, headers.get("host", HOST), lambda: False, lambda: request)
 
@@ -172,16 +173,16 @@ def bring_up_to_date(server: MCPServer) -> None:
     """Read anew what the endpoint offers and the policies, as before each call."""
     if server.refresh is not None:
         server.refresh()
-    book.bring_up_to_date()
+    policy_cache.bring_up_to_date()
 
 
-def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> Admission | MCPResponse:
+def _admitted(endpoint: Endpoint, principal: Principal, head: RequestHead) -> AuthenticatedRequest | MCPResponse:
     server = endpoint.server
     if server.user_passes_test is not None and not server.user_passes_test(principal.user):
         return Refusal(401, "This endpoint is not for this user (user_passes_test).").answer()
     if principal.scopes is not None and not covers(principal.scopes, server.scopes):
         return too_little(server, principal, server.scopes).answer()
-    return Admission(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
+    return AuthenticatedRequest(endpoint, head, principal, (), Accepts(json=True, events=True), INLINE)
 
 
 def _events(text: str) -> tuple[list[Message], str]:

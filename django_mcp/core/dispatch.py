@@ -21,7 +21,7 @@ from django_mcp.core.elicitation import InputRequired, merged
 from django_mcp.core.execution import ToolExecution, execute_tool, run_to_completion, too_large
 from django_mcp.core.failures import Unknown, request_failure, tool_failure, unknown
 from django_mcp.core.permissions import find_rule, is_for_everybody, known_of, look_for, may_use
-from django_mcp.core.policies import Admission, Decision, Rule, book
+from django_mcp.core.policies import ApprovalGrant, Decision, Rule, policy_cache
 from django_mcp.core.resources import matches, read, run
 from django_mcp.core.server import MCPServer, ModelArgument
 from django_mcp.primitives.base import Primitive, ToolError, spoken
@@ -374,7 +374,7 @@ async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapp
 
 ApprovalGate = Callable[[Context, Tool, dict[str, Any], Rule], Awaitable[Result | None]]
 """Takes a call that has to be approved, with its validated arguments; returns the result that answers it, or None if it
-may run. Then the context has its ``Admission``."""
+may run. Then the context has its ``ApprovalGrant``."""
 
 approval_gate: ApprovalGate | None = None
 """Set by ``approvals`` when the site starts; None if nobody can approve calls on this site."""
@@ -458,14 +458,14 @@ async def _run_resumed(
 async def _run_tool(
     context: Context, tool: Tool, keywords: dict[str, Any], conduct: ToolExecution | None = None
 ) -> dict[str, Any]:
-    function, admission = tool.function, context.admission
+    function, grant = tool.function, context.grant
     most = settings.MAX_OUTPUT_CHARS if tool.max_output_chars is None else tool.max_output_chars or None
     most_bytes = settings.MAX_BINARY_BYTES
     runner = context.site_runner if settings.CALL_CONTEXT_MANAGERS else context.runner
     if function.is_async:
         call = function.call if conduct is None else conduct.in_time(function.call)
-        if admission is not None:
-            return await _admitted(context, admission, partial(call, **keywords), tool, most, most_bytes)
+        if grant is not None:
+            return await _admitted(context, grant, partial(call, **keywords), tool, most, most_bytes)
         return tool.output.fields(await runner.coroutine(call, **keywords), most, most_bytes)
 
     def job() -> dict[str, Any]:
@@ -484,21 +484,21 @@ async def _run_tool(
         return fields
 
     work = partial(in_transaction, job, context if function.context else None) if tool.atomic else job
-    if admission is not None:
-        work = partial(admission.around, work)
+    if grant is not None:
+        work = partial(grant.around, work)
     return await runner.sync(work if conduct is None else partial(conduct.watch, work))
 
 
 async def _admitted(
     context: Context,
-    admission: Admission,
+    grant: ApprovalGrant,
     call: Callable[[], Awaitable[Any]],
     tool: Tool,
     most: int | None,
     most_bytes: int | None,
 ) -> dict[str, Any]:
-    """``Admission.around`` for a coroutine function."""
-    await context.runner.sync(admission.use)
+    """``ApprovalGrant.around`` for a coroutine function."""
+    await context.runner.sync(grant.use)
     outcome = "error"
     try:
         fields = tool.output.fields(await context.site_runner.coroutine(call), most, most_bytes)
@@ -508,7 +508,7 @@ async def _admitted(
         raise
     finally:
         if outcome:
-            await run_to_completion(context.runner, partial(admission.ended, outcome))
+            await run_to_completion(context.runner, partial(grant.ended, outcome))
     return fields
 
 
@@ -599,8 +599,8 @@ async def _answer(context: Context, extended: bool, begin: Callable[[], Awaitabl
         await begin()
     if context.server.refresh is not None:
         await context.runner.sync(context.server.refresh)
-    if book.due <= monotonic():  # looked at by every call, so without a call
-        await book.refresh(context.runner)
+    if policy_cache.due <= monotonic():  # looked at by every call, so without a call
+        await policy_cache.refresh(context.runner)
     method = METHODS.get(context.method)
     if method is not None and method.capability in context.server.capabilities:
         handler = method.handler
@@ -649,7 +649,7 @@ def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> b
     # Whoever is to approve the call is waited for; and what was decided is looked at only when the call is served.
     if not isinstance(primitive, Tool):
         return False
-    return primitive.key in server.policies.asking or (book.due <= monotonic() and not primitive.read_only)
+    return primitive.key in server.policies.asking or (policy_cache.due <= monotonic() and not primitive.read_only)
 
 
 def named(server: MCPServer, method: Any, params: Mapping[str, Any]) -> Iterable[Primitive]:

@@ -101,14 +101,14 @@ def _strictest(rules: Iterable[Rule]) -> Rule | None:
     return max(rules, key=lambda rule: rule.decision, default=None)
 
 
-class Admission:
+class ApprovalGrant:
     """Leave to run one call that had to be approved. It is used up in the moment in which the tool runs.
 
     Attributes:
-        ticket: of the approval.
+        public_id: of the ``Approval``.
     """
 
-    ticket = ""
+    public_id = ""
 
     def use(self) -> None:
         """Use it up, in a step of its own that is committed before the tool runs. Blocks.
@@ -133,7 +133,7 @@ class Admission:
         """Note what came of the run: ``"ok"`` or ``"error"``. Blocks."""
 
     def around(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The result of *work*, which is run once the admission is used up."""
+        """The result of *work*, which is run once the grant is used up."""
         self.use()
         try:
             fields = work()
@@ -144,17 +144,17 @@ class Admission:
         return fields
 
 
-class Book:
+class PolicyCache:
     """Where decisions come from.
 
     Attributes:
-        renew: brings the ``Policies`` of every endpoint up to date. Blocks. None where nobody decides anything.
+        reload: brings the ``Policies`` of every endpoint up to date. Blocks. None where nobody decides anything.
         due: when they are to be brought up to date, by the monotonic clock; 0 for before the next call.
         is_read: they were, at least once.
     """
 
     def __init__(self) -> None:
-        self.renew: Callable[[], float] | None = None
+        self.reload: Callable[[], float] | None = None
         self.due = NEVER
         self.is_read = False
         self._expired = 0
@@ -171,7 +171,7 @@ class Book:
         """Look again before the next call, even where somebody looks just now."""
         self._expired += 1
         self._retry = 0.0
-        self.due = NEVER if self.renew is None else 0.0
+        self.due = NEVER if self.reload is None else 0.0
 
     async def refresh(self, runner: Runner) -> None:
         """Bring them up to date, where that is due."""
@@ -185,15 +185,15 @@ class Book:
             InternalError: that is not known, and was not before.
         """
         with self._lock:
-            if self.renew is not None and self.due <= monotonic():
+            if self.reload is not None and self.due <= monotonic():
                 if self._retry > monotonic():  # nobody is let through meanwhile, but not everybody has to try
                     raise unknown(is_missing=self._is_missing)
-                self._look(self.renew)
+                self._look(self.reload)
 
-    def _look(self, renew: Callable[[], float]) -> None:
+    def _look(self, reload: Callable[[], float]) -> None:
         expired = self._expired
         try:
-            due = monotonic() + renew()
+            due = monotonic() + reload()
         except Exception as error:
             if not self.is_read:
                 if self._say_again <= monotonic():
@@ -219,4 +219,4 @@ RETRY_SECONDS = 0.5
 SAY_SECONDS = 10.0
 """How often the log says so."""
 
-book = Book()
+policy_cache = PolicyCache()

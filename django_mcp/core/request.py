@@ -26,7 +26,7 @@ from django_mcp.protocol.meta import ClientInfo, meta_of
 if TYPE_CHECKING:
     from django_mcp.core.database import Transaction
     from django_mcp.core.deadline import Deadline
-    from django_mcp.core.policies import Admission
+    from django_mcp.core.policies import ApprovalGrant
     from django_mcp.core.server import MCPServer
 
 _PORT = re.compile(r":\d*\Z")
@@ -146,7 +146,7 @@ class RequestContext:
         channel: takes messages to the client.
         transaction: that of the tool, while it runs in one.
         deadline: the time limit of the tool, once it runs; None without one.
-        admission: the grant to run the call, where it had to be approved.
+        grant: that to run the call, where it had to be approved.
         is_large: the parameters are so large that they are not validated on the event loop.
         is_relayed: the call came through ``call_tool``; method and params are those of the tool it named.
         spend: uses up what the client sent that is good for one run; returns False if it was used already. Called
@@ -158,10 +158,10 @@ class RequestContext:
         "_edge",
         "_request",
         "_seen",
-        "admission",
         "capabilities",
         "channel",
         "deadline",
+        "grant",
         "is_large",
         "is_relayed",
         "method",
@@ -200,7 +200,7 @@ class RequestContext:
         self.channel = channel
         self.transaction: Transaction | None = None
         self.deadline: Deadline | None = None
-        self.admission: Admission | None = None
+        self.grant: ApprovalGrant | None = None
         self.is_relayed = False
         self.is_large = False
         self.spend: Callable[[], bool] | None = None
@@ -304,5 +304,5 @@ def require_same(context: RequestContext, argument: str, rows: Any) -> None:
     Raises:
         ToolError: it was approved for others.
     """
-    if context.admission is not None:
-        context.admission.require_same(argument, rows)
+    if context.grant is not None:
+        context.grant.require_same(argument, rows)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.conf import settings
-from django_mcp.core.policies import NONE, book
+from django_mcp.core.policies import NONE, policy_cache
 from django_mcp.core.signals import list_changed, primitive_added, resource_updated, server_made
 from django_mcp.primitives.base import NAME, Primitive, Rate, parse_rate
 from django_mcp.primitives.prompt import Prompt
@@ -173,7 +173,7 @@ class MCPServer:
 
     Attributes:
         capabilities: the ``ServerCapabilities``: just what is registered.
-        exposed: models that are resources, and how.
+        model_resources: the ``BoundResource`` of each model that is registered.
         rows: lists their rows.
         extensions: those of the protocol, by name: just what is registered brings.
         policies: what people decided about its tools.
@@ -234,7 +234,7 @@ class MCPServer:
         self.resources: dict[str, Resource] = {}
         self.templates: dict[str, Resource] = {}
         self.prompts: dict[str, Prompt] = {}
-        self.exposed: dict[Any, Any] = {}
+        self.model_resources: dict[Any, Any] = {}
         self.rows: ModelArgument | None = None
         self.pages: dict[tuple[str, int, str], Result] = {}
         self.is_translated = False
@@ -453,11 +453,11 @@ class MCPServer:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Undo every registration since *snapshot*."""
-        self.tools, self.resources, self.templates, self.prompts, self.exposed = map(dict, snapshot)
+        self.tools, self.resources, self.templates, self.prompts, self.model_resources = map(dict, snapshot)
         self._changed()
 
     def _registries(self) -> tuple[Mapping[Any, Any], ...]:
-        return self.tools, self.resources, self.templates, self.prompts, self.exposed
+        return self.tools, self.resources, self.templates, self.prompts, self.model_resources
 
     def _changed(self) -> None:
         offered = {"tools": self.tools, "resources": self.resources or self.templates, "prompts": self.prompts}
@@ -472,7 +472,7 @@ class MCPServer:
         self.extensions = {each.name: each for each in brought if each is not None}
         self.is_translated = any(each.is_translated for registry in registries for each in registry.values())
         self.pages = {}
-        book.expire()
+        policy_cache.expire()
 
 
 server = MCPServer("default", path="mcp")

@@ -86,11 +86,11 @@ def _row(ctx: Context, obj: Any, form: forms.BaseForm) -> dict[str, Any] | None:
 
     None: the declaration does not let the caller see it.
     """
-    exposed = ctx.server.exposed.get(type(obj))
-    if exposed is None:
+    bound = ctx.server.model_resources.get(type(obj))
+    if bound is None:
         return {"pk": to_json_value(obj.pk), **given_values(form)}
-    viewer = RowAccess(ctx)
-    return show_row(exposed, viewer, viewer.get_queryset(exposed).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
+    access = RowAccess(ctx)
+    return show_row(bound, access, access.get_queryset(bound).using(obj._state.db).filter(pk=obj.pk))  # noqa: SLF001
 
 
 def filled_in(verb: str, name: str, filled: Sequence[tuple[forms.BaseForm, Mapping[str, Any]]]) -> dict[str, Any]:
@@ -245,9 +245,9 @@ class WritePermission:
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
             words = f"add {options.verbose_name_plural}" if is_new else f"change this {options.verbose_name}"
             raise ToolError(f"You may not {words}.")
-        exposed = rules_at(ctx.server, type(obj))
-        if exposed is not None and not is_new:
-            require_change(exposed, ctx, obj)
+        bound = rules_at(ctx.server, type(obj))
+        if bound is not None and not is_new:
+            require_change(bound, ctx, obj)
 
     @property
     def words(self) -> str:
@@ -261,10 +261,10 @@ def is_predicate(given: object) -> bool:
 
 
 def _allows(ctx: Context, model: type[Model], verb: str) -> bool:
-    exposed = rules_at(ctx.server, model)
-    if exposed is None:
+    bound = rules_at(ctx.server, model)
+    if bound is None:
         return ctx.user is not None and bool(ctx.user.has_perm(_permission(model, verb)))
-    resource = exposed.resource
+    resource = bound.resource
     scopes = frozenset((*resource.scopes, *resource.write_scopes))
     return covers(ctx.principal.scopes, scopes) and bool(resource.allows(ctx, verb))
 
@@ -374,7 +374,7 @@ class DeclaredForm:
 
     def _looking(self, server: Any, name: str, queryset: Callable[[Context], Any] | None) -> Lookup:
         model: Any = self._source.model
-        if queryset is None and model not in server.exposed:
+        if queryset is None and model not in server.model_resources:
             raise self._wrong(
                 f"{model.__name__} is not registered at {server!r}, so it is not known which rows callers "
                 "may change; register it first, or say queryset=lambda ctx: …"
@@ -452,8 +452,8 @@ class DeclaredForm:
                 name = options.verbose_name_plural if self._is_set else options.verbose_name
                 return filled_in("create", str(name), filled)
             shown = filled_in("update", f"{options.verbose_name} {obj.pk}", filled)
-            if (exposed := ctx.server.exposed.get(self._written)) is not None:
-                shown["changes"] = changes_of(exposed, ctx, form, given, shown["changes"])
+            if (bound := ctx.server.model_resources.get(self._written)) is not None:
+                shown["changes"] = changes_of(bound, ctx, form, given, shown["changes"])
             return shown
 
     def _filled(self, ctx: Context, given: dict[str, Any]) -> tuple[Any, Any]:
@@ -466,7 +466,7 @@ class DeclaredForm:
         obj = self._row(ctx, given)
         if self._permission is not None and obj is not None:
             self._permission.require(ctx, obj)
-        form: Any = self._source.bound(ctx, given, obj)
+        form: Any = self._source.bind_form(ctx, given, obj)
         if self._permission is not None and obj is None and not self._is_set:
             self._permission.require(ctx, form.instance)  # form_kwargs may have given it
         return obj, form

@@ -29,55 +29,55 @@ class RowAccess:
         self._views: dict[BoundResource, bool] = {}
         self._seen: dict[tuple[BoundResource, Any], bool] = {}
 
-    def may_view(self, exposed: BoundResource) -> bool:
+    def may_view(self, bound: BoundResource) -> bool:
         """Whether the caller may view the model at all."""
-        if exposed not in self._views:
+        if bound not in self._views:
             # One whose declaration has a problem offers nothing, and nothing leads to its rows.
-            self._views[exposed] = (
-                exposed.is_sound
-                and covers(self.ctx.principal.scopes, frozenset(exposed.resource.scopes))
-                and exposed.resource.has_view_permission(self.ctx)
+            self._views[bound] = (
+                bound.is_sound
+                and covers(self.ctx.principal.scopes, frozenset(bound.resource.scopes))
+                and bound.resource.has_view_permission(self.ctx)
             )
-        return self._views[exposed]
+        return self._views[bound]
 
-    def behind(self, relation: Any, exposed: BoundResource) -> models.QuerySet[Any] | None:
+    def related_queryset(self, relation: Any, bound: BoundResource) -> models.QuerySet[Any] | None:
         """The rows at the end of a relation that exist for the caller; None where that is so for all of them.
 
         What is not exposed is only reached by what its owner wrote down; of it there are the rows its default manager
         has, for that is where deleted ones are left out.
         """
-        target = exposed.rules_of(relation.related_model)
+        target = bound.rules_of(relation.related_model)
         if target is not None:
             return None if target.resource.has_plain_rows and self.may_view(target) else self.get_queryset(target)
         manager = relation.related_model._default_manager  # noqa: SLF001 - Django's documented API
         return None if is_plain(manager) else manager.all()
 
-    def get_queryset(self, exposed: BoundResource) -> models.QuerySet[Any]:
+    def get_queryset(self, bound: BoundResource) -> models.QuerySet[Any]:
         """The rows that exist for the caller, as far as the database can tell."""
-        if not self.may_view(exposed):
-            nothing: models.QuerySet[Any] = exposed.model._base_manager.none()  # noqa: SLF001 - documented API
+        if not self.may_view(bound):
+            nothing: models.QuerySet[Any] = bound.model._base_manager.none()  # noqa: SLF001 - documented API
             return nothing
-        return each_once(exposed.resource.get_queryset(self.ctx))
+        return each_once(bound.resource.get_queryset(self.ctx))
 
-    def sees(self, exposed: BoundResource, obj: Any) -> bool:
+    def can_view(self, bound: BoundResource, obj: Any) -> bool:
         """Whether a row that came through the door exists for the caller."""
-        if not exposed.resource.checks_each_row:
+        if not bound.resource.checks_each_row:
             return True
-        key = exposed, obj.pk
+        key = bound, obj.pk
         if key not in self._seen:
-            self._seen[key] = exposed.resource.has_view_permission(self.ctx, obj)
+            self._seen[key] = bound.resource.has_view_permission(self.ctx, obj)
         return self._seen[key]
 
-    def sees_behind(self, relation: Any, obj: Any, exposed: BoundResource) -> bool:
+    def sees_behind(self, relation: Any, obj: Any, bound: BoundResource) -> bool:
         """The same of a row at the end of a relation."""
-        target = exposed.rules_of(relation.related_model)
-        return target is None or self.sees(target, obj)
+        target = bound.rules_of(relation.related_model)
+        return target is None or self.can_view(target, obj)
 
 
-def find_row(exposed: BoundResource, viewer: RowAccess, value: str) -> models.QuerySet[Any]:
+def find_row(bound: BoundResource, access: RowAccess, value: str) -> models.QuerySet[Any]:
     """Return the row that *value* addresses if it exists for the caller; an empty queryset if it does not."""
-    rows, found = viewer.get_queryset(exposed), exposed.address(value)
-    return rows.none() if found is None else rows.filter(**{exposed.lookup.attname: found})
+    rows, found = access.get_queryset(bound), bound.address(value)
+    return rows.none() if found is None else rows.filter(**{bound.lookup.attname: found})
 
 
 def each_once(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
@@ -100,11 +100,11 @@ def _joins_sets(query: Any) -> bool:
     return any(field is not None and (field.one_to_many or field.many_to_many) for field in fields)
 
 
-def seen_through(path: Path, viewer: RowAccess, exposed: BoundResource) -> Q | None:
+def seen_through(path: Path, access: RowAccess, bound: BoundResource) -> Q | None:
     """That every row on the way of *path* exists for the caller; None where that is so for all rows."""
     condition: Q | None = None
     for prefix, relation in path.prefixes:
-        rows = viewer.behind(relation, exposed)
+        rows = access.related_queryset(relation, bound)
         if rows is None:
             continue
         here = Q(**{f"{prefix}__in": rows.order_by()})
@@ -112,9 +112,9 @@ def seen_through(path: Path, viewer: RowAccess, exposed: BoundResource) -> Q | N
     return condition
 
 
-def guarded(path: Path, viewer: RowAccess, exposed: BoundResource) -> Any:
+def guarded(path: Path, access: RowAccess, bound: BoundResource) -> Any:
     """An expression for the value of *path* that is null behind rows the caller may not see; None: the path will do."""
-    seen = seen_through(path, viewer, exposed)
+    seen = seen_through(path, access, bound)
     if seen is None:
         return None
     # A null of the value's own type, for where nothing at all is seen there is nothing else to tell PostgreSQL which.
@@ -122,22 +122,22 @@ def guarded(path: Path, viewer: RowAccess, exposed: BoundResource) -> Any:
     return Case(When(seen, then=F(path.column)), default=nothing, output_field=path.end)
 
 
-def matching(path: Path, lookup: str, value: Any, viewer: RowAccess, exposed: BoundResource) -> Q:
+def matching(path: Path, lookup: str, value: Any, access: RowAccess, bound: BoundResource) -> Q:
     """The condition that a value of *path* compares to *value*, as far as the caller can see."""
     condition = Q(**{f"{path.column}__{lookup}": value})
-    seen = seen_through(path, viewer, exposed)
+    seen = seen_through(path, access, bound)
     if seen is not None:
         # Of a set with rows of both kinds, too, only those that exist for the caller are compared.
         condition = ~seen | (seen & condition) if lookup == "isnull" and value else seen & condition
     if not path.is_many:
         return condition
     # In a query of its own, so that a row is not found once for each row of the set.
-    return Q(pk__in=rows_with(exposed, condition))
+    return Q(pk__in=rows_with(bound, condition))
 
 
-def rows_with(exposed: BoundResource, condition: Q) -> QuerySet[Any]:
+def rows_with(bound: BoundResource, condition: Q) -> QuerySet[Any]:
     """Primary keys of the rows of a model that meet *condition*."""
-    return exposed.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
+    return bound.model._base_manager.filter(condition).order_by().values("pk")  # noqa: SLF001 - Django's documented API
 
 
 # Rows that are written

@@ -98,7 +98,7 @@ class Argument:
         self._rows: ModelArgument | None = next(
             (each for each in _metadata(parameter.annotation) if isinstance(each, ModelArgument)), None
         )
-        self._exposed: BoundResource | None = None if self._rows else registered(self._model, server, self._label)
+        self._bound: BoundResource | None = None if self._rows else registered(self._model, server, self._label)
         self._field = self._lookup()
         is_many = typing.get_origin(_unwrapped(parameter.annotation)) is not None
         annotation = replaced(parameter.annotation, self._addressed)
@@ -132,8 +132,8 @@ class Argument:
         return model
 
     def _lookup(self) -> Any:
-        if self._exposed is not None:
-            return self._exposed.lookup
+        if self._bound is not None:
+            return self._bound.lookup
         assert self._rows is not None  # noqa: S101 - one of the two says which rows
         if is_composite(self._options.pk):
             msg = (
@@ -151,11 +151,11 @@ class Argument:
     def _addressed(self, annotation: Any) -> Any:
         if annotation is not self._model:
             return None
-        return input_type(self._field) if self._exposed is None else _address_type(self._field)
+        return input_type(self._field) if self._bound is None else _address_type(self._field)
 
     # In a call
 
-    def resolve(self, value: Any, viewer: RowAccess) -> Any:
+    def resolve(self, value: Any, access: RowAccess) -> Any:
         """The row or rows that *value* addresses, all in one query; what is no address is left, such as a default.
 
         Raises:
@@ -164,61 +164,61 @@ class Argument:
         if value is None or isinstance(value, models.Model):
             return value
         if not isinstance(value, list | tuple | set | frozenset):
-            return self._found([value], viewer)[0]
-        return type(value)(self._found(list(value), viewer))
+            return self._found([value], access)[0]
+        return type(value)(self._found(list(value), access))
 
     def named(self, rows: Any) -> str:
         """A line that says which rows they are, by the titles that their declaration gives them; "" without one."""
-        if self._exposed is None or rows is None:
+        if self._bound is None or rows is None:
             return ""
         each_row = [rows] if isinstance(rows, models.Model) else rows
         # One line, whatever a title has in it: the next one is about another argument.
-        titles = [" ".join(self._exposed.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
+        titles = [" ".join(self._bound.title_of(row).split()) for row in each_row if isinstance(row, models.Model)]
         return f"{self.parameter.name}: {capfirst(self.one)} {', '.join(titles)}" if titles else ""
 
-    def _found(self, values: list[Any], viewer: RowAccess) -> list[Any]:
+    def _found(self, values: list[Any], access: RowAccess) -> list[Any]:
         for each in values:
             if isinstance(each, _Misfit):
                 words = f"must be the {self._of} of {with_article(self.one)}, not {shown(each.value)}."
-                raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._exposed, viewer)}"))
+                raise ToolError(about_argument([self.parameter.name], f"{words}{finding_hint(self._bound, access)}"))
         name = self._field.attname
         keys = {value: address_in(self._field, value) for value in values}
         wanted = {key for key in keys.values() if key is not None}
-        rows = self._visible(viewer).filter(**{f"{name}__in": wanted}) if wanted else ()
+        rows = self._visible(access).filter(**{f"{name}__in": wanted}) if wanted else ()
         found: dict[Any, Any] = {}
         for row in rows:
-            if self._exposed is None or viewer.sees(self._exposed, row):
+            if self._bound is None or access.can_view(self._bound, row):
                 if getattr(row, name) in found:
                     msg = f"{self._label}: there are several rows with {name} {getattr(row, name)!r}"
                     raise self._model.MultipleObjectsReturned(msg)
                 found[getattr(row, name)] = row
         if lacking := [value for value in values if keys[value] not in found]:
-            raise self._missing(lacking, viewer)
+            raise self._missing(lacking, access)
         return [found[keys[value]] for value in values]
 
-    def _visible(self, viewer: RowAccess) -> QuerySet[Any]:
-        if self._exposed is not None:
-            rows = viewer.get_queryset(self._exposed)
+    def _visible(self, access: RowAccess) -> QuerySet[Any]:
+        if self._bound is not None:
+            rows = access.get_queryset(self._bound)
         else:
             assert self._rows is not None  # noqa: S101 - one of the two says which rows
-            rows = each_once(self._rows.rows(viewer.ctx).all())
+            rows = each_once(self._rows.rows(access.ctx).all())
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
-    def _missing(self, values: Iterable[Any], viewer: RowAccess) -> ToolError:
+    def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
         """The same words for what does not exist and for what the caller may not see."""
         named = [f"no {self.one} {str(value)[:80]}" for value in list(dict.fromkeys(values))[:_NAMED]]
-        return ToolError(f"There is {' and '.join(named)}.{finding_hint(self._exposed, viewer)}")
+        return ToolError(f"There is {' and '.join(named)}.{finding_hint(self._bound, access)}")
 
 
-def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], viewer: RowAccess) -> dict[str, Any]:
+def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
     """*keywords* with rows in place of what addressed them.
 
     Raises:
         ToolError: one does not exist for the caller, or the call was approved for another one.
     """
-    rows = {name: each.resolve(keywords[name], viewer) for name, each in arguments.items() if name in keywords}
+    rows = {name: each.resolve(keywords[name], access) for name, each in arguments.items() if name in keywords}
     for name, found in rows.items():
-        require_same(viewer.ctx, name, found)
+        require_same(access.ctx, name, found)
     return {**keywords, **rows}
 
 
@@ -228,39 +228,39 @@ def registered(model: Any, server: MCPServer, label: str) -> BoundResource:
     Raises:
         ImproperlyConfigured: it is not, or its declaration has a problem.
     """
-    exposed: BoundResource | None = server.exposed.get(model)
+    bound: BoundResource | None = server.model_resources.get(model)
     source = server.source
-    if exposed is None and source is not None and model in source.exposed:
+    if bound is None and source is not None and model in source.model_resources:
         msg = (
             f"{label}: {model._meta.label} is registered at {source!r}, but {server!r} does not take it over. "  # noqa: SLF001
             f"{server.selection.how_to_take_a_model}"
         )
         raise ImproperlyConfigured(msg)
-    if exposed is None:
+    if bound is None:
         msg = (
             f"{label}: {model._meta.label} is not registered at {server!r}, so nothing says which rows a caller may "  # noqa: SLF001
             "see. Register it with a ModelResource; for an argument, Annotated[…, ModelArgument(…)] says it too."
         )
         raise ImproperlyConfigured(msg)
-    if not exposed.is_sound:
-        problems = " ".join(each.msg for each in exposed.problems or ())
+    if not bound.is_sound:
+        problems = " ".join(each.msg for each in bound.problems or ())
         msg = f"{label}: what is registered for {model._meta.label} has a problem. {problems}"  # noqa: SLF001
         raise ImproperlyConfigured(msg)
-    return exposed
+    return bound
 
 
-def search_tool(exposed: BoundResource, viewer: RowAccess) -> str | None:
+def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
     """The name of the tool that finds rows of a model, if the caller may use it."""
-    name = f"search_{exposed.plural}"
-    tool, allowed = exposed.server.tools.get(name), viewer.ctx.principal.tools
-    if tool is None or not viewer.may_view(exposed) or (allowed is not None and name not in allowed):
+    name = f"search_{bound.plural}"
+    tool, allowed = bound.server.tools.get(name), access.ctx.principal.tools
+    if tool is None or not access.may_view(bound) or (allowed is not None and name not in allowed):
         return None
     return name if tool.is_generated or not tool.is_guarded else None
 
 
-def finding_hint(exposed: BoundResource | None, viewer: RowAccess) -> str:
+def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
     """How the caller finds a row that there is, to be said behind words on one that there is not."""
-    name = None if exposed is None else search_tool(exposed, viewer)
+    name = None if bound is None else search_tool(bound, access)
     return f" Use {name} to find one." if name else ""
 
 
@@ -334,7 +334,7 @@ class Results:
 
     def __init__(self, server: MCPServer, ctx: Context, label: str) -> None:
         self._server = server
-        self._viewer = RowAccess(ctx)
+        self._access = RowAccess(ctx)
         self._label = label
         self._notes: list[TextContent] = []
 
@@ -367,47 +367,47 @@ class Results:
             return {key: self._value(each) for key, each in value.items()}
         return value
 
-    def _exposed(self, model: Any) -> BoundResource:
-        options, known = model._meta, self._server.exposed  # noqa: SLF001 - Django's documented API
-        exposed: BoundResource | None = known.get(model) or known.get(options.concrete_model)
-        if exposed is None or not exposed.is_sound:
+    def _bound(self, model: Any) -> BoundResource:
+        options, known = model._meta, self._server.model_resources  # noqa: SLF001 - Django's documented API
+        bound: BoundResource | None = known.get(model) or known.get(options.concrete_model)
+        if bound is None or not bound.is_sound:
             msg = (
                 f"{self._label} returned rows of {options.label}, which is not registered at {self._server!r}, so "
                 "nothing says what may be shown of them. Register it, or return what is to be shown."
             )
             raise TypeError(msg)
-        return exposed
+        return bound
 
     def _one(self, obj: Model) -> dict[str, Any]:
-        exposed = self._exposed(type(obj))
-        rows = self._viewer.get_queryset(exposed).filter(pk=obj.pk)
-        row = show_row(exposed, self._viewer, on_writer(rows))
+        bound = self._bound(type(obj))
+        rows = self._access.get_queryset(bound).filter(pk=obj.pk)
+        row = show_row(bound, self._access, on_writer(rows))
         if row is None:
-            raise exposed.missing(getattr(obj, exposed.lookup.attname))
+            raise bound.missing(getattr(obj, bound.lookup.attname))
         return row
 
     def _many(self, model: Any, objects: Any) -> list[dict[str, Any]]:
         """Rows in their order: those that exist for the caller, as many as one answer has room for."""
-        exposed = self._exposed(model)
-        most = exposed.resource.max_page_size
+        bound = self._bound(model)
+        most = bound.resource.max_page_size
         keys = _keys(model, objects, max(most + 1, LOOKED_AT))
-        rows = self._viewer.get_queryset(exposed).filter(pk__in=keys)
-        found = on_writer(with_columns(exposed, self._viewer, rows, exposed.list_columns)).order_by()
-        seen = {row.pk: row for row in found if self._viewer.sees(exposed, row)}
-        load_sets([*seen.values()], exposed.list_columns, exposed, self._viewer)
-        shown = list(islice(self._rows(exposed, [seen[key] for key in keys if key in seen]), most))
+        rows = self._access.get_queryset(bound).filter(pk__in=keys)
+        found = on_writer(with_columns(bound, self._access, rows, bound.list_columns)).order_by()
+        seen = {row.pk: row for row in found if self._access.can_view(bound, row)}
+        load_sets([*seen.values()], bound.list_columns, bound, self._access)
+        shown = list(islice(self._rows(bound, [seen[key] for key in keys if key in seen]), most))
         if len(shown) < len(seen):
-            search = search_tool(exposed, self._viewer)
+            search = search_tool(bound, self._access)
             hint = f" Use {search} for others." if search else ""
             self._notes.append(TextContent(f"These are the first {len(shown)}; there are more.{hint}"))
         return shown
 
-    def _rows(self, exposed: BoundResource, objects: list[Any]) -> Iterator[dict[str, Any]]:
-        showing = SerializerContext(self._viewer, exposed, TEXT_IN_LISTS)
-        room = exposed.resource.max_output_chars
+    def _rows(self, bound: BoundResource, objects: list[Any]) -> Iterator[dict[str, Any]]:
+        showing = SerializerContext(self._access, bound, TEXT_IN_LISTS)
+        room = bound.resource.max_output_chars
         for at, obj in enumerate(objects):
             make = serialize_row if at else whole_row
-            row = make(exposed, obj, exposed.list_columns, showing)
+            row = make(bound, obj, bound.list_columns, showing)
             room -= len(to_json(row)) + 2
             if room < 0 and at:
                 return
@@ -443,7 +443,7 @@ def settle(server: MCPServer, tool: Tool) -> None:
     )
     if tool.is_deferred:
         tool.settle(_with_rows(server, tool, taken))
-    elif server.exposed and _is_unsaid(tool.read.returns):
+    elif server.model_resources and _is_unsaid(tool.read.returns):
         tool.function = _around(tool.read, {}, server, tool)
     if taken:
         tool.rows_of = partial(_addressed, taken)
@@ -525,11 +525,11 @@ def _returns(returns: Any, server: MCPServer, tool: Tool) -> Any:
         raise ImproperlyConfigured(msg)
     if issubclass(kinds[0], QuerySet):  # which model's is not known at run time
         return Annotated[list[Any], WithJsonSchema(ANY_ROWS)]
-    exposed = registered(kinds[0], server, f"{tool.label}: its result")
+    bound = registered(kinds[0], server, f"{tool.label}: its result")
     if kinds[0] in _alone(returns):
-        schema: dict[str, Any] = row_schema(exposed, exposed.columns)
+        schema: dict[str, Any] = row_schema(bound, bound.columns)
     else:
-        schema = {"type": "array", "items": row_schema(exposed, exposed.list_columns)}
+        schema = {"type": "array", "items": row_schema(bound, bound.list_columns)}
     row: Any = Annotated[dict[str, Any] if schema["type"] == "object" else list[Any], WithJsonSchema(schema)]
     return row | None if _may_be_none(returns) else row
 

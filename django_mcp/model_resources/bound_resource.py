@@ -467,7 +467,7 @@ class BoundResource:
 
     def on_server(self, model: Any) -> "BoundResource | None":
         """Another model as it is exposed at the same endpoint, or None."""
-        return self.server.exposed.get(model)
+        return self.server.model_resources.get(model)
 
     def rules_of(self, model: Any) -> "BoundResource | None":
         """Return what says which rows of another model exist for whom: its declaration at this endpoint, or, where the
@@ -528,7 +528,7 @@ def rules_at(server: MCPServer | None, model: Any) -> BoundResource | None:
     where *server* selects from another endpoint and left it out, at that one. None where there is none.
     """
     while server is not None:
-        if (found := server.exposed.get(model)) is not None:
+        if (found := server.model_resources.get(model)) is not None:
             return cast("BoundResource", found)
         server = server.source
     return None

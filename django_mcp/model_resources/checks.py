@@ -57,17 +57,17 @@ _LISTS = (
 )
 
 
-def problems(exposed: BoundResource) -> list[Error]:
+def problems(bound: BoundResource) -> list[Error]:
     """What is wrong with a declaration; it is compiled on the way."""
-    resource = exposed.resource
-    if exposed.options.abstract:
-        return [_abstract(exposed)]
-    if is_composite(exposed.options.pk):
-        return [_composite(exposed)]
-    if unread := list(_unread(exposed)):
+    resource = bound.resource
+    if bound.options.abstract:
+        return [_abstract(bound)]
+    if is_composite(bound.options.pk):
+        return [_composite(bound)]
+    if unread := list(_unread(bound)):
         return unread
     try:
-        compile_declaration(exposed)
+        compile_declaration(bound)
     except PathError as error:
         return [
             Error(
@@ -76,8 +76,8 @@ def problems(exposed: BoundResource) -> list[Error]:
                 id="django_mcp.E022",
             )
         ]
-    found = [*_shape(exposed), *_secrets(exposed), *_undeclared(exposed), *_per_row(exposed)]
-    for text, hint in writing_problems(exposed):
+    found = [*_shape(bound), *_secrets(bound), *_undeclared(bound), *_per_row(bound)]
+    for text, hint in writing_problems(bound):
         text = _("%(resource)r: %(text)s.") % {"resource": resource, "text": text}  # noqa: PLW2901 - of this resource
         found.append(Error(text, hint=hint, id="django_mcp.E027"))
     return found
@@ -86,24 +86,27 @@ def problems(exposed: BoundResource) -> list[Error]:
 def found_problems() -> list[Error]:
     """What is wrong with declarations, of all endpoints."""
     return [
-        problem for each in every_server() for exposed in each.exposed.values() for problem in exposed.problems or ()
+        problem
+        for each in every_server()
+        for bound in each.model_resources.values()
+        for problem in bound.problems or ()
     ]
 
 
-def _abstract(exposed: BoundResource) -> Error:
+def _abstract(bound: BoundResource) -> Error:
     text = _("%(resource)r: %(model)s is abstract, so it has no rows.") % {
-        "resource": exposed.resource,
-        "model": exposed.options.label,
+        "resource": bound.resource,
+        "model": bound.options.label,
     }
     return Error(
         text, hint=_("Register the models that inherit from it; they may share a declaration."), id="django_mcp.E052"
     )
 
 
-def name_taken(exposed: BoundResource, key: str, other: str) -> Error:
+def name_taken(bound: BoundResource, key: str, other: str) -> Error:
     """Return the problem of a declaration whose tool or resource is called *key*, as *other* is."""
     text = _("%(resource)r: %(key)r is the name of %(other)s already.") % {
-        "resource": exposed.resource,
+        "resource": bound.resource,
         "key": key,
         "other": other,
     }
@@ -111,21 +114,21 @@ def name_taken(exposed: BoundResource, key: str, other: str) -> Error:
     return Error(text, hint=hint, id="django_mcp.E051")
 
 
-def _composite(exposed: BoundResource) -> Error:
+def _composite(bound: BoundResource) -> Error:
     text = _(
         "%(resource)r: %(model)s has a composite primary key (%(columns)s), so no single value addresses a row."
     ) % {
-        "resource": exposed.resource,
-        "model": exposed.options.label,
-        "columns": ", ".join(exposed.options.pk.field_names),  # type: ignore[attr-defined]
+        "resource": bound.resource,
+        "model": bound.options.label,
+        "columns": ", ".join(bound.options.pk.field_names),  # type: ignore[attr-defined]
     }
     hint = _("Register a model that leads to it and show its values there, or write a tool for it.")
     return Error(text, hint=hint, id="django_mcp.E050")
 
 
-def _unread(exposed: BoundResource) -> Iterator[Error]:
+def _unread(bound: BoundResource) -> Iterator[Error]:
     """What keeps a declaration from being compiled, or nobody would read."""
-    resource = exposed.resource
+    resource = bound.resource
     if isinstance(resource.fields, str) or not resource.fields:
         text = _("%(resource)r does not say what is shown.") % {"resource": resource}
         if resource.fields:
@@ -149,7 +152,7 @@ def _unread(exposed: BoundResource) -> Iterator[Error]:
                 hint=_("Write a list: %(name)s = [%(value)r].") % {"name": name, "value": value},
                 id="django_mcp.E022",
             )
-    if resource.lookup_field not in {"pk", *(each.name for each in exposed.options.concrete_fields)}:
+    if resource.lookup_field not in {"pk", *(each.name for each in bound.options.concrete_fields)}:
         text = _("%(resource)r: lookup_field %(name)r is no column of the model, so it is not unique.") % {
             "resource": resource,
             "name": resource.lookup_field,
@@ -175,28 +178,28 @@ def _unread(exposed: BoundResource) -> Iterator[Error]:
         yield Error(text, hint=_("Write aggregates = {} for counts alone."), id="django_mcp.E022")
 
 
-def _shape(exposed: BoundResource) -> Iterator[Error]:
-    resource = exposed.resource
-    lookup = exposed.lookup
-    if not lookup.unique or (lookup.is_relation and lookup is not exposed.options.pk):
+def _shape(bound: BoundResource) -> Iterator[Error]:
+    resource = bound.resource
+    lookup = bound.lookup
+    if not lookup.unique or (lookup.is_relation and lookup is not bound.options.pk):
         text = _("%(resource)r: lookup_field %(name)r is not unique, so it does not address one row.") % {
             "resource": resource,
-            "name": exposed.lookup_name,
+            "name": bound.lookup_name,
         }
         yield Error(text, hint=_("Name a unique field, or leave it out for the primary key."), id="django_mcp.E025")
     elif lookup.null:
         text = _("%(resource)r: lookup_field %(name)r may be null, so there may be rows that nothing addresses.") % {
             "resource": resource,
-            "name": exposed.lookup_name,
+            "name": bound.lookup_name,
         }
         yield Error(
             text, hint=_("Name a field that is never null, or leave it out for the primary key."), id="django_mcp.E025"
         )
-    names = {column.name for column in exposed.columns}
+    names = {column.name for column in bound.columns}
     # A method may show less than the column that is called like it.
-    own = {column.name: column.path.field for column in exposed.columns if column.path and not column.path.hops}
-    own = {name: field for name, field in own.items() if name not in exposed.annotations}
-    own[exposed.lookup_name] = lookup
+    own = {column.name: column.path.field for column in bound.columns if column.path and not column.path.hops}
+    own = {name: field for name, field in own.items() if name not in bound.annotations}
+    own[bound.lookup_name] = lookup
     for attribute, kind in (("title_field", models.Field), ("modified_field", models.DateField)):
         name = getattr(resource, attribute)
         field = own.get(name)
@@ -206,7 +209,7 @@ def _shape(exposed: BoundResource) -> Iterator[Error]:
                 "%(resource)r: %(attribute)s %(name)r is no column of the model that is in fields and is a %(what)s."
             ) % {"resource": resource, "attribute": attribute, "name": name, "what": what}
             yield Error(text, hint=_("Name a column of the model that is shown anyway."), id="django_mcp.E022")
-    for each in exposed.filters:
+    for each in bound.filters:
         if each.argument in RESERVED:
             text = _("%(resource)r: a filter cannot be called %(argument)r, as is another argument.") % {
                 "resource": resource,
@@ -238,28 +241,28 @@ def _shape(exposed: BoundResource) -> Iterator[Error]:
             )
 
 
-def _compared(exposed: BoundResource) -> Iterator[tuple[str, str, Path]]:
+def _compared(bound: BoundResource) -> Iterator[tuple[str, str, Path]]:
     """What callers may compare, sort, group or add up: the attribute, what was written, and the path."""
-    for field in exposed.search_fields:
+    for field in bound.search_fields:
         yield "search_fields", field.path.source, field.path
-    for each in exposed.filters:
+    for each in bound.filters:
         yield "filterset_fields", each.declared, each.path
-    for keys in exposed.sortings.values():
+    for keys in bound.sortings.values():
         for key in keys:
             yield "ordering", key.path.source, key.path
-    for measure in exposed.measures.values():
+    for measure in bound.measures.values():
         yield "aggregates", measure.path.source, measure.path
-    for dimension in exposed.dimensions.values():
+    for dimension in bound.dimensions.values():
         yield "group_by_fields", dimension.path.source, dimension.path
 
 
-def _secrets(exposed: BoundResource) -> Iterator[Error]:
-    resource = exposed.resource
-    shown = [("fields", column.name) for column in exposed.columns]
+def _secrets(bound: BoundResource) -> Iterator[Error]:
+    resource = bound.resource
+    shown = [("fields", column.name) for column in bound.columns]
     written = [("writable_fields", name) for name in resource.writable_fields]
     written += [("form", name) for name in getattr(resource.form, "base_fields", ())]
-    paths = [(attribute, source) for attribute, source, _path in _compared(exposed)]
-    lookup = [("lookup_field", exposed.lookup_name)]
+    paths = [(attribute, source) for attribute, source, _path in _compared(bound)]
+    lookup = [("lookup_field", bound.lookup_name)]
     for attribute, source in dict.fromkeys([*shown, *paths, *written, *lookup]):
         if source not in resource.secret_fields and any(map(_SECRET.search, source.split(LOOKUP_SEP))):
             text = _("%(resource)r: %(source)r in %(attribute)s looks like a secret.") % {
@@ -273,12 +276,12 @@ def _secrets(exposed: BoundResource) -> Iterator[Error]:
             yield Error(text, hint=hint, id="django_mcp.E023")
 
 
-def _undeclared(exposed: BoundResource) -> Iterator[Error]:
-    resource = exposed.resource
+def _undeclared(bound: BoundResource) -> Iterator[Error]:
+    resource = bound.resource
     # A method may show less than the column that is called like it.
-    shown = {column.name for column in exposed.columns if column.path is not None}
-    shown |= {"pk", exposed.lookup_name, exposed.options.pk.name}
-    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(exposed)):
+    shown = {column.name for column in bound.columns if column.path is not None}
+    shown |= {"pk", bound.lookup_name, bound.options.pk.name}
+    for attribute, source in dict.fromkeys((attribute, source) for attribute, source, _path in _compared(bound)):
         if source not in shown and source not in resource.filter_only_fields:
             text = _(
                 "%(resource)r: %(source)r in %(attribute)s is not in fields: who compares can find out what it holds."
@@ -289,16 +292,16 @@ def _undeclared(exposed: BoundResource) -> Iterator[Error]:
             yield Error(text, hint=hint, id="django_mcp.E024")
 
 
-def _per_row(exposed: BoundResource) -> Iterator[Error]:
+def _per_row(bound: BoundResource) -> Iterator[Error]:
     """What cannot be, where each row has to be asked about."""
-    resource = exposed.resource
+    resource = bound.resource
     if resource.checks_each_row and resource.aggregates is not None:
         text = _("%(resource)r: aggregates would count rows that has_view_permission hides.") % {"resource": resource}
         yield Error(
             text, hint=_("Take aggregates out, or have get_queryset give the caller's rows only."), id="django_mcp.E026"
         )
-    for name, annotation in exposed.annotations.items():
-        if hiding := [each for each in annotation.relations if not _has_plain_rows(exposed, each.related_model)]:
+    for name, annotation in bound.annotations.items():
+        if hiding := [each for each in annotation.relations if not _has_plain_rows(bound, each.related_model)]:
             text = _("%(resource)r: %(name)r in annotations would tell of rows of %(model)s that are hidden.") % {
                 "resource": resource,
                 "name": name,
@@ -309,9 +312,9 @@ def _per_row(exposed: BoundResource) -> Iterator[Error]:
                 "annotations = {%(name)r: models.IntegerField()}."
             ) % {"name": name}
             yield Error(text, hint=hint, id="django_mcp.E026")
-    for attribute, source, path in _compared(exposed):
+    for attribute, source, path in _compared(bound):
         for _prefix, relation in path.prefixes:
-            target = exposed.rules_of(relation.related_model)
+            target = bound.rules_of(relation.related_model)
             if target is not None and target.resource.checks_each_row:
                 text = _("%(resource)r: %(source)r in %(attribute)s would tell of rows that %(target)r hides.") % {
                     "resource": resource,
@@ -324,8 +327,8 @@ def _per_row(exposed: BoundResource) -> Iterator[Error]:
                 break
 
 
-def _has_plain_rows(exposed: BoundResource, model: Any) -> bool:
-    target = exposed.rules_of(model)
+def _has_plain_rows(bound: BoundResource, model: Any) -> bool:
+    target = bound.rules_of(model)
     if target is not None:
         return target.resource.has_plain_rows
     return is_plain(model._default_manager)  # noqa: SLF001 - Django's documented API
@@ -339,15 +342,15 @@ _LOADING = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 
 def check_required_columns() -> Iterator[CheckMessage]:
     """Models whose rows no caller can create, since nothing sets a column that they need."""
-    for exposed in (each for server in every_server() for each in server.exposed.values() if each.is_sound):
-        if names := _unset(exposed):
+    for bound in (each for server in every_server() for each in server.model_resources.values() if each.is_sound):
+        if names := _unset(bound):
             yield Warning(
                 _("%(resource)r: create_%(name)s sets no value of %(columns)s, which every row of %(model)s must have.")
                 % {
-                    "resource": exposed.resource,
-                    "name": exposed.name,
+                    "resource": bound.resource,
+                    "name": bound.name,
                     "columns": ", ".join(names),
-                    "model": exposed.options.label,
+                    "model": bound.options.label,
                 },
                 hint=_(
                     "Set them in save_model, where a row of a tree is also put below its parent. If a signal or the "
@@ -357,14 +360,14 @@ def check_required_columns() -> Iterator[CheckMessage]:
             )
 
 
-def _unset(exposed: BoundResource) -> list[str]:
+def _unset(bound: BoundResource) -> list[str]:
     """Return the columns that a new row must have, and that neither a caller nor the site's code is seen to set."""
-    resource = exposed.resource
+    resource = bound.resource
     if "create" not in resource.actions or type(resource).save_model is not ModelResource.save_model:
         return []
-    given = declared_names(exposed)
-    needed = [each for each in exposed.options.concrete_fields if each.name not in given and _must_be_set(each)]
-    assigned = _assigned(exposed.model, resource.form) if needed else frozenset()
+    given = declared_names(bound)
+    needed = [each for each in bound.options.concrete_fields if each.name not in given and _must_be_set(each)]
+    assigned = _assigned(bound.model, resource.form) if needed else frozenset()
     return [each.name for each in needed if not {each.name, each.attname} & assigned]
 
 

@@ -51,41 +51,41 @@ from django_mcp.model_resources.serializers import ANY_TYPE, SetColumn, ValueCol
 from django_mcp.primitives.field_schema import custom_type
 
 
-def compile_declaration(exposed: BoundResource) -> None:
-    """Fill *exposed* in from its declaration.
+def compile_declaration(bound: BoundResource) -> None:
+    """Fill *bound* in from its declaration.
 
     Raises:
         PathError: something in it leads nowhere. The message says what, and what would be right.
     """
-    resource = exposed.resource
-    exposed.annotations = {name: _annotation(exposed, name, each) for name, each in resource.annotations.items()}
-    exposed.contents = _contents(exposed)
-    columns = [_column(exposed, each) for each in resource.fields]
-    by_name = {column.name: column for column in columns if column.name != exposed.lookup_name}
-    exposed.columns = tuple(by_name.values())
+    resource = bound.resource
+    bound.annotations = {name: _annotation(bound, name, each) for name, each in resource.annotations.items()}
+    bound.contents = _contents(bound)
+    columns = [_column(bound, each) for each in resource.fields]
+    by_name = {column.name: column for column in columns if column.name != bound.lookup_name}
+    bound.columns = tuple(by_name.values())
     listed = resource.list_fields
     if listed is None:
-        exposed.list_columns = tuple(column for column in exposed.columns if not isinstance(column, SetColumn))
+        bound.list_columns = tuple(column for column in bound.columns if not isinstance(column, SetColumn))
     else:
-        exposed.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, exposed.lookup_name))
-    exposed.search_fields = [_search_field(exposed, each) for each in resource.search_fields]
-    exposed.filters = [_filter(exposed, path, lookup) for path, lookup in _pairs(resource.filterset_fields)]
-    exposed.sortings = _sortings(exposed)
-    exposed.measures = dict(_measures(exposed))
-    exposed.dimensions = {each: _dimension(exposed, each) for each in resource.group_by_fields}
+        bound.list_columns = tuple(by_name[name] for name in _declared(listed, by_name, bound.lookup_name))
+    bound.search_fields = [_search_field(bound, each) for each in resource.search_fields]
+    bound.filters = [_filter(bound, path, lookup) for path, lookup in _pairs(resource.filterset_fields)]
+    bound.sortings = _sortings(bound)
+    bound.measures = dict(_measures(bound))
+    bound.dimensions = {each: _dimension(bound, each) for each in resource.group_by_fields}
 
 
-def _annotation(exposed: BoundResource, name: str, declared: Any) -> Annotation:
-    if LOOKUP_SEP in name or hasattr(exposed.model, name):
+def _annotation(bound: BoundResource, name: str, declared: Any) -> Annotation:
+    if LOOKUP_SEP in name or hasattr(bound.model, name):
         raise PathError(
             gettext_lazy("annotations: %(model)s has an attribute %(name)r already, or there is '__' in the name"),
             name=name,
-            model=exposed.options.label,
+            model=bound.options.label,
         )
     is_typed = isinstance(declared, models.Field)
     expression = Value(None, output_field=declared) if is_typed else declared
     try:
-        query = exposed.model._base_manager.annotate(**{name: expression}).query  # noqa: SLF001 - documented API
+        query = bound.model._base_manager.annotate(**{name: expression}).query  # noqa: SLF001 - documented API
         resolved = query.annotations[name]
         output = value_field(resolved.output_field)
     except (FieldError, TypeError, ValueError) as error:
@@ -101,9 +101,9 @@ def _annotation(exposed: BoundResource, name: str, declared: Any) -> Annotation:
         )
     joined = [table.join_field for table in query.alias_map.values() if hasattr(table, "join_field")]
     # The row's own parts in tables of parents are no other rows.
-    relations = [each for each in joined if each.related_model not in exposed.options.get_parent_list()]
+    relations = [each for each in joined if each.related_model not in bound.options.get_parent_list()]
     field = _annotation_field(output, name)
-    field.model = exposed.model
+    field.model = bound.model
     # Behind rows that a caller may not see there is no value, whatever there is behind others.
     field.null = bool(relations) or resolved.empty_result_set_value in {None, NotImplemented}
     return Annotation(None if is_typed else declared, field, relations)
@@ -141,13 +141,13 @@ def _declared(names: Sequence[str], known: dict[str, OutputField], lookup: str) 
             raise PathError(gettext_lazy("list_fields: %(name)r is not in fields"), name=name)
 
 
-def _contents(exposed: BoundResource) -> dict[str, Content]:
+def _contents(bound: BoundResource) -> dict[str, Content]:
     """Texts, files and bytes among the declared fields."""
-    written = exposed.resource.content_fields
+    written = bound.resource.content_fields
     found: dict[str, Content] = {}
-    for name in exposed.resource.fields:
+    for name in bound.resource.fields:
         # What a method shows in place of the field is all there is of it.
-        field = None if _method(exposed, name) else _own_field(exposed.model, name)
+        field = None if _method(bound, name) else _own_field(bound.model, name)
         if isinstance(value_field(field), models.FileField | models.BinaryField):
             found[str(name)] = Content(field, written.get(str(name), ANY_TYPE))
         elif isinstance(value_field(field), models.TextField):
@@ -164,21 +164,21 @@ def _own_field(model: type[models.Model], name: Any) -> Any:
     return fields.get(name) if isinstance(name, str) else None
 
 
-def _column(exposed: BoundResource, declared: str | Callable[..., Any]) -> OutputField:
+def _column(bound: BoundResource, declared: str | Callable[..., Any]) -> OutputField:
     if callable(declared):
         return _function(declared.__name__, declared, declared)
-    if (own := _method(exposed, declared)) is not None:
-        return _function(declared, getattr(exposed.resource, declared), own)
+    if (own := _method(bound, declared)) is not None:
+        return _function(declared, getattr(bound.resource, declared), own)
     try:
-        path = exposed.path(declared)
+        path = bound.path(declared)
     except PathError:
-        attribute = inspect.getattr_static(exposed.model, declared, None)
-        if attribute is None or LOOKUP_SEP in declared or _is_of_database(exposed.model, declared, attribute):
+        attribute = inspect.getattr_static(bound.model, declared, None)
+        if attribute is None or LOOKUP_SEP in declared or _is_of_database(bound.model, declared, attribute):
             raise
         return _attribute(declared, attribute)
     _require_showable(path)
     relation = path.hops[0] if path.is_many and path.hops else path.field
-    target = exposed.on_server(relation.related_model) if relation.is_relation else None
+    target = bound.on_server(relation.related_model) if relation.is_relation else None
     if path.is_many and path.field.is_relation and target is None:
         raise PathError(
             gettext_lazy(
@@ -191,9 +191,9 @@ def _column(exposed: BoundResource, declared: str | Callable[..., Any]) -> Outpu
     return column_of(declared, path, target)
 
 
-def _method(exposed: BoundResource, name: Any) -> Any:
+def _method(bound: BoundResource, name: Any) -> Any:
     """What a declaration itself has to show under that name."""
-    own = inspect.getattr_static(exposed.resource, name, None) if isinstance(name, str) else None
+    own = inspect.getattr_static(bound.resource, name, None) if isinstance(name, str) else None
     return own if callable(own) and not hasattr(ModelResource, name) else None
 
 
@@ -245,9 +245,9 @@ def _function(name: str, call: Callable[[Any], Any], written: Any) -> OutputFiel
         ) from None
 
 
-def _search_field(exposed: BoundResource, declared: str) -> SearchField:
+def _search_field(bound: BoundResource, declared: str) -> SearchField:
     lookup = SEARCH_LOOKUPS.get(declared[:1], "icontains")
-    path = exposed.path(declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
+    path = bound.path(declared[1:] if declared[:1] in SEARCH_LOOKUPS else declared)
     if path.field.is_relation:
         raise PathError(
             gettext_lazy("search_fields: %(declared)r is a relation; name a text behind it, like '%(declared)s__name'"),
@@ -278,7 +278,7 @@ def _pairs(declared: Sequence[str] | Mapping[str, Sequence[str]]) -> Iterator[tu
         yield (source, lookup) if source and lookup in FILTER_LOOKUPS else (each, "exact")
 
 
-def _filter(exposed: BoundResource, source: str, lookup: str) -> Filter:
+def _filter(bound: BoundResource, source: str, lookup: str) -> Filter:
     if lookup not in FILTER_LOOKUPS:
         raise PathError(
             gettext_lazy("%(source)r cannot be filtered with %(lookup)r; there are %(lookups)s"),
@@ -286,10 +286,10 @@ def _filter(exposed: BoundResource, source: str, lookup: str) -> Filter:
             lookup=lookup,
             lookups=", ".join(sorted(FILTER_LOOKUPS)),
         )
-    path = exposed.path(source)
+    path = bound.path(source)
     argument = source if lookup == "exact" else f"{source}{LOOKUP_SEP}{lookup}"
-    if path.field.is_relation and (target := exposed.on_server(path.field.related_model)) and lookup != "isnull":
-        path = read_path(exposed.model, f"{source}{LOOKUP_SEP}{target.resource.lookup_field}")
+    if path.field.is_relation and (target := bound.on_server(path.field.related_model)) and lookup != "isnull":
+        path = read_path(bound.model, f"{source}{LOOKUP_SEP}{target.resource.lookup_field}")
     _require_comparable(path, lookup)
     return Filter(argument, source, path, lookup)
 
@@ -327,37 +327,37 @@ def _require_comparable(path: Path, lookup: str) -> None:
             )
 
 
-def _sortings(exposed: BoundResource) -> dict[str, Sequence[Key]]:
-    pk = read_path(exposed.model, "pk")
-    own = [_key(exposed, each) for each in exposed.resource.ordering or _default_ordering(exposed)]
+def _sortings(bound: BoundResource) -> dict[str, Sequence[Key]]:
+    pk = read_path(bound.model, "pk")
+    own = [_key(bound, each) for each in bound.resource.ordering or _default_ordering(bound)]
     # What is the same to the last key follows in the same direction, so that one index serves both.
     sortings: dict[str, Sequence[Key]] = {"": [*own, Key(pk, bool(own) and own[-1].is_descending)]}
-    for name in (*exposed.resource.ordering, *exposed.resource.ordering_fields):
+    for name in (*bound.resource.ordering, *bound.resource.ordering_fields):
         name = name.removeprefix("-")  # noqa: PLW2901 - both ways are offered
         for way in (name, f"-{name}"):
-            key = _key(exposed, way)
+            key = _key(bound, way)
             sortings[way] = [key, Key(pk, key.is_descending)]
     return sortings
 
 
-def _default_ordering(exposed: BoundResource) -> Sequence[str]:
+def _default_ordering(bound: BoundResource) -> Sequence[str]:
     """Return the model's ``Meta.ordering`` if all of it is columns that may be compared; else nothing.
 
     A relation there means the ordering of the model that it leads to, which is not compiled.
     """
-    allowed = {column.name for column in exposed.columns if isinstance(column, ValueColumn)}
-    allowed |= {"pk", exposed.options.pk.name, exposed.lookup_name, *exposed.resource.filter_only_fields}
-    declared: Sequence[Any] = exposed.options.ordering or ()
+    allowed = {column.name for column in bound.columns if isinstance(column, ValueColumn)}
+    allowed |= {"pk", bound.options.pk.name, bound.lookup_name, *bound.resource.filter_only_fields}
+    declared: Sequence[Any] = bound.options.ordering or ()
     for each in declared:
         name = each.removeprefix("-") if isinstance(each, str) else ""
-        field = exposed.options.pk if name == "pk" else _own_field(exposed.model, name)
+        field = bound.options.pk if name == "pk" else _own_field(bound.model, name)
         if name not in allowed or field is None or field.is_relation or _is_no_plain_value(value_field(field)):
             return ()
     return declared
 
 
-def _key(exposed: BoundResource, declared: str) -> Key:
-    path = exposed.path(declared.removeprefix("-"))
+def _key(bound: BoundResource, declared: str) -> Key:
+    path = bound.path(declared.removeprefix("-"))
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
             gettext_lazy("%(declared)r cannot be sorted by: it is a set of rows, JSON or bytes"), declared=declared
@@ -365,9 +365,9 @@ def _key(exposed: BoundResource, declared: str) -> Key:
     return Key(path, declared.startswith("-"))
 
 
-def _measures(exposed: BoundResource) -> Iterator[tuple[str, Measure]]:
-    for source, names in (exposed.resource.aggregates or {}).items():
-        path = read_path(exposed.model, source)
+def _measures(bound: BoundResource) -> Iterator[tuple[str, Measure]]:
+    for source, names in (bound.resource.aggregates or {}).items():
+        path = read_path(bound.model, source)
         for name in names:
             if name not in FUNCTIONS:
                 raise PathError(
@@ -399,11 +399,11 @@ def _require_adding_up(path: Path, function: str) -> None:
         )
 
 
-def _dimension(exposed: BoundResource, declared: str) -> Dimension:
+def _dimension(bound: BoundResource, declared: str) -> Dimension:
     source, _sep, part = declared.rpartition(LOOKUP_SEP)
     if not source or part not in PARTS:
         source, part = declared, ""
-    path = read_path(exposed.model, source)
+    path = read_path(bound.model, source)
     if path.is_many or _is_no_plain_value(path.value_field):
         raise PathError(
             gettext_lazy("group_by_fields: rows cannot be grouped by %(declared)r: it is a set of rows, JSON or bytes"),
@@ -413,51 +413,51 @@ def _dimension(exposed: BoundResource, declared: str) -> Dimension:
         raise PathError(
             gettext_lazy("group_by_fields: %(source)r is no date, so it has no %(part)r"), source=source, part=part
         )
-    target = exposed.on_server(path.field.related_model) if path.field.is_relation else None
+    target = bound.on_server(path.field.related_model) if path.field.is_relation else None
     return Dimension(path, part or None, target)
 
 
 # Fields that are written
 
 
-def declared_names(exposed: BoundResource) -> list[str]:
+def declared_names(bound: BoundResource) -> list[str]:
     """The fields that callers may write, as far as the declaration says."""
-    form = exposed.resource.form
+    form = bound.resource.form
     if form is None:
-        return list(exposed.resource.writable_fields)
+        return list(bound.resource.writable_fields)
     return [name for name, field in form.base_fields.items() if not field.disabled]
 
 
-def written_arguments(exposed: BoundResource, *, change: bool) -> dict[str, str]:
+def written_arguments(bound: BoundResource, *, change: bool) -> dict[str, str]:
     """What these are called as arguments: that which says which row to change is called after the field itself."""
-    names = declared_names(exposed)
-    return {name: f"new_{name}" if change and name == exposed.lookup_name else name for name in names}
+    names = declared_names(bound)
+    return {name: f"new_{name}" if change and name == bound.lookup_name else name for name in names}
 
 
-def own_fields(exposed: BoundResource) -> Mapping[str, Any]:
+def own_fields(bound: BoundResource) -> Mapping[str, Any]:
     """The model's columns and sets of rows, by name; not what other models say of it."""
-    return {each.name: each for each in (*exposed.options.concrete_fields, *exposed.options.many_to_many)}
+    return {each.name: each for each in (*bound.options.concrete_fields, *bound.options.many_to_many)}
 
 
-def field_problems(exposed: BoundResource) -> Iterator[tuple[str, str]]:
+def field_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
     """What is wrong with the fields that callers are to write, and what would be right."""
-    for name in declared_names(exposed):
-        yield from _problems_of_form(exposed, name) if exposed.resource.form else _problems_of_field(exposed, name)
-    names = [CONTEXT, exposed.lookup_name, *written_arguments(exposed, change=True).values()]
+    for name in declared_names(bound):
+        yield from _problems_of_form(bound, name) if bound.resource.form else _problems_of_field(bound, name)
+    names = [CONTEXT, bound.lookup_name, *written_arguments(bound, change=True).values()]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield _("two arguments would be called %(name)r") % {"name": name}, _("Take one of the fields out.")
 
 
-def _problems_of_field(exposed: BoundResource, name: str) -> Iterator[tuple[str, str]]:
-    own = own_fields(exposed)
+def _problems_of_field(bound: BoundResource, name: str) -> Iterator[tuple[str, str]]:
+    own = own_fields(bound)
     field = own.get(name)
     if field is None:
         names = ", ".join(repr(each.name) for each in own.values() if _why_not(each) is None)
         text = _("writable_fields: %(model)s has no field %(name)r of its own")
-        yield text % {"model": exposed.options.label, "name": name}, _("Name some of %(names)s.") % {"names": names}
+        yield text % {"model": bound.options.label, "name": name}, _("Name some of %(names)s.") % {"names": names}
         return
     yield from _unwritable("writable_fields", field)
-    if field.is_relation and exposed.on_server(field.related_model) is None:
+    if field.is_relation and bound.on_server(field.related_model) is None:
         text = _("writable_fields: %(name)r leads to %(model)s, which is not registered here")
         hint = _(
             "Register that model at the same endpoint, so that it is known which rows there are for whom; or write "
@@ -466,9 +466,9 @@ def _problems_of_field(exposed: BoundResource, name: str) -> Iterator[tuple[str,
         yield text % {"name": name, "model": field.related_model._meta.label}, hint  # noqa: SLF001
 
 
-def _problems_of_form(exposed: BoundResource, name: str) -> Iterator[tuple[str, str]]:
-    form = exposed.resource.form
-    field = own_fields(exposed).get(name) if name in (form._meta.fields or ()) else None  # noqa: SLF001 - of ModelForm
+def _problems_of_form(bound: BoundResource, name: str) -> Iterator[tuple[str, str]]:
+    form = bound.resource.form
+    field = own_fields(bound).get(name) if name in (form._meta.fields or ()) else None  # noqa: SLF001 - of ModelForm
     if field is None:
         return
     yield from _unwritable("form", field)

@@ -340,20 +340,20 @@ class Lookup:
         Raises:
             ToolError: there is none for the caller.
         """
-        viewer, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
-        obj = None if key is None else locked(self.model, lambda: self._look(viewer, key))
+        access, key = RowAccess(ctx), address_in(self.field, value) if isinstance(value, str | int) else None
+        obj = None if key is None else locked(self.model, lambda: self._look(access, key))
         if obj is None:
-            hint = finding_hint(None if self._rows else ctx.server.exposed.get(self.model), viewer)
+            hint = finding_hint(None if self._rows else ctx.server.model_resources.get(self.model), access)
             raise ToolError(f"There is no {self.called} with {self.name} {str(value)[:80]!r}.{hint}")
         return obj
 
-    def _look(self, viewer: RowAccess, key: Any) -> Any:
-        exposed = None if self._rows is not None else viewer.ctx.server.exposed.get(self.model)
-        if self._rows is None and exposed is None:  # an endpoint that took the tool over without the model
+    def _look(self, access: RowAccess, key: Any) -> Any:
+        bound = None if self._rows is not None else access.ctx.server.model_resources.get(self.model)
+        if self._rows is None and bound is None:  # an endpoint that took the tool over without the model
             return None
-        rows = viewer.get_queryset(exposed) if exposed is not None else self._rows(viewer.ctx)  # type: ignore[misc]
+        rows = access.get_queryset(bound) if bound is not None else self._rows(access.ctx)  # type: ignore[misc]
         for obj in on_writer(rows).filter(**{self.field.attname: key})[:1]:
-            return obj if exposed is None or viewer.sees(exposed, obj) else None
+            return obj if bound is None or access.can_view(bound, obj) else None
         return None
 
 
@@ -363,13 +363,13 @@ class Choice:
 
     Attributes:
         column: whose value says which row.
-        exposed: the model's declaration, which says which rows there are for whom; None where there is none.
+        bound: the model's declaration, which says which rows there are for whom; None where there is none.
         rows: the field's own queryset.
         is_declared: the declaration shows its rows by another column than the field would take.
     """
 
     column: Any
-    exposed: BoundResource | None
+    bound: BoundResource | None
     rows: "QuerySet[Any]"
     is_declared: bool
 
@@ -378,13 +378,13 @@ class Choice:
         """Return True if a value of the column may come to address another row."""
         return not self.column.primary_key
 
-    def among(self, viewer: RowAccess, value: Any) -> dict[Any, Any]:
+    def among(self, access: RowAccess, value: Any) -> dict[Any, Any]:
         """Return the rows that a value, or a list of values, addresses for the caller, by what the column holds."""
         keys = [address_in(self.column, each) for each in _each(value)[:MAX_VALUES]]
-        rows = on_writer(self.rows.all() if self.exposed is None else viewer.get_queryset(self.exposed)).order_by()
+        rows = on_writer(self.rows.all() if self.bound is None else access.get_queryset(self.bound)).order_by()
         found = rows.filter(**{f"{self.column.attname}__in": [key for key in keys if key is not None]})
         name = self.column.attname
-        return {getattr(row, name): row for row in found if self.exposed is None or viewer.sees(self.exposed, row)}
+        return {getattr(row, name): row for row in found if self.bound is None or access.can_view(self.bound, row)}
 
 
 def choices_of(form: Any, server: Any) -> dict[str, Choice]:
@@ -395,9 +395,9 @@ def choices_of(form: Any, server: Any) -> dict[str, Choice]:
 def _choice(field: Any, server: Any) -> Choice | None:
     if not isinstance(field, forms.ModelChoiceField) or field.disabled or field.queryset is None:
         return None
-    exposed, own = rules_at(server, field.queryset.model), key_column(field)
-    is_declared = exposed is not None and exposed.is_sound and own.primary_key and not exposed.lookup.primary_key
-    return Choice(exposed.lookup if is_declared else own, exposed, field.queryset, is_declared)  # type: ignore[union-attr]
+    bound, own = rules_at(server, field.queryset.model), key_column(field)
+    is_declared = bound is not None and bound.is_sound and own.primary_key and not bound.lookup.primary_key
+    return Choice(bound.lookup if is_declared else own, bound, field.queryset, is_declared)  # type: ignore[union-attr]
 
 
 def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
@@ -405,12 +405,12 @@ def declared(choices: Mapping[str, Choice]) -> dict[str, Any]:
     return {name: choice.column for name, choice in choices.items() if choice.is_declared}
 
 
-def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: RowAccess) -> dict[str, Any]:
+def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], access: RowAccess) -> dict[str, Any]:
     """Return what a page would send for *given*: primary keys, and nothing where a row does not exist."""
     sent = dict(given)
     for name, choice in choices.items():
         if choice.is_declared and name in given and _is_key(given[name]):
-            keys, lacking = _keys(choice, given[name], choice.among(viewer, given[name]))
+            keys, lacking = _keys(choice, given[name], choice.among(access, given[name]))
             sent[name] = keys
             if lacking is not None:
                 del sent[name]
@@ -418,7 +418,7 @@ def as_sent(choices: Mapping[str, Choice], given: Mapping[str, Any], viewer: Row
 
 
 def narrow(
-    form: forms.BaseForm, given: Mapping[str, Any], viewer: RowAccess
+    form: forms.BaseForm, given: Mapping[str, Any], access: RowAccess
 ) -> tuple[dict[str, Any], dict[str, set[Any]]]:
     """Leave of the rows that were chosen only those that exist for the caller; the rest is none of the form's choices.
 
@@ -429,12 +429,12 @@ def narrow(
         ``chosen`` gives, as far as they were looked up here: all of an approved call.
     """
     taken, found = dict(given), {}
-    for name, choice in choices_of(form, viewer.ctx.server).items():
-        is_bound = choice.may_move and viewer.ctx.admission is not None
-        if name not in given or (choice.exposed is None and not is_bound):
+    for name, choice in choices_of(form, access.ctx.server).items():
+        is_bound = choice.may_move and access.ctx.grant is not None
+        if name not in given or (choice.bound is None and not is_bound):
             continue
         field: Any = form.fields[name]
-        rows = choice.among(viewer, given[name])
+        rows = choice.among(access, given[name])
         if choice.may_move:
             found[name] = set(rows.values())
         field.queryset = field.queryset.filter(pk__in=[row.pk for row in rows.values()])
@@ -468,27 +468,27 @@ def _keys(choice: Choice, value: Any, rows: Mapping[Any, Any]) -> tuple[Any, Any
     return (keys if isinstance(value, list) else keys[0]), None
 
 
-def chosen(form: Any, given: Mapping[str, Any], viewer: RowAccess) -> dict[str, set[Any]]:
+def chosen(form: Any, given: Mapping[str, Any], access: RowAccess) -> dict[str, set[Any]]:
     """Return the rows that arguments of a form address which may come to address others, by argument."""
-    choices = choices_of(form, viewer.ctx.server).items()
+    choices = choices_of(form, access.ctx.server).items()
     found = {name: choice for name, choice in choices if name in given and choice.may_move}
-    return {name: set(choice.among(viewer, given[name]).values()) for name, choice in found.items()}
+    return {name: set(choice.among(access, given[name]).values()) for name, choice in found.items()}
 
 
 def _each(value: Any) -> list[str | int]:
     return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str | int)]
 
 
-def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], viewer: RowAccess) -> None:
+def keep_hidden(form: Any, obj: Any, given: Mapping[str, Any], access: RowAccess) -> None:
     """Have rows stay in a set that was given anew, where the caller cannot see them."""
     for name in written_by(form):
         field = obj._meta.get_field(name)  # noqa: SLF001 - Django's documented API
-        exposed = rules_at(viewer.ctx.server, field.related_model) if field.many_to_many else None
-        if exposed is None or name not in given:
+        bound = rules_at(access.ctx.server, field.related_model) if field.many_to_many else None
+        if bound is None or name not in given:
             continue
         there = list(linked(obj, field))
-        rows = on_writer(viewer.get_queryset(exposed)).order_by().filter(pk__in=there)
-        seen = {row.pk for row in rows if viewer.sees(exposed, row)}
+        rows = on_writer(access.get_queryset(bound)).order_by().filter(pk__in=there)
+        seen = {row.pk for row in rows if access.can_view(bound, row)}
         form.cleaned_data[name] = [*form.cleaned_data[name], *(key for key in there if key not in seen)]
 
 
@@ -616,7 +616,7 @@ class FormSource:
         fields = {argument: name for name, argument in self._renamed.items()}
         return {fields.get(argument, argument): value for argument, value in given.items()}
 
-    def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
+    def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> forms.BaseForm:
         """The form, filled in and valid.
 
         Args:
@@ -648,10 +648,10 @@ class FormSource:
         return form
 
     def _problems(self, ctx: Context, form: Any, given: Mapping[str, Any]) -> Iterable[str]:
-        viewer = RowAccess(ctx)
+        access = RowAccess(ctx)
         is_change = self.model is not None and not form.instance._state.adding  # noqa: SLF001 - Django's documented API
         mine = self._arguments(form)
-        taken, rows = narrow(form, given, viewer)
+        taken, rows = narrow(form, given, access)
         for name, each in rows.items():
             require_same(ctx, mine[name], each)
         if is_change:
@@ -659,7 +659,7 @@ class FormSource:
         fill(form, taken, self._most_bytes)
         found = list(problems(form, given, mine))
         if is_change and not found:
-            keep_hidden(form, form.instance, given, viewer)
+            keep_hidden(form, form.instance, given, access)
         return found
 
     def _choices_at(self, server: Any) -> Mapping[str, Choice]:
@@ -673,7 +673,7 @@ class FormSource:
         Args:
             ctx: the call.
             given: the arguments.
-            obj: see ``bound``.
+            obj: see ``bind_form``.
         """
         own = self.by_field(given)
         form = self._made(ctx, own, obj)
@@ -801,7 +801,7 @@ class FormSetSource:
             added.add(self._class.fk.name)
         return [name for name in asked(form) if name not in added or name in form.base_fields]
 
-    def bound(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
+    def bind_form(self, ctx: Context, given: Mapping[str, Any], obj: Any) -> Any:
         """The set of forms, filled in and valid.
 
         Raises:
@@ -841,10 +841,10 @@ class FormSetSource:
     def _made(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
         prefix = self._class.get_default_prefix()
         counts = (len(items), 0, self._class.min_num, self._class.max_num)
-        viewer, choices = RowAccess(ctx), self._choices_at(ctx.server)
+        access, choices = RowAccess(ctx), self._choices_at(ctx.server)
         data: Data = Data({f"{prefix}-{name}": [count] for name, count in zip(_COUNTS, counts, strict=True)})
         for place, item in enumerate(items):
-            for name, value in as_sent(choices, item, viewer).items():
+            for name, value in as_sent(choices, item, access).items():
                 put(data, f"{prefix}-{place}-{name}", value)
         options: dict[str, Any] = {} if obj is None else {"instance": obj}
         if self._kwargs is not None:
@@ -852,13 +852,13 @@ class FormSetSource:
         return self._class(data=data, files=Data(), prefix=prefix, **options)
 
     def _filled(self, ctx: Context, items: Sequence[Mapping[str, Any]], obj: Any) -> Any:
-        formset, viewer = self._made(ctx, items, obj), RowAccess(ctx)
+        formset, access = self._made(ctx, items, obj), RowAccess(ctx)
         chosen_rows: list[dict[str, Any]] = []
         for place, (form, item) in enumerate(zip(formset.forms, items, strict=True)):
             own = self._own(form, item)
             for name in item.keys() - own.keys():  # which the fields of the set would read, and tell of rows
                 formset.data.pop(f"{formset.prefix}-{place}-{name}", None)
-            taken, rows = narrow(form, own, viewer)
+            taken, rows = narrow(form, own, access)
             chosen_rows.append(rows)
             fill(form, taken, self._most_bytes)
             form.empty_permitted = False

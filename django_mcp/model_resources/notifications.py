@@ -72,16 +72,16 @@ def _rows(what: Any) -> list[models.Model]:
 def exposures(model: type[models.Model]) -> list[BoundResource]:
     """As what a row of *model* is served: it is a row of the models that it inherits from as well."""
     return [
-        exposed
+        bound
         for server in every_server()
-        for exposed in server.exposed.values()
-        if exposed.is_sound and _is_kind_of(model, exposed)
+        for bound in server.model_resources.values()
+        if bound.is_sound and _is_kind_of(model, bound)
     ]
 
 
-def _is_kind_of(model: Any, exposed: BoundResource) -> bool:
+def _is_kind_of(model: Any, bound: BoundResource) -> bool:
     """Whether rows of *model* are rows of an exposed model: the same under a proxy, or of one that inherits from it."""
-    kinds: Any = exposed.options.concrete_model
+    kinds: Any = bound.options.concrete_model
     return issubclass(model._meta.concrete_model, kinds)  # noqa: SLF001 - Django's documented API
 
 
@@ -98,8 +98,8 @@ class _Changed:
         is_whole: the model changed, whichever rows exist for whom.
     """
 
-    def __init__(self, exposed: BoundResource) -> None:
-        self.exposed = exposed
+    def __init__(self, bound: BoundResource) -> None:
+        self.bound = bound
         self.updated: dict[str, dict[str, None]] = {}
         self.touched: dict[str, bool] = {}
         self.listed: dict[str, bool] = {}
@@ -110,7 +110,7 @@ class _Changed:
             self.listed[uri] = not is_deleted
         if len(self.touched) <= MAX_ROWS:
             self.touched[uri] = not is_deleted
-            names = [name for name in self.exposed.contents if fields is None or name in fields]
+            names = [name for name in self.bound.contents if fields is None or name in fields]
             self.updated.update({each: {} for each in (uri, *(f"{uri}/{name}" for name in names))})
 
     def add_related(self, uri: str, about: Collection[str]) -> None:
@@ -122,23 +122,23 @@ class _Changed:
             self.updated[uri] = {**(known or {}), **dict.fromkeys(about)}
 
     def changes(self) -> Iterator[Change]:
-        exposed = self.exposed
+        bound = self.bound
         if len(self.touched) <= MAX_ROWS:
             for uri, about in self.updated.items():
-                yield Change(exposed.server, uri, tuple(about))
+                yield Change(bound.server, uri, tuple(about))
         if rows := self._about(self.touched):
-            yield Change(exposed.server, exposed.base, rows)
-        if exposed.resource.max_list_size != 0 and (rows := self._about(self.listed)):
-            yield Change(exposed.server, None, rows)
+            yield Change(bound.server, bound.base, rows)
+        if bound.resource.max_list_size != 0 and (rows := self._about(self.listed)):
+            yield Change(bound.server, None, rows)
 
     def _about(self, rows: Mapping[str, bool]) -> Sequence[str]:
         """What must exist for whoever hears that a list of *rows* changed, one of it; nothing: nobody may hear.
 
         Where not all rows exist for everybody, it cannot be found out for whom those did that were deleted.
         """
-        if self.is_whole or (rows and self.exposed.resource.has_plain_rows):
-            return [self.exposed.base]
-        return [] if self.exposed.resource.has_plain_rows else [uri for uri, exists in rows.items() if exists]
+        if self.is_whole or (rows and self.bound.resource.has_plain_rows):
+            return [self.bound.base]
+        return [] if self.bound.resource.has_plain_rows else [uri for uri, exists in rows.items() if exists]
 
 
 class _Batch:
@@ -148,8 +148,8 @@ class _Batch:
         self.is_told = False
         self._changed: dict[BoundResource, _Changed] = {}
 
-    def of(self, exposed: BoundResource) -> _Changed:
-        return self._changed.setdefault(exposed, _Changed(exposed))
+    def of(self, bound: BoundResource) -> _Changed:
+        return self._changed.setdefault(bound, _Changed(bound))
 
     def add(
         self,
@@ -161,28 +161,28 @@ class _Batch:
         server: MCPServer | None = None,
     ) -> None:
         """Note a row that was saved or deleted; of its fields those that were written, None for all."""
-        for exposed in exposures(type(row)):
-            if exposed.resource.notify_changes and server in {None, exposed.server}:
-                uri = exposed.uri_of(row)
-                self.of(exposed).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
+        for bound in exposures(type(row)):
+            if bound.resource.notify_changes and server in {None, bound.server}:
+                uri = bound.uri_of(row)
+                self.of(bound).add(uri, fields, is_listed=is_listed, is_deleted=is_deleted)
 
     def add_model(self, model: type[models.Model], server: MCPServer | None) -> None:
         """Note that any rows of a model may have changed."""
-        for exposed in exposures(model):
-            if exposed.resource.notify_changes and server in {None, exposed.server}:
-                self.of(exposed).is_whole = True
+        for bound in exposures(model):
+            if bound.resource.notify_changes and server in {None, bound.server}:
+                self.of(bound).is_whole = True
 
     def add_related(self, row: models.Model, others: Iterable[models.Model]) -> None:
         """Note that *others* came to link to *row*, or do so no longer: no news for whom none of them exists."""
-        for exposed in exposures(type(row)):
-            if exposed.resource.notify_changes:
+        for bound in exposures(type(row)):
+            if bound.resource.notify_changes:
                 about = [
                     each.uri_of(other)
                     for other in others
                     for each in exposures(type(other))
-                    if each.server is exposed.server
+                    if each.server is bound.server
                 ]
-                self.of(exposed).add_related(exposed.uri_of(row), about)
+                self.of(bound).add_related(bound.uri_of(row), about)
 
     def tell(self) -> None:
         """Pass it on."""
@@ -231,18 +231,18 @@ def begin_anew(connection: BaseDatabaseWrapper) -> None:
 # Signals
 
 
-def connect(exposed: BoundResource) -> None:
+def connect(bound: BoundResource) -> None:
     """Hear of the rows of a model from now on, as whatever model they are saved.
 
     Not of all models: Django has to read rows before it deletes them where somebody wants to hear of it.
     """
-    if not exposed.resource.notify_changes:
+    if not bound.resource.notify_changes:
         return
     for model in apps.get_models(include_auto_created=True):
-        if _is_kind_of(model, exposed):
+        if _is_kind_of(model, bound):
             post_save.connect(_saved, sender=model, weak=False, dispatch_uid=UID)
             post_delete.connect(_deleted, sender=model, weak=False, dispatch_uid=UID)
-    for field in exposed.options.get_fields(include_hidden=True):
+    for field in bound.options.get_fields(include_hidden=True):
         if field.many_to_many and (through := getattr(field, "through", None) or _through(field)) is not None:
             m2m_changed.connect(_linked, sender=through, weak=False, dispatch_uid=UID)
 

@@ -141,19 +141,19 @@ class Sorting:
 
     Args:
         keys: by which they are sorted, the last of them unique.
-        viewer: what of other models exists for them decides where rows stand.
-        exposed: whose rows they are.
+        access: what of other models exists for them decides where rows stand.
+        bound: whose rows they are.
     """
 
-    def __init__(self, keys: Sequence[Key], viewer: RowAccess, exposed: Any) -> None:
-        self._keys, self._viewer, self._exposed = keys, viewer, exposed
+    def __init__(self, keys: Sequence[Key], access: RowAccess, bound: Any) -> None:
+        self._keys, self._access, self._bound = keys, access, bound
         self._ends = [key.path.end for key in keys]
         self._names: list[str] = []
         self._nullable: list[bool] = []
         self._computed: dict[str, Any] = {}
         most = LETTERS // max(1, sum(map(_is_text, self._ends)))
         for at, key in enumerate(keys):
-            expression, is_cut = guarded(key.path, viewer, exposed), _is_longer(self._ends[at], most)
+            expression, is_cut = guarded(key.path, access, bound), _is_longer(self._ends[at], most)
             is_plain = expression is None and not is_cut and not key.path.hops and not key.path.field.is_relation
             self._names.append(key.path.field.attname if is_plain else f"mcp_key_{at}")
             self._nullable.append(expression is not None or bool(key.path.hops) or key.path.is_nullable)
@@ -174,7 +174,7 @@ class Sorting:
     def sorted(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """*rows* in order, with where they stand."""
         vendor = connections[rows.db].vendor
-        rows = annotated(rows, [key.path.source for key in self._keys], self._viewer, self._exposed)
+        rows = annotated(rows, [key.path.source for key in self._keys], self._access, self._bound)
         with_keys: QuerySet[Any] = rows.annotate(**self._computed)
         places = {f"mcp_place_{at}": written(F(name), vendor) for at, name in enumerate(self._names)}
         with_places: QuerySet[Any] = with_keys.annotate(**places)
@@ -293,8 +293,8 @@ class Page:
 
 
 def read_page(
-    exposed: BoundResource,
-    viewer: RowAccess,
+    bound: BoundResource,
+    access: RowAccess,
     rows: QuerySet[Any],
     sorting: Sorting,
     columns: Sequence[OutputField],
@@ -306,13 +306,13 @@ def read_page(
     Raises:
         InvalidParams: *place* is of another sorting.
     """
-    showing = SerializerContext(viewer, exposed, TEXT_IN_LISTS)
-    found = objects(exposed, viewer, with_columns(exposed, viewer, rows, columns), sorting, limit, place)
-    load_sets(found.objects, columns, exposed, viewer)
+    showing = SerializerContext(access, bound, TEXT_IN_LISTS)
+    found = objects(bound, access, with_columns(bound, access, rows, columns), sorting, limit, place)
+    load_sets(found.objects, columns, bound, access)
     shown: list[dict[str, Any]] = []
-    room = exposed.resource.max_output_chars
+    room = bound.resource.max_output_chars
     for at, obj in enumerate(found.objects):
-        row = serialize_row(exposed, obj, columns, showing) if shown else whole_row(exposed, obj, columns, showing)
+        row = serialize_row(bound, obj, columns, showing) if shown else whole_row(bound, obj, columns, showing)
         room -= len(to_json(row)) + 2
         if room < 0 and shown:
             return Page(shown, sorting.place(found.objects[at - 1]), was_cut=True)
@@ -321,14 +321,14 @@ def read_page(
 
 
 def whole_row(
-    exposed: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
+    bound: BoundResource, obj: Any, columns: Sequence[OutputField], showing: SerializerContext
 ) -> dict[str, Any]:
     """A row that is to be shown whatever its length: its texts, and what has no shape, are cut until it fits."""
-    row = serialize_row(exposed, obj, columns, showing)
+    row = serialize_row(bound, obj, columns, showing)
     for most in SHORTER:
-        if len(to_json(row)) <= exposed.resource.max_output_chars:
+        if len(to_json(row)) <= bound.resource.max_output_chars:
             break
-        row = serialize_row(exposed, obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
+        row = serialize_row(bound, obj, columns, replace(showing, most_characters=min(most, showing.most_characters)))
         row |= {column.name: _bounded(row[column.name], column.schema, most) for column in columns}
     return row
 
@@ -346,23 +346,21 @@ def _bounded(value: Any, schema: Mapping[str, Any], most: int) -> Any:
     return [each for each, length in zip(value, lengths, strict=True) if length < most]
 
 
-def show_row(exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
+def show_row(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> dict[str, Any] | None:
     """What is shown of the first of *rows*, which came through the door; None where there is none for the caller."""
-    for obj in with_columns(exposed, viewer, rows, exposed.columns)[:1]:
-        if viewer.sees(exposed, obj):
-            load_sets([obj], exposed.columns, exposed, viewer)
-            return whole_row(
-                exposed, obj, exposed.columns, SerializerContext(viewer, exposed, TEXT_ALONE, in_full=True)
-            )
+    for obj in with_columns(bound, access, rows, bound.columns)[:1]:
+        if access.can_view(bound, obj):
+            load_sets([obj], bound.columns, bound, access)
+            return whole_row(bound, obj, bound.columns, SerializerContext(access, bound, TEXT_ALONE, in_full=True))
     return None
 
 
 def with_columns(
-    exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
+    bound: BoundResource, access: RowAccess, rows: QuerySet[Any], columns: Sequence[OutputField]
 ) -> QuerySet[Any]:
     """*rows* with all that *columns* show, but for what ``load_sets`` puts on objects."""
-    rows = annotated(rows, [column.path.source for column in columns if column.path], viewer, exposed)
-    return without_weight(with_relations(rows, columns, exposed, viewer), columns, exposed)
+    rows = annotated(rows, [column.path.source for column in columns if column.path], access, bound)
+    return without_weight(with_relations(rows, columns, bound, access), columns, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +372,8 @@ class Found:
 
 
 def objects(
-    exposed: BoundResource,
-    viewer: RowAccess,
+    bound: BoundResource,
+    access: RowAccess,
     rows: QuerySet[Any],
     sorting: Sorting,
     limit: int,
@@ -387,7 +385,7 @@ def objects(
         InvalidParams: *place* is of another sorting.
     """
     ordered = sorting.sorted(rows)
-    if not exposed.resource.checks_each_row:
+    if not bound.resource.checks_each_row:
         found = _first(limit + 1, [ordered] if place is None else sorting.after(ordered, place))
         more = len(found) > limit
         return Found(found[:limit], sorting.place(found[limit - 1]) if more else None)
@@ -395,7 +393,7 @@ def objects(
     for _ in range(MAX_LOOKED_AT // BATCH):
         batch = _first(BATCH, [ordered] if place is None else sorting.after(ordered, place))
         for obj in batch:
-            if viewer.sees(exposed, obj):
+            if access.can_view(bound, obj):
                 if len(seen) == limit:
                     return Found(seen, sorting.place(seen[-1]))
                 seen.append(obj)
@@ -418,9 +416,9 @@ def _first(most: int, parts: Sequence[QuerySet[Any]]) -> list[Any]:
     return found
 
 
-def count(exposed: BoundResource, rows: QuerySet[Any]) -> int | None:
+def count(bound: BoundResource, rows: QuerySet[Any]) -> int | None:
     """How many rows there are; None where they are too many to count, or each has to be asked about."""
-    if exposed.resource.checks_each_row:
+    if bound.resource.checks_each_row:
         return None
     counted = rows.order_by()[: COUNTED + 1].count()
     return counted if counted <= COUNTED else None

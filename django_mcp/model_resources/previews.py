@@ -59,20 +59,20 @@ class Fields:
     """The model's own fields, for one caller.
 
     Attributes:
-        exposed: the model.
-        viewer: the caller.
+        bound: the model.
+        access: the caller.
     """
 
-    exposed: BoundResource
-    viewer: RowAccess
+    bound: BoundResource
+    access: RowAccess
 
     def columns(self, field: Any) -> list[OutputField]:
         """What the declaration shows of a field: the column of its name, and values of the rows that it leads to."""
-        return [each for each in self.exposed.columns if each.name == field.name or _is_behind(each, field)]
+        return [each for each in self.bound.columns if each.name == field.name or _is_behind(each, field)]
 
     def shows(self, field: Any) -> bool:
         """Whether the caller may read a field, or something of what it leads to."""
-        return field == self.exposed.lookup or bool(self.columns(field))
+        return field == self.bound.lookup or bool(self.columns(field))
 
     def change(self, field: Any, row: Any, obj: Any, *, is_given: bool) -> Row:
         """A field that is no set of rows.
@@ -125,8 +125,8 @@ class Fields:
     def _before(self, field: Any, row: Any) -> Any:
         columns = self.columns(field)
         if not columns:
-            return column_value(field, getattr(row, field.attname)) if field == self.exposed.lookup else _NOT_SHOWN
-        showing = SerializerContext(self.viewer, self.exposed, MAX_TEXT * 1000)
+            return column_value(field, getattr(row, field.attname)) if field == self.bound.lookup else _NOT_SHOWN
+        showing = SerializerContext(self.access, self.bound, MAX_TEXT * 1000)
         value = _one({each.name: each.value(row, showing) for each in columns})
         is_out_of_sight = field.is_relation and _is_empty(value) and getattr(row, field.attname) is not None
         return _NOT_SHOWN if is_out_of_sight else value
@@ -147,14 +147,14 @@ class Fields:
         values = {each.name: value for each in self.columns(field) for value in self._part(field, each, row)}
         if values:
             return _one(values)
-        target = self.exposed.on_server(field.related_model)
-        return to_json_value(row.pk) if target is None else serialize_link(target, row, self.viewer)
+        target = self.bound.on_server(field.related_model)
+        return to_json_value(row.pk) if target is None else serialize_link(target, row, self.access)
 
     def _part(self, field: Any, column: OutputField, row: Any) -> Iterator[Any]:
         if _is_behind(column, field):
             yield column_value(column.path.field, getattr(row, column.path.field.attname))
         elif isinstance(column, LinkColumn | SetColumn) and column.target is not None:
-            yield serialize_link(column.target, row, self.viewer)
+            yield serialize_link(column.target, row, self.access)
         elif not isinstance(column, FunctionColumn):
             yield to_json_value(row.pk)
 
@@ -162,20 +162,20 @@ class Fields:
 
     def reached(self, field: Any) -> models.QuerySet[Any]:
         """Those that exist for the caller."""
-        rows = self.viewer.behind(field, self.exposed)
+        rows = self.access.related_queryset(field, self.bound)
         if rows is None:
             rows = field.related_model._base_manager.all()  # noqa: SLF001 - Django's documented API
         return on_writer(rows).order_by("pk")
 
     def _sees(self, field: Any, row: Any) -> bool:
-        return self.viewer.sees_behind(field, row, self.exposed)
+        return self.access.sees_behind(field, row, self.bound)
 
     def _listed(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
         listed = [self.shown(field, row) for row in list(rows.values())[:MAX_ROWS]]
         return [*listed, f"… ({len(rows) - MAX_ROWS} more)"] if len(rows) > MAX_ROWS else listed
 
     def _staying(self, field: Any, rows: Mapping[Any, Any]) -> list[Any]:
-        many = len(rows) > self.exposed.resource.max_related
+        many = len(rows) > self.bound.resource.max_related
         return [f"… ({len(rows)} that stay)"] if many else self._listed(field, rows)
 
 
@@ -229,21 +229,21 @@ _WITHOUT_VALUE = (models.FileField, models.BinaryField)
 
 
 def differences(
-    exposed: BoundResource, viewer: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
+    bound: BoundResource, access: RowAccess, row: Any, old: Mapping[str, Any], form: Any, given: Container[str]
 ) -> Iterator[Row]:
     """Yield what a form would make different of a row; of a new one, what it would have of all that callers can give.
 
     Args:
-        exposed: the model.
-        viewer: the caller.
+        bound: the model.
+        access: the caller.
         row: as it is read, with its columns; None for one that is created.
         old: what ``_stored`` gave of it before the form was filled in.
         form: filled in, and valid.
         given: the fields that the caller gave.
     """
-    fields, obj = Fields(exposed, viewer), form.instance
+    fields, obj = Fields(bound, access), form.instance
     new = _stored(obj)
-    for name, field in _comparable(exposed, form).items():
+    for name, field in _comparable(bound, form).items():
         if field.many_to_many:
             if name in given or (row is None and name in form.cleaned_data):
                 # Those that stay because the caller does not see them are given as keys.
@@ -257,36 +257,34 @@ def differences(
             yield fields.change(field, row, obj, is_given=name in given)
 
 
-def changes_of(exposed: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
+def changes_of(bound: BoundResource, ctx: Context, form: Any, given: Container[str], told: list[Row]) -> list[Row]:
     """What a form of ``form_tool`` would change of a row, as the model's declaration shows it to the caller.
 
     Args:
-        exposed: the model.
+        bound: the model.
         ctx: the call.
         form: filled in, and valid.
         given: the fields that the caller gave.
         told: what is known without the declaration: all there is where the row does not exist for the caller, and else
             what is no field of the model.
     """
-    viewer = RowAccess(ctx)
-    row = _found(
-        exposed, viewer, viewer.get_queryset(exposed).filter(pk=form.instance.pk), _all_columns(exposed, viewer)
-    )
+    access = RowAccess(ctx)
+    row = _found(bound, access, access.get_queryset(bound).filter(pk=form.instance.pk), _all_columns(bound, access))
     if row is None:
         return told
-    compared = _comparable(exposed, form)
-    changes = differences(exposed, viewer, row, _stored(_stored_value(exposed, row)), form, given)
+    compared = _comparable(bound, form)
+    changes = differences(bound, access, row, _stored(_stored_value(bound, row)), form, given)
     return [*changes, *(each for each in told if each["field"] not in compared)]
 
 
-def _all_columns(exposed: BoundResource, viewer: RowAccess) -> list[OutputField]:
-    fields = Fields(exposed, viewer)
-    return [each for field in own_fields(exposed).values() for each in fields.columns(field)]
+def _all_columns(bound: BoundResource, access: RowAccess) -> list[OutputField]:
+    fields = Fields(bound, access)
+    return [each for field in own_fields(bound).values() for each in fields.columns(field)]
 
 
-def _comparable(exposed: BoundResource, form: Any) -> dict[str, Any]:
+def _comparable(bound: BoundResource, form: Any) -> dict[str, Any]:
     """The fields whose values are compared, those that the form asks for first, in its order."""
-    own = own_fields(exposed)
+    own = own_fields(bound)
     known = {name: own[name] for name in dict.fromkeys([*form.fields, *own]) if name in own}
     return {
         name: field for name, field in known.items() if not field.primary_key and not isinstance(field, _WITHOUT_VALUE)
@@ -328,17 +326,17 @@ def preview_create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
     Raises:
         ToolError: it cannot be like that.
     """
-    exposed = writer.exposed
-    return _looking(ctx, exposed, writer.arguments, lambda: _create(writer, ctx, given))
+    bound = writer.bound
+    return _looking(ctx, bound, writer.arguments, lambda: _create(writer, ctx, given))
 
 
 def _create(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    exposed, values = writer.exposed, given["given"]
-    obj = exposed.model()
+    bound, values = writer.bound, given["given"]
+    obj = bound.model()
     old = _stored(obj)
-    form = writer.bound(ctx, obj, values)
-    changes = differences(exposed, RowAccess(ctx), None, old, form, writer.source.by_field(values))
-    return {"verb": "create", "object": capfirst(exposed.one), "changes": [*changes]}
+    form = writer.bind_form(ctx, obj, values)
+    changes = differences(bound, RowAccess(ctx), None, old, form, writer.source.by_field(values))
+    return {"verb": "create", "object": capfirst(bound.one), "changes": [*changes]}
 
 
 def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
@@ -347,27 +345,27 @@ def preview_update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Ro
     Raises:
         ToolError: there is none for the caller, they may not change it, or it cannot be like that.
     """
-    exposed = writer.exposed
-    return _looking(ctx, exposed, writer.arguments, lambda: _update(writer, ctx, given))
+    bound = writer.bound
+    return _looking(ctx, bound, writer.arguments, lambda: _update(writer, ctx, given))
 
 
 def _update(writer: Writer, ctx: Context, given: Mapping[str, Any]) -> Row:
-    exposed, viewer = writer.exposed, RowAccess(ctx)
+    bound, access = writer.bound, RowAccess(ctx)
     value, values = writer.apart(given)
-    row = _row(exposed, viewer, value, _all_columns(exposed, viewer))
-    obj = _stored_value(exposed, row)
-    require_change(exposed, ctx, obj)
+    row = _row(bound, access, value, _all_columns(bound, access))
+    obj = _stored_value(bound, row)
+    require_change(bound, ctx, obj)
     old = _stored(obj)
-    form = writer.bound(ctx, obj, values)
-    changes = differences(exposed, viewer, row, old, form, writer.source.by_field(values))
-    return {"verb": "update", **_named(exposed, row), "changes": [*changes]}
+    form = writer.bind_form(ctx, obj, values)
+    changes = differences(bound, access, row, old, form, writer.source.by_field(values))
+    return {"verb": "update", **_named(bound, row), "changes": [*changes]}
 
 
-def rows_of(exposed: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+def rows_of(bound: BoundResource, writer: Writer | None, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """The rows that the arguments of a call address, by argument: the one it is about, and those it links.
 
     Args:
-        exposed: the model.
+        bound: the model.
         writer: of the call; None where it deletes.
         ctx: of the call.
         given: its arguments.
@@ -375,84 +373,82 @@ def rows_of(exposed: BoundResource, writer: Writer | None, ctx: Context, given: 
     Raises:
         ToolError: one does not exist for the caller.
     """
-    viewer, name = RowAccess(ctx), exposed.lookup_name
+    access, name = RowAccess(ctx), bound.lookup_name
 
     def look() -> Row:
         if writer is None:
-            return {name: _row(exposed, viewer, given[name], ())}
+            return {name: _row(bound, access, given[name], ())}
         value, values = writer.apart(given) if writer.change else (None, given["given"])
         found = writer.source.chosen(ctx, values, None)
-        return {name: _row(exposed, viewer, value, ()), **found} if writer.change else found
+        return {name: _row(bound, access, value, ()), **found} if writer.change else found
 
-    return _looking(ctx, exposed, {} if writer is None else writer.arguments, look)
+    return _looking(ctx, bound, {} if writer is None else writer.arguments, look)
 
 
-def preview_delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
+def preview_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
     """What is shown of a row that would be gone, and of which other rows how many would go with it.
 
     Raises:
         ToolError: there is none for the caller, they may not delete it, or something needs it.
     """
-    return _looking(ctx, exposed, {}, lambda: _delete(exposed, ctx, given))
+    return _looking(ctx, bound, {}, lambda: _delete(bound, ctx, given))
 
 
-def _delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
-    viewer = RowAccess(ctx)
-    row = _row(exposed, viewer, given[exposed.lookup_name], exposed.columns)
-    obj = _stored_value(exposed, row)
-    require_delete(exposed, ctx, obj)
-    shown = whole_row(exposed, row, exposed.columns, SerializerContext(viewer, exposed, TEXT_IN_LISTS))
+def _delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Row:
+    access = RowAccess(ctx)
+    row = _row(bound, access, given[bound.lookup_name], bound.columns)
+    obj = _stored_value(bound, row)
+    require_delete(bound, ctx, obj)
+    shown = whole_row(bound, row, bound.columns, SerializerContext(access, bound, TEXT_IN_LISTS))
     changes = [
         {"field": each.name, "label": _label(each), "before": unless_secret(each.name, shown[each.name])}
-        for each in exposed.columns
+        for each in bound.columns
     ]
-    return {"verb": "delete", **_named(exposed, row), "changes": changes, "also": _also(exposed, obj)}
+    return {"verb": "delete", **_named(bound, row), "changes": changes, "also": _also(bound, obj)}
 
 
 # Rows
 
 
-def _looking(ctx: Context, exposed: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
+def _looking(ctx: Context, bound: BoundResource, arguments: Mapping[str, str], look: Callable[[], Row]) -> Row:
     """What *look* gives. The default database's transaction is the preview's own, and rolled back there."""
-    alias = router.db_for_write(exposed.model)
-    with readable(ctx, exposed, arguments):
+    alias = router.db_for_write(bound.model)
+    with readable(ctx, bound, arguments):
         return look() if alias == tools_alias() else rolled_back(look, alias)
 
 
-def _row(exposed: BoundResource, viewer: RowAccess, value: Any, columns: Iterable[OutputField]) -> Any:
+def _row(bound: BoundResource, access: RowAccess, value: Any, columns: Iterable[OutputField]) -> Any:
     """The row that *value* addresses, as it is read, with all that *columns* show.
 
     Raises:
         ToolError: there is none, for this caller.
     """
-    row = _found(exposed, viewer, find_row(exposed, viewer, str(value)), columns)
+    row = _found(bound, access, find_row(bound, access, str(value)), columns)
     if row is None:
-        raise exposed.missing(value)
+        raise bound.missing(value)
     return row
 
 
-def _found(
-    exposed: BoundResource, viewer: RowAccess, rows: models.QuerySet[Any], columns: Iterable[OutputField]
-) -> Any:
+def _found(bound: BoundResource, access: RowAccess, rows: models.QuerySet[Any], columns: Iterable[OutputField]) -> Any:
     shown = [*columns]
-    for row in with_columns(exposed, viewer, on_writer(rows), shown)[:1]:
-        if viewer.sees(exposed, row):
-            load_sets([row], shown, exposed, viewer)
+    for row in with_columns(bound, access, on_writer(rows), shown)[:1]:
+        if access.can_view(bound, row):
+            load_sets([row], shown, bound, access)
             return row
     return None
 
 
-def _stored_value(exposed: BoundResource, row: Any) -> Any:
+def _stored_value(bound: BoundResource, row: Any) -> Any:
     """The same row once more, with nothing but its columns, as it is written."""
-    rows = exposed.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
+    rows = bound.model._base_manager.using(row._state.db)  # noqa: SLF001 - Django's documented API
     found = rows.select_related(None).filter(pk=row.pk).first()
     if found is None:
-        raise exposed.missing(getattr(row, exposed.lookup.attname))
+        raise bound.missing(getattr(row, bound.lookup.attname))
     return found
 
 
-def _named(exposed: BoundResource, row: Any) -> Row:
-    return {"object": f"{capfirst(exposed.one)} {exposed.title_of(row)}", "uri": exposed.uri_of(row)}
+def _named(bound: BoundResource, row: Any) -> Row:
+    return {"object": f"{capfirst(bound.one)} {bound.title_of(row)}", "uri": bound.uri_of(row)}
 
 
 # Deleting
@@ -463,7 +459,7 @@ def _label(column: OutputField) -> str:
     return capfirst(str(getattr(field, "verbose_name", "") or re.sub("_+", " ", column.name)))
 
 
-def _also(exposed: BoundResource, obj: Any) -> list[Row]:
+def _also(bound: BoundResource, obj: Any) -> list[Row]:
     """Rows that would go with a row, by model: how many, whoever may see them.
 
     Raises:
@@ -473,7 +469,7 @@ def _also(exposed: BoundResource, obj: Any) -> list[Row]:
     try:
         collector.collect([obj])
     except (ProtectedError, RestrictedError):
-        if _deletes_its_own_way(exposed):
+        if _deletes_its_own_way(bound):
             return []
         raise
     counts: Counter[Any] = Counter()
@@ -490,7 +486,7 @@ def _words(model: Any, count: int) -> str:
     return str(options.verbose_name if count == 1 else options.verbose_name_plural)
 
 
-def _deletes_its_own_way(exposed: BoundResource) -> bool:
+def _deletes_its_own_way(bound: BoundResource) -> bool:
     """Whether deleting a row may be something else than that."""
-    is_usual = type(exposed.resource).delete_model is ModelResource.delete_model
-    return not is_usual or exposed.model.delete is not models.Model.delete
+    is_usual = type(bound.resource).delete_model is ModelResource.delete_model
+    return not is_usual or bound.model.delete is not models.Model.delete

@@ -37,39 +37,38 @@ def aggregated(
     measures: Sequence[str],
     dimensions: Sequence[str],
     most: int,
-    viewer: RowAccess,
-    exposed: BoundResource,
+    access: RowAccess,
+    bound: BoundResource,
 ) -> list[dict[str, Any]]:
     """A dict for each group of *rows*, in the order of the dimensions; *most* of them, and one more if there are."""
-    if rows.query.annotations or not exposed.resource.has_plain_rows:
+    if rows.query.annotations or not bound.resource.has_plain_rows:
         # Rows the caller sees, each once, whatever the site's own queryset joins.
-        rows = exposed.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
+        rows = bound.model._base_manager.using(rows.db).filter(pk__in=rows.order_by().values("pk"))  # noqa: SLF001
     names = {f"mcp_by_{at}": name for at, name in enumerate(dimensions)}
-    rows = rows.annotate(**{key: _dimension(exposed.dimensions[name], viewer, exposed) for key, name in names.items()})
+    rows = rows.annotate(**{key: _dimension(bound.dimensions[name], access, bound) for key, name in names.items()})
     worked = {f"mcp_of_{at}": name for at, name in enumerate(measures)}
-    functions = {key: _measure(exposed.measures.get(name), viewer, exposed) for key, name in worked.items()}
+    functions = {key: _measure(bound.measures.get(name), access, bound) for key, name in worked.items()}
     if not dimensions:
-        return [_named(rows.aggregate(**functions), worked, exposed)]
+        return [_named(rows.aggregate(**functions), worked, bound)]
     groups = list(rows.order_by().values(*names).annotate(**functions).order_by(*names)[: most + 1])
-    shown = [_named(group, {**names, **worked}, exposed) for group in groups]
+    shown = [_named(group, {**names, **worked}, bound) for group in groups]
     for key, name in names.items():
-        if (target := exposed.dimensions[name].target) is not None:
-            links = _links(target, [group[key] for group in groups], viewer)
+        if (target := bound.dimensions[name].target) is not None:
+            links = _links(target, [group[key] for group in groups], access)
             for group, row in zip(groups, shown, strict=True):
                 row[name] = links.get(group[key])
     return shown
 
 
-def _links(target: BoundResource, keys: Sequence[Any], viewer: RowAccess) -> dict[Any, Any]:
+def _links(target: BoundResource, keys: Sequence[Any], access: RowAccess) -> dict[Any, Any]:
     """Links to rows by primary key, as far as they exist for the caller."""
-    rows = viewer.get_queryset(target).filter(pk__in={key for key in keys if key is not None})
-    return {row.pk: serialize_link(target, row, viewer) for row in rows.order_by()}
+    rows = access.get_queryset(target).filter(pk__in={key for key in keys if key is not None})
+    return {row.pk: serialize_link(target, row, access) for row in rows.order_by()}
 
 
-def _named(group: Mapping[str, Any], names: Mapping[str, str], exposed: BoundResource) -> dict[str, Any]:
+def _named(group: Mapping[str, Any], names: Mapping[str, str], bound: BoundResource) -> dict[str, Any]:
     return {
-        name: _shown(group[key], exposed.measures.get(name) or exposed.dimensions.get(name))
-        for key, name in names.items()
+        name: _shown(group[key], bound.measures.get(name) or bound.dimensions.get(name)) for key, name in names.items()
     }
 
 
@@ -89,20 +88,20 @@ def _exact(value: Any, measure: Measure) -> Any:
         return value.quantize(Decimal(1).scaleb(-places))
 
 
-def _value(path: Path, viewer: RowAccess, exposed: BoundResource) -> Any:
-    expression = guarded(path, viewer, exposed)
+def _value(path: Path, access: RowAccess, bound: BoundResource) -> Any:
+    expression = guarded(path, access, bound)
     return F(path.column) if expression is None else expression
 
 
-def _dimension(dimension: Dimension, viewer: RowAccess, exposed: BoundResource) -> Any:
-    value = _value(dimension.path, viewer, exposed)
+def _dimension(dimension: Dimension, access: RowAccess, bound: BoundResource) -> Any:
+    value = _value(dimension.path, access, bound)
     return PARTS[dimension.part](value) if dimension.part else value
 
 
-def _measure(measure: Measure | None, viewer: RowAccess, exposed: BoundResource) -> Any:
+def _measure(measure: Measure | None, access: RowAccess, bound: BoundResource) -> Any:
     if measure is None:
         return Count("pk")
-    return FUNCTIONS[measure.function](_value(measure.path, viewer, exposed))
+    return FUNCTIONS[measure.function](_value(measure.path, access, bound))
 
 
 MORE_OF_A_SET = 200
@@ -110,26 +109,26 @@ MORE_OF_A_SET = 200
 
 
 def with_relations(
-    rows: QuerySet[Any], columns: Iterable[OutputField], exposed: BoundResource, viewer: RowAccess
+    rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess
 ) -> QuerySet[Any]:
     """*rows* with what *columns* need of other models: joined where all of it exists for the caller, else apart."""
-    joined: list[str] = list(exposed.resource.select_related)
+    joined: list[str] = list(bound.resource.select_related)
     apart: dict[str, Any] = {}
     ours: set[str] = set()
     columns = list(columns)
     unread: list[str] = []
     for prefix, relation, path in _relations(columns):
-        names = _unread(prefix, relation, columns, exposed)
+        names = _unread(prefix, relation, columns, bound)
         if not _is_own((*path.hops, path.field)[0]):  # see load_sets
             continue
         where = _accessor(prefix, path)
         if _is_set(relation):
-            apart[where] = _set(prefix, relation, exposed, viewer, names)
+            apart[where] = _set(prefix, relation, bound, access, names)
             continue
-        behind = viewer.behind(relation, exposed)
+        behind = access.related_queryset(relation, bound)
         parent = prefix.rpartition(LOOKUP_SEP)[0]
         if behind is None and (not parent or parent in joined):
-            if prefix not in exposed.resource.select_related:
+            if prefix not in bound.resource.select_related:
                 unread += [f"{prefix}{LOOKUP_SEP}{name}" for name in names]
             joined.append(prefix)
             continue
@@ -142,16 +141,16 @@ def with_relations(
         rows = rows.select_related(*joined)
     if unread := [each for each in unread if not _leads_over(each, ours)]:
         rows = rows.defer(*unread)
-    declared = [each for each in exposed.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
+    declared = [each for each in bound.resource.prefetch_related if each not in apart and not _leads_over(each, ours)]
     return rows.prefetch_related(*declared, *apart.values())
 
 
-def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], exposed: BoundResource) -> list[str]:
+def _unread(prefix: str, relation: Any, columns: Sequence[OutputField], bound: BoundResource) -> list[str]:
     """Columns of the rows at the end of a relation that nothing shows, so that they are not read at all."""
-    target = exposed.rules_of(relation.related_model)
+    target = bound.rules_of(relation.related_model)
     if target is not None and target.resource.checks_each_row:
         return []  # a site's own code may look at anything
-    if any(isinstance(column, FunctionColumn) for column in exposed.columns):
+    if any(isinstance(column, FunctionColumn) for column in bound.columns):
         return []
     read = {column.path.source for column in columns if column.path}
     titles = set() if target is None or not target.is_sound else {target.lookup.name, target.resource.title_field}
@@ -194,15 +193,15 @@ def _alone(rows: QuerySet[Any]) -> QuerySet[Any]:
     return rows.select_related(None).prefetch_related(None)
 
 
-def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], exposed: BoundResource) -> QuerySet[Any]:
+def without_weight(rows: QuerySet[Any], columns: Iterable[OutputField], bound: BoundResource) -> QuerySet[Any]:
     """*rows* without their long columns that nobody is going to look at."""
     shown = {column.path.source for column in columns if column.path}
-    shown |= {exposed.lookup.name, exposed.resource.title_field, exposed.resource.modified_field}
-    if exposed.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in exposed.columns):
+    shown |= {bound.lookup.name, bound.resource.title_field, bound.resource.modified_field}
+    if bound.resource.checks_each_row or any(isinstance(column, FunctionColumn) for column in bound.columns):
         return rows  # somebody's code may look at anything
     heavy = [
         each.name
-        for each in exposed.options.concrete_fields
+        for each in bound.options.concrete_fields
         if (isinstance(value_field(each), models.TextField | models.BinaryField) or is_json(value_field(each)))
         and each.name not in shown
     ]
@@ -247,9 +246,7 @@ def _is_own(relation: Any) -> bool:
     return type(descriptor).__module__ == related_descriptors.__name__
 
 
-def load_sets(
-    objects: Sequence[Any], columns: Iterable[OutputField], exposed: BoundResource, viewer: RowAccess
-) -> None:
+def load_sets(objects: Sequence[Any], columns: Iterable[OutputField], bound: BoundResource, access: RowAccess) -> None:
     """Put the rows of sets on *objects* that ``with_relations`` cannot prefetch: of generic relations, for instance.
 
     Their managers are not asked; the sets are what the database joins, in two queries for each.
@@ -262,18 +259,18 @@ def load_sets(
         behind: list[Any] = []
         for further, hop, path in relations:
             if further.startswith(f"{prefix}{LOOKUP_SEP}"):
-                rows = viewer.behind(hop, exposed)
+                rows = access.related_queryset(hop, bound)
                 rows = hop.related_model._base_manager.all() if rows is None else rows  # noqa: SLF001 - documented API
                 where = _accessor(further, path).partition(LOOKUP_SEP)[2]
-                unread = _unread(further, hop, columns, exposed)
+                unread = _unread(further, hop, columns, bound)
                 behind.append(Prefetch(where, queryset=_alone(rows).defer(*unread)))
-        own = _rows_of(relation, exposed, viewer).defer(*_unread(prefix, relation, columns, exposed))
-        _put_set(objects, relation, own.prefetch_related(*behind), exposed)
+        own = _rows_of(relation, bound, access).defer(*_unread(prefix, relation, columns, bound))
+        _put_set(objects, relation, own.prefetch_related(*behind), bound)
 
 
-def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed: BoundResource) -> None:
+def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], bound: BoundResource) -> None:
     database = objects[0]._state.db  # noqa: SLF001 - Django's documented API
-    rows, keys, own = rows.using(database), [obj.pk for obj in objects], exposed.options.pk
+    rows, keys, own = rows.using(database), [obj.pk for obj in objects], bound.options.pk
     if (owner := getattr(relation, "object_id_field_name", None)) is not None:
         # A generic relation; its rows may hold keys as text, which PostgreSQL does not join to numbers.
         given = {relation.content_type_field_name: relation.get_content_type(), f"{owner}__in": keys}
@@ -281,9 +278,9 @@ def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed
     else:
         owner, key = "pk", f"{relation.name}{LOOKUP_SEP}pk"
         given = {"pk__in": keys, f"{key}__in": rows.order_by().values("pk")}
-        base = exposed.model._base_manager.using(database).filter(**given)  # noqa: SLF001 - Django's documented API
+        base = bound.model._base_manager.using(database).filter(**given)  # noqa: SLF001 - Django's documented API
     ranked = base.annotate(mcp_rank=Window(RowNumber(), partition_by=F(owner), order_by=F(key).asc()))
-    ranked = ranked.filter(mcp_rank__lte=_most_of(relation, exposed)).order_by("mcp_rank")
+    ranked = ranked.filter(mcp_rank__lte=_most_of(relation, bound)).order_by("mcp_rank")
     pairs = [(own.to_python(owner), row) for owner, row in ranked.values_list(owner, key)]
     found = {row.pk: row for row in rows.filter(pk__in={row for _, row in pairs})}
     for obj in objects:
@@ -291,26 +288,26 @@ def _put_set(objects: Sequence[Any], relation: Any, rows: QuerySet[Any], exposed
         setattr(obj, rows_attribute(relation.name), its)
 
 
-def _rows_of(relation: Any, exposed: BoundResource, viewer: RowAccess) -> QuerySet[Any]:
-    rows = viewer.behind(relation, exposed)
+def _rows_of(relation: Any, bound: BoundResource, access: RowAccess) -> QuerySet[Any]:
+    rows = access.related_queryset(relation, bound)
     if rows is None:
         rows = relation.related_model._default_manager.all()  # noqa: SLF001 - Django's documented API
     return _alone(rows)
 
 
-def _most_of(relation: Any, exposed: BoundResource) -> int:
-    target = exposed.rules_of(relation.related_model)
+def _most_of(relation: Any, bound: BoundResource) -> int:
+    target = bound.rules_of(relation.related_model)
     each_is_asked_about = target is not None and target.resource.checks_each_row
-    return MORE_OF_A_SET if each_is_asked_about else exposed.resource.max_related
+    return MORE_OF_A_SET if each_is_asked_about else bound.resource.max_related
 
 
-def _set(name: str, relation: Any, exposed: BoundResource, viewer: RowAccess, unread: Sequence[str]) -> "Prefetch[Any]":
+def _set(name: str, relation: Any, bound: BoundResource, access: RowAccess, unread: Sequence[str]) -> "Prefetch[Any]":
     accessor = relation.get_accessor_name() if relation.auto_created else relation.name
-    rows = _rows_of(relation, exposed, viewer).defer(*unread).order_by("pk")[: _most_of(relation, exposed)]
+    rows = _rows_of(relation, bound, access).defer(*unread).order_by("pk")[: _most_of(relation, bound)]
     return Prefetch(accessor, queryset=rows, to_attr=rows_attribute(name))
 
 
-def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: RowAccess, exposed: BoundResource) -> QuerySet[Any]:
+def annotated(rows: QuerySet[Any], names: Iterable[str], access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
     """*rows* with those declared annotations among *names* that they lack.
 
     One that is worked out of other rows is null unless all of these exist for the caller.
@@ -319,30 +316,30 @@ def annotated(rows: QuerySet[Any], names: Iterable[str], viewer: RowAccess, expo
         ImproperlyConfigured: ``get_queryset`` does not annotate what the declaration says it does.
     """
     lacking: dict[str, Any] = {}
-    for name in {*names} & exposed.annotations.keys() - rows.query.annotations.keys():
-        annotation = exposed.annotations[name]
+    for name in {*names} & bound.annotations.keys() - rows.query.annotations.keys():
+        annotation = bound.annotations[name]
         if annotation.expression is None and not rows.query.is_empty():
-            msg = f"{exposed.resource!r}: get_queryset annotates no {name!r}, as annotations says it does."
+            msg = f"{bound.resource!r}: get_queryset annotates no {name!r}, as annotations says it does."
             raise ImproperlyConfigured(msg)
-        is_seen = all(viewer.behind(relation, exposed) is None for relation in annotation.relations)
+        is_seen = all(access.related_queryset(relation, bound) is None for relation in annotation.relations)
         nothing = Cast(Value(None), annotation.field)
         lacking[name] = annotation.expression if annotation.expression is not None and is_seen else nothing
     return rows.annotate(**lacking) if lacking else rows
 
 
 def filtered(
-    rows: QuerySet[Any], arguments: Mapping[str, Any], viewer: RowAccess, exposed: BoundResource
+    rows: QuerySet[Any], arguments: Mapping[str, Any], access: RowAccess, bound: BoundResource
 ) -> QuerySet[Any]:
     """Those of *rows* that all filters in *arguments* let through."""
-    given = [each.path.source for each in exposed.filters if arguments.get(each.argument) is not None]
-    rows = annotated(rows, given, viewer, exposed)
-    for each in exposed.filters:
+    given = [each.path.source for each in bound.filters if arguments.get(each.argument) is not None]
+    rows = annotated(rows, given, access, bound)
+    for each in bound.filters:
         value = arguments.get(each.argument)
         if value is None:
             continue
         if isinstance(value, list):
             value = tuple(value)
-        rows = rows.filter(matching(each.path, each.lookup, value, viewer, exposed))
+        rows = rows.filter(matching(each.path, each.lookup, value, access, bound))
     return rows
 
 
@@ -360,24 +357,24 @@ def words_of(text: str) -> list[str]:
     return [word for word in dict.fromkeys(bit.strip() for bit in bits) if word]
 
 
-def searched(rows: QuerySet[Any], text: str, viewer: RowAccess, exposed: BoundResource) -> QuerySet[Any]:
+def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundResource) -> QuerySet[Any]:
     """Those of *rows* in which every word of *text* is found in some path, or that full-text search finds for it.
 
     Raises:
         ToolError: there are no words, or too many.
     """
     words = words_of(text)
-    rows = annotated(rows, [field.path.source for field in exposed.search_fields], viewer, exposed)
+    rows = annotated(rows, [field.path.source for field in bound.search_fields], access, bound)
     if not 0 < len(words) <= MAX_WORDS:
         raise ToolError(f"Give 1 to {MAX_WORDS} words to look for; it takes rows in which all of them occur.")
-    fields: Sequence[SearchField] = exposed.search_fields
+    fields: Sequence[SearchField] = bound.search_fields
     whole = [each for each in fields if each.lookup == "search"] if connections[rows.db].vendor == "postgresql" else []
     apart = [each for each in fields if each not in whole and not each.is_vector]
     found = Q(pk__in=())
     for field in whole:
-        found |= _as_seen(field.path, _in_full_text(field, text, exposed.resource.search_config), viewer, exposed)
+        found |= _as_seen(field.path, _in_full_text(field, text, bound.resource.search_config), access, bound)
     if apart:
-        found |= Q(*(_anywhere(apart, word, viewer, exposed) for word in words))
+        found |= Q(*(_anywhere(apart, word, access, bound) for word in words))
     return rows.filter(found) if apart else _by_key(rows, found)
 
 
@@ -391,12 +388,12 @@ def _by_key(rows: QuerySet[Any], found: Q) -> QuerySet[Any]:
     return rows.filter(found) if len(keys) > FEW else rows.filter(pk__in=keys)
 
 
-def _anywhere(fields: Sequence[SearchField], word: str, viewer: RowAccess, exposed: BoundResource) -> Q:
+def _anywhere(fields: Sequence[SearchField], word: str, access: RowAccess, bound: BoundResource) -> Q:
     anywhere = Q(pk__in=())
     for field in fields:
         lookup = "icontains" if field.lookup == "search" else field.lookup
         condition = Q(**{f"{field.path.column}__{lookup}": word})
-        anywhere |= _as_seen(field.path, condition, viewer, exposed)
+        anywhere |= _as_seen(field.path, condition, access, bound)
     return anywhere
 
 
@@ -413,7 +410,7 @@ def _in_full_text(field: SearchField, text: str, config: str | None) -> Q:
     return Q(SearchVectorExact(vector, query))
 
 
-def _as_seen(path: Path, condition: Q, viewer: RowAccess, exposed: BoundResource) -> Q:
-    seen = seen_through(path, viewer, exposed)
+def _as_seen(path: Path, condition: Q, access: RowAccess, bound: BoundResource) -> Q:
+    seen = seen_through(path, access, bound)
     whole = condition if seen is None else seen & condition
-    return Q(pk__in=rows_with(exposed, whole)) if path.is_many else whole
+    return Q(pk__in=rows_with(bound, whole)) if path.is_many else whole

@@ -43,14 +43,14 @@ def _build(server: MCPServer) -> None:
 def settle(server: MCPServer, tool: Tool) -> None:
     """Let *tool* take and give rows, where it may do that: see ``arguments.settle``."""
     tool.bind()
-    if tool.is_deferred or tool.read_preview is not None or server.exposed:
+    if tool.is_deferred or tool.read_preview is not None or server.model_resources:
         from django_mcp.model_resources import arguments  # noqa: PLC0415 - most tools take and give no rows
 
         arguments.settle(server, tool)
 
 
 def _has_models(server: MCPServer) -> bool:
-    return bool(server.exposed) or (server.source is not None and bool(server.source.exposed))
+    return bool(server.model_resources) or (server.source is not None and bool(server.source.model_resources))
 
 
 def _build_late(sender: MCPServer, **_: Any) -> None:

@@ -61,7 +61,7 @@ def register(
     def add(declared: R) -> R:
         _require_fresh(model, declared, servers)
         for each in servers:
-            each.exposed[model] = BoundResource(declared(model, each))
+            each.model_resources[model] = BoundResource(declared(model, each))
             if core_server.is_started:
                 _build_with_takers(each)
         return declared
@@ -81,13 +81,13 @@ def unregister(model: type[models.Model], /, *, server: MCPServer | Sequence[MCP
     """
     servers: Any = servers_of(server)
     for each in servers:
-        own = [known for known, exposed in each.exposed.items() if not exposed.is_taken]
+        own = [known for known, bound in each.model_resources.items() if not bound.is_taken]
         if model not in own:
             labels = ", ".join(known._meta.label for known in own) or "nothing"  # noqa: SLF001 - Django's documented API
             msg = f"{model._meta.label} is not registered at {each!r}; registered there: {labels}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
     for each in servers:
-        del each.exposed[model]
+        del each.model_resources[model]
         if core_server.is_started:
             _build_with_takers(each)
 
@@ -97,8 +97,8 @@ def _require_fresh(model: type[models.Model], declared: Any, servers: Sequence[M
         msg = f"{declared!r} is no subclass of ModelResource."
         raise ImproperlyConfigured(msg)
     for each in servers:
-        if model in each.exposed:
-            msg = f"{model._meta.label} is registered at {each!r} already, as {each.exposed[model].resource!r}."  # noqa: SLF001
+        if model in each.model_resources:
+            msg = f"{model._meta.label} is registered at {each!r} already, as {each.model_resources[model].resource!r}."  # noqa: SLF001
             raise ImproperlyConfigured(msg)
 
 
@@ -111,12 +111,12 @@ def _build_with_takers(server: MCPServer) -> None:
 
 def _take_models(server: MCPServer) -> None:
     """Offer the models of the endpoint that this one takes from, where their tags are wanted, and no others of it."""
-    there = {} if server.source is None else server.source.exposed
-    for model in [model for model, exposed in server.exposed.items() if exposed.is_taken and model not in there]:
-        del server.exposed[model]
-    for model, exposed in there.items():
-        if model not in server.exposed and server.selection.takes_model(exposed.resource.tags):
-            server.exposed[model] = BoundResource(type(exposed.resource)(model, server), is_taken=True)
+    there = {} if server.source is None else server.source.model_resources
+    for model in [model for model, bound in server.model_resources.items() if bound.is_taken and model not in there]:
+        del server.model_resources[model]
+    for model, bound in there.items():
+        if model not in server.model_resources and server.selection.takes_model(bound.resource.tags):
+            server.model_resources[model] = BoundResource(type(bound.resource)(model, server), is_taken=True)
 
 
 def build(server: MCPServer) -> None:
@@ -130,41 +130,41 @@ def build(server: MCPServer) -> None:
     """
     server.remove_generated()
     _take_models(server)
-    for exposed in server.exposed.values():
-        exposed.problems = problems(exposed)
+    for bound in server.model_resources.values():
+        bound.problems = problems(bound)
     made = _made_without_clashes(server)
-    for exposed in server.exposed.values():
-        for problem in exposed.problems or ():
+    for bound in server.model_resources.values():
+        for problem in bound.problems or ():
             logger.error("%s %s (%s)", problem.msg, problem.hint, problem.id)
     for primitive in (each for primitives in made.values() for each in primitives):
         primitive.is_generated = True
         server.add(primitive)
     together(partial(settle, server, tool) for tool in server.tools.values())
     server.rows = list_rows if listed_models(server) else None
-    for exposed in made:
-        connect(exposed)
+    for bound in made:
+        connect(bound)
 
 
 def _made_without_clashes(server: MCPServer) -> dict[BoundResource, list[Primitive]]:
     """Resources and tools of the models that nothing is wrong with. One of a name that is taken is a problem, too."""
     while True:
-        made = {exposed: _made(exposed) for exposed in server.exposed.values() if exposed.is_sound}
+        made = {bound: _made(bound) for bound in server.model_resources.values() if bound.is_sound}
         taken: dict[tuple[str, str], str] = {}
-        for exposed, primitives in made.items():
+        for bound, primitives in made.items():
             for each in primitives:
                 other = server.namesake(each)
                 name = taken.get((each.kind, each.key)) if other is None else other.label
                 if name is not None:
-                    exposed.problems = [name_taken(exposed, each.key, name)]
+                    bound.problems = [name_taken(bound, each.key, name)]
                     break
             else:
-                taken |= {(each.kind, each.key): repr(exposed.resource) for each in primitives}
-        if all(exposed.is_sound for exposed in made):
+                taken |= {(each.kind, each.key): repr(bound.resource) for each in primitives}
+        if all(bound.is_sound for bound in made):
             return made
 
 
-def _made(exposed: BoundResource) -> list[Primitive]:
-    made: list[Primitive] = [*resources(exposed), *read_tools(exposed), *writing_tools(exposed)]
+def _made(bound: BoundResource) -> list[Primitive]:
+    made: list[Primitive] = [*resources(bound), *read_tools(bound), *writing_tools(bound)]
     for each in made:
-        each.add_tags(exposed.resource.tags)
+        each.add_tags(bound.resource.tags)
     return made

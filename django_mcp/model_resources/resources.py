@@ -43,15 +43,15 @@ from django_mcp.protocol.content import ResourceContents
 from django_mcp.protocol.errors import InvalidParams, ProtocolError
 
 
-def complete_lookup(exposed: BoundResource) -> Callable[..., Iterable[str]]:
+def complete_lookup(bound: BoundResource) -> Callable[..., Iterable[str]]:
     """A completer of the lookup field of a model."""
 
     def complete(value: str, ctx: Context) -> Iterable[str]:
         # A generator: it is not said how many more there would be, for they would have to be counted.
-        viewer = RowAccess(ctx)
-        rows = viewer.get_queryset(exposed).order_by(exposed.lookup.attname)
-        for beginning in _beginnings(exposed.lookup, value, connections[rows.db].vendor):
-            found = _values(exposed, viewer, rows.filter(beginning))
+        access = RowAccess(ctx)
+        rows = access.get_queryset(bound).order_by(bound.lookup.attname)
+        for beginning in _beginnings(bound.lookup, value, connections[rows.db].vendor):
+            found = _values(bound, access, rows.filter(beginning))
             if found:
                 yield from found
                 return
@@ -59,11 +59,11 @@ def complete_lookup(exposed: BoundResource) -> Callable[..., Iterable[str]]:
     return complete
 
 
-def _values(exposed: BoundResource, viewer: RowAccess, rows: QuerySet[Any]) -> list[str]:
-    name = exposed.lookup.attname
-    if not exposed.resource.checks_each_row:
+def _values(bound: BoundResource, access: RowAccess, rows: QuerySet[Any]) -> list[str]:
+    name = bound.lookup.attname
+    if not bound.resource.checks_each_row:
         return list(map(str, rows.values_list(name, flat=True)[: MAX_VALUES + 1]))
-    seen = (obj for obj in rows[:MAX_LOOKED_AT] if viewer.sees(exposed, obj))
+    seen = (obj for obj in rows[:MAX_LOOKED_AT] if access.can_view(bound, obj))
     return [str(getattr(obj, name)) for obj in islice(seen, MAX_VALUES + 1)]
 
 
@@ -99,40 +99,40 @@ def _uuid(name: str, text: str) -> Q | None:
     return Q(**{f"{name}__range": (uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f")))})
 
 
-def schema_uri(exposed: BoundResource) -> str:
+def schema_uri(bound: BoundResource) -> str:
     """The URI under which it is described."""
-    return f"schema://{exposed.options.app_label.replace('_', '-')}/{exposed.options.model_name}"
+    return f"schema://{bound.options.app_label.replace('_', '-')}/{bound.options.model_name}"
 
 
-def describe(exposed: BoundResource, viewer: RowAccess) -> dict[str, Any]:
+def describe(bound: BoundResource, access: RowAccess) -> dict[str, Any]:
     """Fields, relations, and what can be asked; of other models only those the caller may view."""
-    resource = exposed.resource
+    resource = bound.resource
     described: dict[str, Any] = {
-        "model": exposed.options.label,
-        "title": exposed.title,
-        "description": exposed.description,
-        "list": exposed.base,
-        "row": f"{exposed.base}/{{{exposed.lookup_name}}}",
-        "lookup": exposed.lookup_name,
-        "fields": [_column(exposed, column, viewer) for column in exposed.columns],
-        "searched": list(dict.fromkeys(field.path.source for field in exposed.search_fields)),
-        "filters": [{"name": each.argument, "schema": each.schema} for each in exposed.filters],
-        "ordering_fields": [way for way in exposed.sortings if way],
-        "aggregates": ["count", *exposed.measures] if resource.aggregates is not None else [],
-        "group_by_fields": list(exposed.dimensions),
-        "actions": _actions(exposed, viewer.ctx),
+        "model": bound.options.label,
+        "title": bound.title,
+        "description": bound.description,
+        "list": bound.base,
+        "row": f"{bound.base}/{{{bound.lookup_name}}}",
+        "lookup": bound.lookup_name,
+        "fields": [_column(bound, column, access) for column in bound.columns],
+        "searched": list(dict.fromkeys(field.path.source for field in bound.search_fields)),
+        "filters": [{"name": each.argument, "schema": each.schema} for each in bound.filters],
+        "ordering_fields": [way for way in bound.sortings if way],
+        "aggregates": ["count", *bound.measures] if resource.aggregates is not None else [],
+        "group_by_fields": list(bound.dimensions),
+        "actions": _actions(bound, access.ctx),
     }
     return described
 
 
-def _actions(exposed: BoundResource, ctx: Context) -> list[str]:
-    resource = exposed.resource
+def _actions(bound: BoundResource, ctx: Context) -> list[str]:
+    resource = bound.resource
     if not covers(ctx.principal.scopes, frozenset(resource.write_scopes)):
         return []
     return [action for action in resource.actions if resource.allows(ctx, action)]
 
 
-def _column(exposed: BoundResource, column: OutputField, viewer: RowAccess) -> dict[str, Any]:
+def _column(bound: BoundResource, column: OutputField, access: RowAccess) -> dict[str, Any]:
     described: dict[str, Any] = {"name": column.name, "schema": column.schema}
     if column.path is None:
         return described
@@ -143,14 +143,14 @@ def _column(exposed: BoundResource, column: OutputField, viewer: RowAccess) -> d
         described["help_text"] = help_text
     if choices := choices_of(end):
         described["choices"] = [{"value": value, "label": label} for value, label in choices]
-    target = exposed.on_server(end.related_model) if end.is_relation else None
-    if target is not None and viewer.may_view(target):
+    target = bound.on_server(end.related_model) if end.is_relation else None
+    if target is not None and access.may_view(target):
         described["relation"] = {
             "model": target.options.label,
             "schema": schema_uri(target),
             "many": isinstance(column, SetColumn),
         }
-    if exposed.resource.actions and column.name in declared_names(exposed):
+    if bound.resource.actions and column.name in declared_names(bound):
         described["writable"] = True
     return described
 
@@ -162,7 +162,7 @@ logger = logging.getLogger("django_mcp")
 
 def listed_models(server: MCPServer) -> list[BoundResource]:
     """Models whose rows are listed, in the order in which they were registered."""
-    return [each for each in server.exposed.values() if each.is_sound and each.resource.max_list_size != 0]
+    return [each for each in server.model_resources.values() if each.is_sound and each.resource.max_list_size != 0]
 
 
 def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[str, Any]], str | None]:
@@ -171,48 +171,48 @@ def list_rows(ctx: Context, cursor: str | None, room: int) -> tuple[list[dict[st
     Raises:
         InvalidParams: the cursor is none of ours.
     """
-    viewer = RowAccess(ctx)
+    access = RowAccess(ctx)
     models = listed_models(ctx.server)
     label, place, before = _decode(ctx, cursor)
     at = _position(models, label)
     entries: list[dict[str, Any]] = []
-    for exposed in models[at:]:
-        if _may_view(exposed, viewer):
+    for bound in models[at:]:
+        if _may_view(bound, access):
             if len(entries) == room:
-                return entries, _encode(ctx, exposed, None, 0)
+                return entries, _encode(ctx, bound, None, 0)
             # A cursor stays good where its caller may not view its model any more: it goes on with the next one.
-            shown, following = _entries(exposed, viewer, place, room - len(entries), before)
+            shown, following = _entries(bound, access, place, room - len(entries), before)
             entries += shown
             if following is not None:
-                return entries, _encode(ctx, exposed, following, before + len(shown))
+                return entries, _encode(ctx, bound, following, before + len(shown))
         place, before = None, 0
     return entries, None
 
 
-def _may_view(exposed: BoundResource, viewer: RowAccess) -> bool:
+def _may_view(bound: BoundResource, access: RowAccess) -> bool:
     try:
-        return viewer.may_view(exposed)
+        return access.may_view(bound)
     except Exception:
-        logger.exception("Rows of %s are left out of resources/list: has_view_permission failed", exposed.options.label)
+        logger.exception("Rows of %s are left out of resources/list: has_view_permission failed", bound.options.label)
         return False
 
 
 def _entries(
-    exposed: BoundResource, viewer: RowAccess, place: Any, room: int, before: int
+    bound: BoundResource, access: RowAccess, place: Any, room: int, before: int
 ) -> tuple[list[dict[str, Any]], Any]:
     """Entries of one model, and the place of the last one if there are more; nothing where reading them fails."""
     try:
-        found = _rows(exposed, viewer, place, room, before)
-        return [entry(exposed, obj) for obj in found.objects], found.place
+        found = _rows(bound, access, place, room, before)
+        return [entry(bound, obj) for obj in found.objects], found.place
     except ProtocolError:  # the client's cursor is wrong
         raise
     except Exception:
-        logger.exception("Rows of %s are left out of resources/list: reading them failed", exposed.options.label)
+        logger.exception("Rows of %s are left out of resources/list: reading them failed", bound.options.label)
         return [], None
 
 
-def _encode(ctx: Context, exposed: BoundResource, place: Any, before: int) -> str:
-    return pagination.encode(ctx, QUESTION, [exposed.options.label, place, before])
+def _encode(ctx: Context, bound: BoundResource, place: Any, before: int) -> str:
+    return pagination.encode(ctx, QUESTION, [bound.options.label, place, before])
 
 
 def _position(models: list[BoundResource], label: str | None) -> int:
@@ -234,27 +234,25 @@ def _decode(ctx: Context, cursor: str | None) -> tuple[str | None, Any, int]:
     return label, place, before
 
 
-def _rows(exposed: BoundResource, viewer: RowAccess, place: Any, room: int, before: int) -> Found:
-    most = exposed.resource.max_list_size
+def _rows(bound: BoundResource, access: RowAccess, place: Any, room: int, before: int) -> Found:
+    most = bound.resource.max_list_size
     limit = room if most is None else min(room, most - before)
     if limit <= 0:
         return Found([], None)
-    sorting = Sorting([Key(read_path(exposed.model, "pk"))], viewer, exposed)
-    found = objects(
-        exposed, viewer, with_columns(exposed, viewer, viewer.get_queryset(exposed), []), sorting, limit, place
-    )
+    sorting = Sorting([Key(read_path(bound.model, "pk"))], access, bound)
+    found = objects(bound, access, with_columns(bound, access, access.get_queryset(bound), []), sorting, limit, place)
     is_enough = most is not None and before + len(found.objects) >= most
     return Found(found.objects, None if is_enough else found.place)
 
 
-def entry(exposed: BoundResource, obj: Any) -> dict[str, Any]:
+def entry(bound: BoundResource, obj: Any) -> dict[str, Any]:
     """A row as ``resources/list`` shows it (2026-07-28, Resources, Resource)."""
-    name = f"{exposed.name}-{getattr(obj, exposed.lookup.attname)}"
-    made: dict[str, Any] = {"uri": exposed.uri_of(obj), "name": name, "title": exposed.title_of(obj)}
+    name = f"{bound.name}-{getattr(obj, bound.lookup.attname)}"
+    made: dict[str, Any] = {"uri": bound.uri_of(obj), "name": name, "title": bound.title_of(obj)}
     made["mimeType"] = "application/json"
-    if exposed.resource.icons:
-        made["icons"] = [icon.to_wire() for icon in exposed.resource.icons]
-    modified = getattr(obj, exposed.resource.modified_field) if exposed.resource.modified_field else None
+    if bound.resource.icons:
+        made["icons"] = [icon.to_wire() for icon in bound.resource.icons]
+    modified = getattr(obj, bound.resource.modified_field) if bound.resource.modified_field else None
     if modified is not None:
         made["annotations"] = {"lastModified": _moment(modified)}
     return made
@@ -269,58 +267,58 @@ def _moment(value: datetime.date) -> str:
 FORMAT = Parameter("format", Literal["json", "markdown"], "json", None)
 
 
-def resources(exposed: BoundResource) -> Iterator[Resource]:
+def resources(bound: BoundResource) -> Iterator[Resource]:
     """All resources of a model; those without variables are listed by themselves."""
-    one, many = exposed.options.verbose_name, exposed.titles
+    one, many = bound.options.verbose_name, bound.titles
     later = Parameter("cursor", Annotated[str, Field(max_length=4096)], "", None)
-    yield _resource(exposed, exposed.base, exposed.plural, many, partial(_list, exposed), [])
+    yield _resource(bound, bound.base, bound.plural, many, partial(_list, bound), [])
     yield _resource(
-        exposed,
-        f"{exposed.base}{{?cursor}}",
-        f"{exposed.plural}-page",
+        bound,
+        f"{bound.base}{{?cursor}}",
+        f"{bound.plural}-page",
         phrase("{}, further on", many),
-        partial(_list, exposed),
+        partial(_list, bound),
         [later],
     )
-    lookup = Parameter(exposed.lookup_name, str, EMPTY, None)
-    row = f"{exposed.base}/{{{exposed.lookup_name}}}"
+    lookup = Parameter(bound.lookup_name, str, EMPTY, None)
+    row = f"{bound.base}/{{{bound.lookup_name}}}"
     options: dict[str, Any] = {
-        "completions": {exposed.lookup_name: complete_lookup(exposed)},
-        "exists": partial(_exists, exposed),
+        "completions": {bound.lookup_name: complete_lookup(bound)},
+        "exists": partial(_exists, bound),
     }
     yield _resource(
-        exposed,
+        bound,
         f"{row}{{?format}}",
-        exposed.name,
+        bound.name,
         phrase("One {}", one),
-        partial(_row, exposed),
+        partial(_row, bound),
         [lookup, FORMAT],
         **options,
     )
-    if exposed.contents:
-        names = Parameter("field", one_of(exposed.contents), EMPTY, None)
+    if bound.contents:
+        names = Parameter("field", one_of(bound.contents), EMPTY, None)
         yield _resource(
-            exposed,
+            bound,
             f"{row}/{{field}}",
-            f"{exposed.name}-field",
+            f"{bound.name}-field",
             phrase("A text or file of one {}", one),
-            partial(_field, exposed),
+            partial(_field, bound),
             [lookup, names],
             mime_type=None,
             **options,
         )
     yield _resource(
-        exposed,
-        schema_uri(exposed),
-        f"{exposed.name}-schema",
+        bound,
+        schema_uri(bound),
+        f"{bound.name}-schema",
         phrase("What {} are made of", many, lower=True),
-        partial(_schema, exposed),
+        partial(_schema, bound),
         [],
     )
 
 
 def _resource(
-    exposed: BoundResource,
+    bound: BoundResource,
     uri: str,
     name: str,
     title: Any,
@@ -330,15 +328,15 @@ def _resource(
     **options: Any,
 ) -> Resource:
     resource = Resource(
-        function(call, name.replace("-", "_"), exposed.description, parameters, exposed.resource),
+        function(call, name.replace("-", "_"), bound.description, parameters, bound.resource),
         uri,
         context_type=Context,
         name=name,
         title=title,
         mime_type=mime_type,
-        icons=exposed.resource.icons,
-        scopes=exposed.resource.scopes,
-        visible=Permitted(exposed.resource),
+        icons=bound.resource.icons,
+        scopes=bound.resource.scopes,
+        visible=Permitted(bound.resource),
         **options,
     )
     resource.is_interactive = False
@@ -346,50 +344,50 @@ def _resource(
     return resource
 
 
-def _list(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
+def _list(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """Rows, and the URI of the next ones."""
-    viewer, question = RowAccess(ctx), [exposed.base]
-    sorting = Sorting(exposed.sortings[""], viewer, exposed)
+    access, question = RowAccess(ctx), [bound.base]
+    sorting = Sorting(bound.sortings[""], access, bound)
     place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
     page = read_page(
-        exposed,
-        viewer,
-        viewer.get_queryset(exposed),
+        bound,
+        access,
+        access.get_queryset(bound),
         sorting,
-        exposed.list_columns,
-        exposed.resource.max_page_size,
+        bound.list_columns,
+        bound.resource.max_page_size,
         place,
     )
-    following = f"{exposed.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
+    following = f"{bound.base}?cursor={pagination.encode(ctx, question, page.place)}" if page.place else None
     return {"rows": page.rows, "next": following}
 
 
-def _row(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
+def _row(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Any:
     """One row in full."""
-    viewer = RowAccess(ctx)
-    row = show_row(exposed, viewer, find_row(exposed, viewer, given[exposed.lookup_name]))
+    access = RowAccess(ctx)
+    row = show_row(bound, access, find_row(bound, access, given[bound.lookup_name]))
     if row is None:
         raise Http404
     if given["format"] == "markdown":
-        return ResourceContents(to_markdown(exposed, row), mime_type="text/markdown")
+        return ResourceContents(to_markdown(bound, row), mime_type="text/markdown")
     return row
 
 
-def _exists(exposed: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
+def _exists(bound: BoundResource, ctx: Context, given: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Which of some rows exist for the caller, in one query."""
-    viewer = RowAccess(ctx)
-    values = [exposed.address(each[exposed.lookup_name]) for each in given]
-    name = exposed.lookup.attname
-    rows = viewer.get_queryset(exposed).filter(**{f"{name}__in": {each for each in values if each is not None}})
-    found = {getattr(obj, name) for obj in without_weight(rows, [], exposed) if viewer.sees(exposed, obj)}
+    access = RowAccess(ctx)
+    values = [bound.address(each[bound.lookup_name]) for each in given]
+    name = bound.lookup.attname
+    rows = access.get_queryset(bound).filter(**{f"{name}__in": {each for each in values if each is not None}})
+    found = {getattr(obj, name) for obj in without_weight(rows, [], bound) if access.can_view(bound, obj)}
     return [value is not None and value in found for value in values]
 
 
-def _field(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
+def _field(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ResourceContents:
     """One long field of a row."""
-    viewer, content = RowAccess(ctx), exposed.contents[given["field"]]
-    for obj in find_row(exposed, viewer, given[exposed.lookup_name])[:1]:
-        if viewer.sees(exposed, obj):
+    access, content = RowAccess(ctx), bound.contents[given["field"]]
+    for obj in find_row(bound, access, given[bound.lookup_name])[:1]:
+        if access.can_view(bound, obj):
             return _contents(content, getattr(obj, content.field.attname))
     raise Http404
 
@@ -405,6 +403,6 @@ def _contents(content: Content, value: Any) -> ResourceContents:
     return ResourceContents(read_file(value, mime_type), mime_type=mime_type)
 
 
-def _schema(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+def _schema(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """What the model is made of, as far as the caller may know."""
-    return describe(exposed, RowAccess(ctx))
+    return describe(bound, RowAccess(ctx))

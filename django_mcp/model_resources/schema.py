@@ -41,7 +41,7 @@ MAX_DIGITS = 1000
 
 def json_type(field: Any) -> dict[str, Any]:
     """JSON Schema of a column's values as they are shown, null left aside; a relation has that of the key it holds."""
-    field = behind(field)
+    field = target_field(field)
     if (known := output_schema_of(field)) is not None:
         return known
     return {} if is_array(field) or is_json(field) else {"type": "string"}
@@ -49,7 +49,7 @@ def json_type(field: Any) -> dict[str, Any]:
 
 def column_value(field: Any, value: Any) -> Any:
     """Return a value of the column *field* as JSON has it, which ``json_type`` describes."""
-    field = behind(field)
+    field = target_field(field)
     custom = custom_type(field)
     if value is not None and custom is not None and custom.to_json is not None:
         return custom.to_json(value)
@@ -72,7 +72,7 @@ def as_decimal(field: Any, value: Any) -> Any:
 
     Packages have columns of decimals whose values are no decimals in Python, but amounts of money.
     """
-    if isinstance(value, Decimal | None) or not isinstance(field := behind(field), models.DecimalField):
+    if isinstance(value, Decimal | None) or not isinstance(field := target_field(field), models.DecimalField):
         return value
     return field.to_python(value)
 
@@ -121,7 +121,7 @@ def input_type(field: Any) -> Any:
     """The annotation of an argument that is to be compared with, or written into, a column."""
     if (annotation := known_type(field)) is not None:
         return annotation
-    longest = max(MAX_CHARACTERS, getattr(behind(field), "max_length", None) or 0)
+    longest = max(MAX_CHARACTERS, getattr(target_field(field), "max_length", None) or 0)
     return Annotated[str, Field(max_length=longest), AfterValidator(without_nul)]
 
 
@@ -129,7 +129,7 @@ def known_type(field: Any) -> Any:
     """The annotation of an argument for a column that has choices or whose kind says of what type its values are; None
     for any other, which takes text.
     """
-    field = behind(field)
+    field = target_field(field)
     if choices := choices_of(field):
         return Literal[tuple(value for value, _ in choices)]
     custom, annotation = custom_type(field), None
@@ -235,7 +235,7 @@ def value_field(field: Any) -> Any:
     return field
 
 
-def behind(field: Any) -> Any:
+def target_field(field: Any) -> Any:
     """The column that a relation's key refers to, at its end, and of one that is generated what it gives."""
     while field.is_relation and getattr(field, "target_field", None) is not None:
         field = field.target_field

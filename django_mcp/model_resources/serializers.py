@@ -74,14 +74,14 @@ class SerializerContext:
     """How a row is to be shown.
 
     Attributes:
-        viewer: for whom.
-        exposed: the row's model.
+        access: for whom.
+        bound: the row's model.
         most_characters: of one text.
         in_full: whether it is the only row, so that looking into a storage for the size of its files is right.
     """
 
-    viewer: RowAccess
-    exposed: BoundResource
+    access: RowAccess
+    bound: BoundResource
     most_characters: int
     in_full: bool = False
 
@@ -94,7 +94,7 @@ def value_at(obj: Any, hops: tuple[Any, ...], showing: SerializerContext) -> Any
             obj = getattr(obj, name)
         except ObjectDoesNotExist:  # a relation that must not be empty, to a row that does not exist for the caller
             return None
-        if obj is None or not showing.viewer.sees_behind(hop, obj, showing.exposed):
+        if obj is None or not showing.access.sees_behind(hop, obj, showing.bound):
             return None
     return obj
 
@@ -118,8 +118,8 @@ class ValueColumn(OutputField):
 
 def _shortened(text: str, column: OutputField, obj: Any, showing: SerializerContext) -> str:
     most = showing.most_characters
-    uri = showing.exposed.uri_of(obj)
-    is_apart = column.name in showing.exposed.contents
+    uri = showing.bound.uri_of(obj)
+    is_apart = column.name in showing.bound.contents
     where = f": {uri}/{column.name}" if is_apart else "" if showing.in_full else f": {uri}"
     return f"{text[:most].rstrip()}… ({len(text) - most} more characters{where})"
 
@@ -136,7 +136,7 @@ class FileColumn(OutputField):
         if not file:
             return None
         name = to_json_value(file)
-        described = {"uri": f"{showing.exposed.uri_of(obj)}/{self.name}", "mimeType": media_type(name), "name": name}
+        described = {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": media_type(name), "name": name}
         if showing.in_full:
             with suppress(Exception):  # storages raise what they like where they cannot say, or have lost the file
                 described["size"] = int(file.size)
@@ -151,8 +151,8 @@ class BytesColumn(OutputField):
         found = getattr(obj, self.path.field.attname)
         if found is None or len(found) == 0:
             return None
-        mime_type = showing.exposed.contents[self.name].mime_type
-        return {"uri": f"{showing.exposed.uri_of(obj)}/{self.name}", "mimeType": mime_type, "size": len(found)}
+        mime_type = showing.bound.contents[self.name].mime_type
+        return {"uri": f"{showing.bound.uri_of(obj)}/{self.name}", "mimeType": mime_type, "size": len(found)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class LinkColumn(OutputField):
     def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The link, or None where there is nothing the caller may see."""
         found = value_at(obj, (*self.path.hops, self.path.field), showing)
-        return None if found is None else serialize_link(self.target, found, showing.viewer)
+        return None if found is None else serialize_link(self.target, found, showing.access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +175,17 @@ class SetColumn(OutputField):
 
     def value(self, obj: Any, showing: SerializerContext) -> Any:
         """The first few that the caller may see, in the order of their primary keys."""
-        most = showing.exposed.resource.max_related
+        most = showing.bound.resource.max_related
         return [each for each in self._values(obj, showing) if each is not None][:most]
 
     def _values(self, obj: Any, showing: SerializerContext) -> Iterator[Any]:
         steps: list[Any] = [*self.path.hops, self.path.field]
         first, others = steps[0], steps[1:]
         for row in getattr(obj, rows_attribute(first.name), ()):
-            if not showing.viewer.sees_behind(first, row, showing.exposed):
+            if not showing.access.sees_behind(first, row, showing.bound):
                 continue
             if not others:
-                yield None if self.target is None else serialize_link(self.target, row, showing.viewer)
+                yield None if self.target is None else serialize_link(self.target, row, showing.access)
                 continue
             end = value_at(row, tuple(others[:-1]), showing)
             value = None if end is None else column_value(others[-1], getattr(end, others[-1].attname))
@@ -259,18 +259,18 @@ def _words(end: Any) -> dict[str, Any]:
 
 
 def serialize_row(
-    exposed: BoundResource, obj: Any, columns: Iterable[OutputField], showing: SerializerContext
+    bound: BoundResource, obj: Any, columns: Iterable[OutputField], showing: SerializerContext
 ) -> dict[str, Any]:
     """Return the address of a row and the values of *columns*."""
-    address = {"uri": exposed.uri_of(obj), exposed.lookup_name: to_json_value(getattr(obj, exposed.lookup.attname))}
+    address = {"uri": bound.uri_of(obj), bound.lookup_name: to_json_value(getattr(obj, bound.lookup.attname))}
     return {**address, **{column.name: column.value(obj, showing) for column in columns}}
 
 
-def row_schema(exposed: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
+def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
     """Return the JSON Schema of what ``serialize_row`` returns."""
     properties = {
         "uri": {"type": "string", "description": "The resource to read the whole of it from."},
-        exposed.lookup_name: json_type(exposed.lookup),
+        bound.lookup_name: json_type(bound.lookup),
         **{column.name: column.schema for column in columns},
     }
     return {
@@ -281,14 +281,14 @@ def row_schema(exposed: BoundResource, columns: Iterable[OutputField]) -> dict[s
     }
 
 
-def serialize_link(exposed: BoundResource, obj: Any, viewer: RowAccess) -> dict[str, Any] | None:
+def serialize_link(bound: BoundResource, obj: Any, access: RowAccess) -> dict[str, Any] | None:
     """Return URI and title of a row of ``RowAccess.get_queryset``; None if it does not exist for the caller."""
-    return {"uri": exposed.uri_of(obj), "title": exposed.title_of(obj)} if viewer.sees(exposed, obj) else None
+    return {"uri": bound.uri_of(obj), "title": bound.title_of(obj)} if access.can_view(bound, obj) else None
 
 
-def to_markdown(exposed: BoundResource, row: dict[str, Any]) -> str:
+def to_markdown(bound: BoundResource, row: dict[str, Any]) -> str:
     """A heading, a line for each value, and a section for each that has several lines."""
-    title = row.get(exposed.resource.title_field or "") or row[exposed.lookup_name]
+    title = row.get(bound.resource.title_field or "") or row[bound.lookup_name]
     lines, sections = [f"# {_line(title)}", ""], []
     for name, value in row.items():
         heading = name.replace("__", " ").replace("_", " ")

@@ -36,32 +36,30 @@ RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures",
 """Arguments of these tools that no filter can be called after."""
 
 
-def read_tools(exposed: BoundResource) -> Iterator[Tool]:
+def read_tools(bound: BoundResource) -> Iterator[Tool]:
     """The read tools that a declaration asks for."""
-    wanted, titles = exposed.resource.tools, exposed.titles
+    wanted, titles = bound.resource.tools, bound.titles
     if "search" in wanted:
         finds = "Go through rows"
-        if exposed.filters or exposed.search_fields:
-            finds = f"Find rows by {'words and ' if exposed.search_fields else ''}filters; all that is given must hold"
+        if bound.filters or bound.search_fields:
+            finds = f"Find rows by {'words and ' if bound.search_fields else ''}filters; all that is given must hold"
         words = f"{finds}. The answer says how to get more, where there are more."
-        schema = _page_schema(row_schema(exposed, exposed.list_columns))
+        schema = _page_schema(row_schema(bound, bound.list_columns))
         title = phrase("Search {}", titles, lower=True)
-        yield _read_tool(
-            exposed, f"search_{exposed.plural}", title, words, run_search, _search_parameters(exposed), schema
-        )
+        yield _read_tool(bound, f"search_{bound.plural}", title, words, run_search, _search_parameters(bound), schema)
     if "get" in wanted:
         words = "Gives one row with all that is shown of it."
-        title, schema = phrase("Get {}", exposed.options.verbose_name), row_schema(exposed, exposed.columns)
-        yield _read_tool(exposed, f"get_{exposed.name}", title, words, run_get, get_parameters(exposed), schema)
-    if "aggregate" in wanted and exposed.resource.aggregates is not None:
+        title, schema = phrase("Get {}", bound.options.verbose_name), row_schema(bound, bound.columns)
+        yield _read_tool(bound, f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
+    if "aggregate" in wanted and bound.resource.aggregates is not None:
         words = "Counts rows and adds them up, in groups or all together."
         title = phrase("Add up {}", titles, lower=True)
-        parameters, schema = _aggregate_parameters(exposed), _groups_schema(exposed)
-        yield _read_tool(exposed, f"aggregate_{exposed.plural}", title, words, run_aggregate, parameters, schema)
+        parameters, schema = _aggregate_parameters(bound), _groups_schema(bound)
+        yield _read_tool(bound, f"aggregate_{bound.plural}", title, words, run_aggregate, parameters, schema)
 
 
 def _read_tool(
-    exposed: BoundResource,
+    bound: BoundResource,
     name: str,
     title: Any,
     words: str,
@@ -69,10 +67,10 @@ def _read_tool(
     parameters: list[Parameter],
     schema: dict[str, Any],
 ) -> Tool:
-    resource = exposed.resource
-    words = f"{exposed.description}\n\n{words}"
+    resource = bound.resource
+    words = f"{bound.description}\n\n{words}"
     tool = Tool(
-        function(partial(run, exposed), name, words, parameters, resource, shaped(schema)),
+        function(partial(run, bound), name, words, parameters, resource, shaped(schema)),
         context_type=Context,
         name=name,
         title=title,
@@ -90,13 +88,13 @@ def _read_tool(
 # Searching
 
 
-def _search_parameters(exposed: BoundResource) -> list[Parameter]:
-    parameters = [*_narrowing(exposed)]
-    ways = [way for way in exposed.sortings if way]
+def _search_parameters(bound: BoundResource) -> list[Parameter]:
+    parameters = [*_narrowing(bound)]
+    ways = [way for way in bound.sortings if way]
     if ways:
         words = "What to sort by; with a minus the largest first."
         parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
-    most = exposed.resource.max_page_size
+    most = bound.resource.max_page_size
     limit = Annotated[int, Field(ge=1, le=most)]
     parameters.append(Parameter("limit", limit, min(DEFAULT_ROWS, most), f"The most rows to give, up to {most}."))
     words = "next_cursor of the page before, with the same other arguments."
@@ -104,13 +102,13 @@ def _search_parameters(exposed: BoundResource) -> list[Parameter]:
     return parameters
 
 
-def _narrowing(exposed: BoundResource) -> Iterator[Parameter]:
+def _narrowing(bound: BoundResource) -> Iterator[Parameter]:
     """The arguments that say which rows."""
-    if exposed.search_fields:
-        where = ", ".join(dict.fromkeys(field.path.source.replace("__", " ") for field in exposed.search_fields))
+    if bound.search_fields:
+        where = ", ".join(dict.fromkeys(field.path.source.replace("__", " ") for field in bound.search_fields))
         words = f"Words, all of which must occur in: {where}."
         yield Parameter("query", optional(Annotated[str, Field(max_length=200)]), None, words)
-    for each in exposed.filters:
+    for each in bound.filters:
         yield each.parameter
 
 
@@ -128,21 +126,21 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_search(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """A page of rows.
 
     Raises:
         ToolError: the words, a filter or the cursor cannot be used.
     """
-    viewer = RowAccess(ctx)
-    question = [exposed.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
-    sorting = Sorting(exposed.sortings[given.get("order_by") or ""], viewer, exposed)
+    access = RowAccess(ctx)
+    question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
+    sorting = Sorting(bound.sortings[given.get("order_by") or ""], access, bound)
     with readable_errors():
         place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
-        rows = narrowed(exposed, viewer, given)
-        page = read_page(exposed, viewer, rows, sorting, exposed.list_columns, given["limit"], place)
+        rows = narrowed(bound, access, given)
+        page = read_page(bound, access, rows, sorting, bound.list_columns, given["limit"], place)
         # Counted where it is asked for the first time; from then on it is known.
-        total = count(exposed, rows) if place is None and page.place else None
+        total = count(bound, rows) if place is None and page.place else None
     if place is None and not page.place:
         total = len(page.rows)
     cursor = pagination.encode(ctx, question, page.place) if page.place else None
@@ -159,54 +157,54 @@ def _note(page: Page, total: int | None, *, is_first: bool) -> str:
     return f"{shown}{known}.{cut} For the next ones call again with the same arguments and cursor=next_cursor."
 
 
-def narrowed(exposed: BoundResource, viewer: RowAccess, given: Mapping[str, Any]) -> Any:
+def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
     """The rows that exist for the caller and fit what is given.
 
     Raises:
         ToolError: the words cannot be searched for.
     """
-    rows = filtered(viewer.get_queryset(exposed), given, viewer, exposed)
-    return searched(rows, given["query"], viewer, exposed) if given.get("query") else rows
+    rows = filtered(access.get_queryset(bound), given, access, bound)
+    return searched(rows, given["query"], access, bound) if given.get("query") else rows
 
 
 # Getting
 
 
-def get_parameters(exposed: BoundResource) -> list[Parameter]:
+def get_parameters(bound: BoundResource) -> list[Parameter]:
     """The one argument that says which row."""
     words = "Of which row, as search and URIs show it."
-    return [Parameter(exposed.lookup_name, input_type(exposed.lookup), EMPTY, words)]
+    return [Parameter(bound.lookup_name, input_type(bound.lookup), EMPTY, words)]
 
 
-def run_get(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """One row in full.
 
     Raises:
         ToolError: there is none, for this caller.
     """
-    viewer, value = RowAccess(ctx), given[exposed.lookup_name]
-    row = show_row(exposed, viewer, find_row(exposed, viewer, str(value)))
+    access, value = RowAccess(ctx), given[bound.lookup_name]
+    row = show_row(bound, access, find_row(bound, access, str(value)))
     if row is None:
-        raise exposed.missing(value)
+        raise bound.missing(value)
     return ToolResult(row)
 
 
 # Adding up
 
 
-def _aggregate_parameters(exposed: BoundResource) -> list[Parameter]:
-    measures = list_of(one_of([COUNT, *exposed.measures]), least=1, most=10)
+def _aggregate_parameters(bound: BoundResource) -> list[Parameter]:
+    measures = list_of(one_of([COUNT, *bound.measures]), least=1, most=10)
     parameters = [Parameter("measures", measures, [COUNT], "What to work out.")]
-    if exposed.dimensions:
-        by = list_of(one_of(exposed.dimensions), most=MAX_DIMENSIONS)
+    if bound.dimensions:
+        by = list_of(one_of(bound.dimensions), most=MAX_DIMENSIONS)
         parameters.append(Parameter("by", by, [], "What to group rows by; nothing: all rows together."))
-    return [*parameters, *_narrowing(exposed)]
+    return [*parameters, *_narrowing(bound)]
 
 
-def _groups_schema(exposed: BoundResource) -> dict[str, Any]:
+def _groups_schema(bound: BoundResource) -> dict[str, Any]:
     properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "How many rows."}}
-    properties |= {name: measure.schema for name, measure in exposed.measures.items()}
-    properties |= {name: dimension.schema for name, dimension in exposed.dimensions.items()}
+    properties |= {name: measure.schema for name, measure in bound.measures.items()}
+    properties |= {name: dimension.schema for name, dimension in bound.dimensions.items()}
     group = {"type": "object", "properties": properties, "additionalProperties": False}
     return {
         "type": "object",
@@ -216,16 +214,16 @@ def _groups_schema(exposed: BoundResource) -> dict[str, Any]:
     }
 
 
-def run_aggregate(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Groups of rows, and what was worked out of them.
 
     Raises:
         ToolError: the words or a filter cannot be used.
     """
-    viewer = RowAccess(ctx)
+    access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
-        groups = aggregated(narrowed(exposed, viewer, given), measures, by, MAX_GROUPS, viewer, exposed)
+        groups = aggregated(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
     shown = groups[:MAX_GROUPS]
     rest = " There are more: filter, or group by less." if len(groups) > len(shown) else ""
     return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
@@ -254,29 +252,29 @@ _DELETED = {
 }
 
 
-def writing_tools(exposed: BoundResource) -> Iterator[Tool]:
+def writing_tools(bound: BoundResource) -> Iterator[Tool]:
     """The tools for the verbs that a declaration opts in to."""
-    verbs = exposed.resource.actions
-    row = shaped(row_schema(exposed, exposed.columns))
+    verbs = bound.resource.actions
+    row = shaped(row_schema(bound, bound.columns))
     if "create" in verbs:
         words = "Creates one row, and gives it with all that is shown of it."
-        writer = Writer(exposed, change=False)
+        writer = Writer(bound, change=False)
         look = partial(preview_create, writer)
         yield _write_tool(
-            exposed, "create", writer.create, look, words, [], row, writer, destructive=False, idempotent=False
+            bound, "create", writer.create, look, words, [], row, writer, destructive=False, idempotent=False
         )
     if "update" in verbs:
         words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
-        writer = Writer(exposed, change=True)
-        yield _write_tool(exposed, "update", writer.update, partial(preview_update, writer), words, [], row, writer)
+        writer = Writer(bound, change=True)
+        yield _write_tool(bound, "update", writer.update, partial(preview_update, writer), words, [], row, writer)
     if "delete" in verbs:
         words = "Deletes one row, and what there cannot be without it."
-        call, look = partial(run_delete, exposed), partial(preview_delete, exposed)
-        yield _write_tool(exposed, "delete", call, look, words, get_parameters(exposed), shaped(_DELETED))
+        call, look = partial(run_delete, bound), partial(preview_delete, bound)
+        yield _write_tool(bound, "delete", call, look, words, get_parameters(bound), shaped(_DELETED))
 
 
 def _write_tool(
-    exposed: BoundResource,
+    bound: BoundResource,
     verb: str,
     call: Callable[[Context, Mapping[str, Any]], Any],
     look: Callable[[Context, Mapping[str, Any]], Any],
@@ -288,13 +286,13 @@ def _write_tool(
     destructive: bool = True,
     idempotent: bool = True,
 ) -> Tool:
-    resource, name = exposed.resource, f"{verb}_{exposed.name}"
+    resource, name = bound.resource, f"{verb}_{bound.name}"
     tool = Tool(
-        function(call, name, f"{exposed.description}\n\n{words}", parameters, resource, returns),
+        function(call, name, f"{bound.description}\n\n{words}", parameters, resource, returns),
         context_type=Context,
         arguments=None if writer is None else FormArguments(writer.schema(), is_strict=True),
         name=name,
-        title=phrase(f"{verb.capitalize()} {{}}", exposed.options.verbose_name),
+        title=phrase(f"{verb.capitalize()} {{}}", bound.options.verbose_name),
         icons=resource.icons,
         read_only=False,
         destructive=destructive,
@@ -304,7 +302,7 @@ def _write_tool(
         visible=Permitted(resource, verb),
         preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
     )
-    tool.rows_of = partial(rows_of, exposed, writer)
+    tool.rows_of = partial(rows_of, bound, writer)
     # Only what the site wrote itself can ask the person at the client.
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
@@ -314,14 +312,14 @@ def _write_tool(
 # Problems
 
 
-def writing_problems(exposed: BoundResource) -> Iterator[tuple[str, str]]:
+def writing_problems(bound: BoundResource) -> Iterator[tuple[str, str]]:
     """What is wrong with how a declaration lets callers write, and what would be right."""
-    resource = exposed.resource
+    resource = bound.resource
     if isinstance(resource.actions, str) or not {"create", "update"} & {*resource.actions}:
         return
-    wrong = _wrong_fields(resource) if resource.form is None else _wrong_form(exposed)
+    wrong = _wrong_fields(resource) if resource.form is None else _wrong_form(bound)
     if wrong is None:
-        yield from field_problems(exposed)
+        yield from field_problems(bound)
     else:
         yield wrong
 
@@ -334,13 +332,13 @@ def _wrong_fields(resource: ModelResource) -> tuple[str, str] | None:
     return None
 
 
-def _wrong_form(exposed: BoundResource) -> tuple[str, str] | None:
-    resource, form = exposed.resource, exposed.resource.form
+def _wrong_form(bound: BoundResource) -> tuple[str, str] | None:
+    resource, form = bound.resource, bound.resource.form
     if not (isinstance(form, type) and issubclass(form, BaseModelForm) and form._meta.model):  # noqa: SLF001
         return _("form is %(form)r") % {"form": form}, _("Give a subclass of ModelForm that has a Meta with a model.")
-    if not issubclass(exposed.model, form._meta.model):  # noqa: SLF001 - of ModelForm
+    if not issubclass(bound.model, form._meta.model):  # noqa: SLF001 - of ModelForm
         text = _("form is of %(model)s") % {"model": form._meta.model._meta.label}  # noqa: SLF001
-        return text, _("Give one of %(model)s.") % {"model": exposed.options.label}
+        return text, _("Give one of %(model)s.") % {"model": bound.options.label}
     if form._meta.fields is None:  # noqa: SLF001 - of ModelForm
         hint = _("Name them in its Meta.fields, so that new columns cannot be written by themselves.")
         return _("form %(form)s does not say which fields it has") % {"form": form.__name__}, hint

@@ -63,23 +63,23 @@ def note(ctx: Context, obj: Model, action: int, form: Any = None) -> None:
     )
 
 
-def lock_row(exposed: BoundResource, ctx: Context, value: object) -> Any:
+def lock_row(bound: BoundResource, ctx: Context, value: object) -> Any:
     """The row that *value* addresses, which nobody else changes until the transaction ends.
 
     Raises:
         ToolError: there is none, for this caller, or the call was approved for another one.
     """
-    obj = locked(exposed.model, lambda: _look(exposed, ctx, value))
+    obj = locked(bound.model, lambda: _look(bound, ctx, value))
     if obj is None:
-        raise exposed.missing(value)
-    require_same(ctx, exposed.lookup_name, obj)
+        raise bound.missing(value)
+    require_same(ctx, bound.lookup_name, obj)
     return obj
 
 
-def _look(exposed: BoundResource, ctx: Context, value: object) -> Any:
-    viewer = RowAccess(ctx)
-    for obj in on_writer(find_row(exposed, viewer, str(value)))[:1]:
-        if viewer.sees(exposed, obj):
+def _look(bound: BoundResource, ctx: Context, value: object) -> Any:
+    access = RowAccess(ctx)
+    for obj in on_writer(find_row(bound, access, str(value)))[:1]:
+        if access.can_view(bound, obj):
             return obj
     return None
 
@@ -91,26 +91,26 @@ _LACKING = frozenset({"blank", "null", "required"})
 
 
 @contextmanager
-def readable(ctx: Context, exposed: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
+def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -> Iterator[None]:
     """Say in the caller's language what goes wrong while a row is written, as far as they may know.
 
     Args:
         ctx: of the call.
-        exposed: the row's model.
+        bound: the row's model.
         arguments: of each field that can be given, what it is called for the caller.
 
     Raises:
         ToolError: in place of what was raised; so the transaction is rolled back.
     """
     try:
-        with translation.override(ctx.language), stored(exposed.options.label):
+        with translation.override(ctx.language), stored(bound.options.label):
             yield
     except ValidationError as error:
         if others := _others(error, arguments):
-            logger.warning("A row of %s could not be written: %s", exposed.options.label, others)
-        raise ToolError(in_words(error, exposed, arguments)) from None
+            logger.warning("A row of %s could not be written: %s", bound.options.label, others)
+        raise ToolError(in_words(error, bound, arguments)) from None
     except (ProtectedError, RestrictedError):
-        raise ToolError(f"This {exposed.one} cannot be deleted: there is something else that needs it.") from None
+        raise ToolError(f"This {bound.one} cannot be deleted: there is something else that needs it.") from None
 
 
 @contextmanager
@@ -135,26 +135,26 @@ def stored(label: str) -> Iterator[None]:
         raise ToolError("A value is outside of what the database holds. Use another one.") from None
 
 
-def in_words(error: ValidationError, exposed: BoundResource, arguments: Mapping[str, str]) -> str:
+def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
     """All that an error says, each sentence once."""
     by_name = error.error_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.error_list}
     return " ".join(
-        dict.fromkeys(_sentence(name, each, exposed, arguments) for name, errors in by_name.items() for each in errors)
+        dict.fromkeys(_sentence(name, each, bound, arguments) for name, errors in by_name.items() for each in errors)
     )
 
 
-def _sentence(name: str, error: Any, exposed: BoundResource, arguments: Mapping[str, str]) -> str:
-    if is_about_others(error, exposed.model, arguments):
+def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[str, str]) -> str:
+    if is_about_others(error, bound.model, arguments):
         return RULE
     words = plain(error)
     if name in arguments:
         return about_argument([arguments[name]], words)
-    return words if name == NON_FIELD_ERRORS else _of_another_field(name, error.code, words, exposed)
+    return words if name == NON_FIELD_ERRORS else _of_another_field(name, error.code, words, bound)
 
 
-def _of_another_field(name: str, code: Any, message: str, exposed: BoundResource) -> str:
+def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
     """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
-    if name in {column.name for column in exposed.columns if column.path is not None and not column.path.hops}:
+    if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
         return f"Field {name!r}, which this tool cannot set: {message}"
     return NOT_SET if code in _LACKING else message
 
@@ -206,19 +206,19 @@ def _is_unset(obj: Any, field: Any) -> bool:
     return isinstance(value, DatabaseDefault) or (needed and value in field.empty_values)
 
 
-def row_form(exposed: BoundResource) -> Any:
+def row_form(bound: BoundResource) -> Any:
     """The form that rows of a model are written through: the declared one, or one of ``writable_fields``.
 
     Dates and times are those of ISO 8601 alone: what others mean depends on the language.
     """
-    resource = exposed.resource
+    resource = bound.resource
     own: Any = resource.form or forms.ModelForm
     made: Any = type(own)(own.__name__, (WholeRow, own), {"__module__": own.__module__})
     if resource.form is None:
-        names, fields = list(resource.writable_fields), partial(_form_field, exposed)
-        made = forms.modelform_factory(exposed.model, made, fields=names, formfield_callback=fields)
+        names, fields = list(resource.writable_fields), partial(_form_field, bound)
+        made = forms.modelform_factory(bound.model, made, fields=names, formfield_callback=fields)
     else:
-        made = forms.modelform_factory(exposed.model, made)
+        made = forms.modelform_factory(bound.model, made)
     made.base_fields = deepcopy(made.base_fields)  # those that a form declares are its class's
     for field in made.base_fields.values():
         if hasattr(field, "input_formats"):
@@ -226,14 +226,14 @@ def row_form(exposed: BoundResource) -> Any:
     return made
 
 
-def _form_field(exposed: BoundResource, field: Any, **options: Any) -> Any:
+def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
     """The field of a form for a column or set of rows, as the model says; texts are left as they are given."""
     if not field.is_relation:
         asked = field.formfield(**options)
         if isinstance(asked, forms.CharField):
             asked.strip = False
         return asked
-    target = exposed.on_server(field.related_model)
+    target = bound.on_server(field.related_model)
     asked = field.formfield(**options, to_field_name=None)
     words = format_lazy("there is no {} with {} '%(value)s'.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
     asked.error_messages["invalid_choice"] = words
@@ -244,7 +244,7 @@ class Writer:
     """Creates rows of a model, or changes them, through its form.
 
     Args:
-        exposed: the model.
+        bound: the model.
         change: change rows instead of creating them.
 
     Attributes:
@@ -252,20 +252,20 @@ class Writer:
         source: the form.
     """
 
-    def __init__(self, exposed: BoundResource, *, change: bool) -> None:
-        self.exposed, self.change = exposed, change
-        self.arguments = written_arguments(exposed, change=change)
+    def __init__(self, bound: BoundResource, *, change: bool) -> None:
+        self.bound, self.change = bound, change
+        self.arguments = written_arguments(bound, change=change)
         renamed = {name: argument for name, argument in self.arguments.items() if name != argument}
-        label, made = exposed.options.label, row_form(exposed)
+        label, made = bound.options.label, row_form(bound)
         self.source = FormSource(made, None, MAX_BYTES, label, changes=change, renamed=renamed, is_bare=True)
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments."""
-        schema = self.source.schema(self.exposed.server)
+        schema = self.source.schema(self.bound.server)
         if not self.change:
             return schema
-        which = {**json_type(self.exposed.lookup), "description": "Of which row, as search and URIs show it."}
-        return with_lookup(schema, self.exposed.lookup_name, which)
+        which = {**json_type(self.bound.lookup), "description": "Of which row, as search and URIs show it."}
+        return with_lookup(schema, self.bound.lookup_name, which)
 
     def create(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
         """A new row, shown.
@@ -273,9 +273,9 @@ class Writer:
         Raises:
             ArgumentError, ToolError: it cannot be like that.
         """
-        with in_database(self.exposed.model), readable(ctx, self.exposed, self.arguments):
-            form = self._save(ctx, self.exposed.model(), keywords["given"])
-            shown = self._shown(ctx, form.instance, f"The {self.exposed.one} was not created: you could not see it.")
+        with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
+            form = self._save(ctx, self.bound.model(), keywords["given"])
+            shown = self._shown(ctx, form.instance, f"The {self.bound.one} was not created: you could not see it.")
             note(ctx, form.instance, ADDED, form)
             return shown
 
@@ -286,11 +286,11 @@ class Writer:
             ArgumentError, ToolError: there is none for the caller, they may not change it, or it cannot be like that.
         """
         value, given = self.apart(keywords)
-        with in_database(self.exposed.model), readable(ctx, self.exposed, self.arguments):
-            obj = lock_row(self.exposed, ctx, value)
-            require_change(self.exposed, ctx, obj)
+        with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
+            obj = lock_row(self.bound, ctx, value)
+            require_change(self.bound, ctx, obj)
             form = self._save(ctx, obj, given)
-            words = f"The {self.exposed.one} was not changed: you could not see it any more."
+            words = f"The {self.bound.one} was not changed: you could not see it any more."
             shown = self._shown(ctx, form.instance, words)
             note(ctx, form.instance, CHANGED, form)
             return shown
@@ -302,17 +302,17 @@ class Writer:
             ArgumentError: the first is missing.
         """
         given = dict(keywords["given"])
-        if self.exposed.lookup_name not in given:
-            raise ArgumentError([missing_argument([self.exposed.lookup_name])])
-        return given.pop(self.exposed.lookup_name), given
+        if self.bound.lookup_name not in given:
+            raise ArgumentError([missing_argument([self.bound.lookup_name])])
+        return given.pop(self.bound.lookup_name), given
 
-    def bound(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
+    def bind_form(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
         """The form, filled in and valid.
 
         Raises:
             ArgumentError, ToolError: the arguments do not fit, or there is nothing to change.
         """
-        form = self.source.bound(ctx, given, obj)
+        form = self.source.bind_form(ctx, given, obj)
         if self.change and not given:
             raise ToolError(f"Give at least one of {', '.join(map(repr, self.arguments.values()))}.")
         return form
@@ -323,14 +323,14 @@ class Writer:
         Raises:
             ArgumentError, ToolError, ValidationError, IntegrityError, DataError: it cannot be.
         """
-        form = self.bound(ctx, obj, given)
-        self.exposed.resource.save_model(ctx, form.save(commit=False), self.change)
+        form = self.bind_form(ctx, obj, given)
+        self.bound.resource.save_model(ctx, form.save(commit=False), self.change)
         if self.change:
-            sets = {each.name for each in self.exposed.options.many_to_many}
+            sets = {each.name for each in self.bound.options.many_to_many}
             for name in sets - self.source.by_field(given).keys():
                 form.cleaned_data.pop(name, None)
         form.save_m2m()
-        check_at_once(self.exposed.model)
+        check_at_once(self.bound.model)
         return form
 
     def _shown(self, ctx: Context, obj: Any, words: str) -> ToolResult[Any]:
@@ -339,48 +339,48 @@ class Writer:
         Raises:
             ToolError: *words*; it does not exist for the caller, so it must not be written by them either.
         """
-        viewer = RowAccess(ctx)
-        rows = viewer.get_queryset(self.exposed).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
-        row = show_row(self.exposed, viewer, rows)
+        access = RowAccess(ctx)
+        rows = access.get_queryset(self.bound).using(obj._state.db).filter(pk=obj.pk)  # noqa: SLF001
+        row = show_row(self.bound, access, rows)
         if row is None:
             raise ToolError(words)
         return ToolResult(row)
 
 
-def run_delete(exposed: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
+def run_delete(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
     """Delete a row; the URI it had.
 
     Raises:
         ToolError: there is none for the caller, they may not delete it, or something needs it.
     """
-    with in_database(exposed.model), readable(ctx, exposed, {}):
-        obj = lock_row(exposed, ctx, given[exposed.lookup_name])
-        require_delete(exposed, ctx, obj)
-        uri = exposed.uri_of(obj)
+    with in_database(bound.model), readable(ctx, bound, {}):
+        obj = lock_row(bound, ctx, given[bound.lookup_name])
+        require_delete(bound, ctx, obj)
+        uri = bound.uri_of(obj)
         note(ctx, obj, DELETED)
-        exposed.resource.delete_model(ctx, obj)
-        check_at_once(exposed.model)
+        bound.resource.delete_model(ctx, obj)
+        check_at_once(bound.model)
         return ToolResult({"deleted": uri})
 
 
-def require_change(exposed: BoundResource, ctx: Context, obj: Any) -> None:
+def require_change(bound: BoundResource, ctx: Context, obj: Any) -> None:
     """See that the caller may change a row they see.
 
     Raises:
         ToolError: they may not.
     """
-    if not exposed.resource.has_change_permission(ctx, obj):
-        raise ToolError(f"You may not change this {exposed.one}.")
+    if not bound.resource.has_change_permission(ctx, obj):
+        raise ToolError(f"You may not change this {bound.one}.")
 
 
-def require_delete(exposed: BoundResource, ctx: Context, obj: Any) -> None:
+def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> None:
     """See that the caller may delete a row they see.
 
     Raises:
         ToolError: they may not.
     """
-    if not exposed.resource.has_delete_permission(ctx, obj):
-        raise ToolError(f"You may not delete this {exposed.one}.")
+    if not bound.resource.has_delete_permission(ctx, obj):
+        raise ToolError(f"You may not delete this {bound.one}.")
 
 
 def in_database(model: type[Model]) -> AbstractContextManager[None]:

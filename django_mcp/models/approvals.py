@@ -128,9 +128,9 @@ class AutoApprovalRule(Stored):
 
 
 class Approval(Stored):
-    """A ticket: one call that somebody else has to approve, and what became of it.
+    """An approval request: one call that somebody else has to approve, and what became of it.
 
-    The ticket is no secret: it opens nothing. A call is let through because it is the same call, by the same caller.
+    Its public id is no secret: it opens nothing. A call is let through because it is the same call, by the same caller.
     """
 
     class State(models.TextChoices):
@@ -142,7 +142,7 @@ class Approval(Stored):
         EXPIRED = "expired", _("expired")
         CONSUMED = "consumed", _("used")
 
-    ticket = models.CharField(_("approval request"), max_length=32, unique=True)
+    public_id = models.CharField(_("approval request"), max_length=32, unique=True)
     server = models.CharField(_("endpoint"), max_length=64)
     tool = models.CharField(_("tool"), max_length=128)
     principal_kind = models.CharField(_("kind of caller"), max_length=32)
@@ -199,7 +199,7 @@ class Approval(Stored):
 
 
 class ApprovalEvent(Stored):
-    """Something that happened to a ticket; written with it, or not at all."""
+    """Something that happened to an approval request; written with it, or not at all."""
 
     class Kind(models.TextChoices):
         """In the order in which they usually come."""
@@ -212,7 +212,7 @@ class ApprovalEvent(Stored):
         EXPIRED = "expired", _("expired")
         EXECUTED = "executed", _("run")
         RETURNED = "returned", _("answered")
-        REFUSED = "refused", _("turned down")
+        REJECTED = "rejected", _("rejected")
 
     approval = models.ForeignKey(Approval, models.CASCADE, related_name="events", verbose_name=_("approval"))
     kind = models.CharField(_("kind"), max_length=16, choices=Kind.choices)

@@ -17,7 +17,7 @@ class RequestLog(Stored):
         OK = "ok", _("OK")
         ERROR = "error", _("tool error")
         FAILED = "failed", _("protocol error")
-        REFUSED = "refused", _("denied")
+        DENIED = "denied", _("denied")
         WAITING = "waiting", _("pending approval")
         ASKED = "asked", _("input requested")
         TASK = "task", _("task started")

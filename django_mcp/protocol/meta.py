@@ -16,7 +16,7 @@ OURS = "django-mcp/"
 """Prefix of the keys that the specification does not have. In a result only the package itself says them."""
 IDEMPOTENCY_KEY = OURS + "idempotencyKey"
 APPROVAL = OURS + "approval"
-"""In a result: that it stands for a call which somebody has to approve, or did not: ``{"kind", "ticket", "url"}``."""
+"""In a result: the call has to be approved, or was denied. ``{"kind", "approval_id", "url"}``."""
 
 
 def of_a_tool(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from django_mcp.core.context import Context
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.execution import repeat_of
 from django_mcp.core.permissions import may_use
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task
 from django_mcp.primitives.base import ToolError
 from django_mcp.primitives.tool import Tool
@@ -28,7 +28,7 @@ from django_mcp.pubsub.event_store import Entry
 from django_mcp.pubsub.once import NOT_YOURS
 from django_mcp.pubsub.waiting import wait_for
 from django_mcp.tasks import store
-from django_mcp.tasks.backends import engine, recover, start
+from django_mcp.tasks.backends import recover, start, task_backend
 from django_mcp.tasks.extension import status_message
 from django_mcp.tasks.principal_snapshot import saved
 from django_mcp.tasks.worker import keeper
@@ -44,8 +44,8 @@ def look_up(context: Context, task_id: str) -> Task | None:
     task = store.find(task_id, context.principal, context.server)
     if task is None:
         return None
-    if book.is_due:  # not every way here is a call that looked before
-        book.bring_up_to_date()
+    if policy_cache.is_due:  # not every way here is a call that looked before
+        policy_cache.bring_up_to_date()
     tool = context.server.tools.get(task.tool)
     is_guarded = tool is not None and (
         tool.is_guarded or context.principal.tools is not None or context.server.policies.may_block(tool)
@@ -200,7 +200,7 @@ def _fields(context: Context, tool: Tool) -> dict[str, Any]:
         "capabilities": dict(context.capabilities),
         "request": {"method": context.method, "params": params},
         "dialogue": context.channel.dialogue.to_json(),
-        "backend": engine().name,
+        "backend": task_backend().name,
     }
 
 

@@ -32,7 +32,7 @@ MAX_DEATHS = 3
 """How many workers a task may cost."""
 
 
-class Engine(Protocol):
+class TaskBackend(Protocol):
     """Something that runs tasks.
 
     Attributes:
@@ -45,7 +45,7 @@ class Engine(Protocol):
         """Have a task run, whose row is committed."""
 
 
-class InProcess:
+class InProcessBackend:
     """Threads of this process."""
 
     name = PROCESS
@@ -56,7 +56,7 @@ class InProcess:
         _pool().begin(partial(run, task.task_id))
 
 
-class AtOnce:
+class InlineBackend:
     """The thread that makes the task, where nobody could wait for another one or sees into its transaction."""
 
     name = PROCESS
@@ -66,7 +66,7 @@ class AtOnce:
         run_here(task.task_id)
 
 
-class Workers:
+class DjangoTasksBackend:
     """A backend of Django's Tasks framework.
 
     Args:
@@ -120,24 +120,24 @@ def backend(alias: str) -> Any:
     return api.task_backends[alias]
 
 
-def engine() -> Engine:
+def task_backend() -> TaskBackend:
     """What runs tasks on this site.
 
     Raises:
         ImproperlyConfigured: the setting names a backend that there is not.
     """
     if no_waiting.get():
-        return AtOnce()
+        return InlineBackend()
     alias = settings.TASK_BACKEND
     if alias == PROCESS:
-        return InProcess()
+        return InProcessBackend()
     found = backend(alias or DEFAULT)
     if alias is not None and found is None:
         msg = f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.'
         raise ImproperlyConfigured(msg)
     if found is None or (alias is None and not has_workers(found)):
-        return InProcess()
-    return Workers(alias or DEFAULT)
+        return InProcessBackend()
+    return DjangoTasksBackend(alias or DEFAULT)
 
 
 def has_default() -> bool:
@@ -154,7 +154,7 @@ def has_workers(found: Any) -> bool:
 def start(task: Task) -> None:
     """Have a task run. Where that cannot be arranged a new one has failed; one that ran before is tried again later."""
     try:
-        engine().start(task)
+        task_backend().start(task)
     except Exception:
         logger.exception("%s could not be put into its queue", task)
         if task.attempts == 0:

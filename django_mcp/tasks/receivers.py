@@ -50,9 +50,9 @@ def prepare() -> None:
     try:
         is_set = django_settings.is_overridden("TASKS")  # type: ignore[misc] # the plugin knows only settings
         if is_set or settings.TASK_BACKEND is not None:
-            from django_mcp.tasks.backends import Workers, engine  # noqa: PLC0415 - most sites have no workers
+            from django_mcp.tasks.backends import DjangoTasksBackend, task_backend  # noqa: PLC0415 - most sites have no workers
 
-            if isinstance(engine(), Workers):
+            if isinstance(task_backend(), DjangoTasksBackend):
                 from django_mcp.tasks import job  # noqa: F401, PLC0415 - it needs a backend to be configured
     except Exception as error:  # noqa: BLE001 - there is a system check for it
         logger.debug("tasks have no workers: %s", error)

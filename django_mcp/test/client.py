@@ -248,11 +248,11 @@ class MCPClient:
             AssertionError: it does not wait for approval, or cannot be approved by them.
             PermissionDenied: they may not decide.
         """
-        return self._decide(called, decisions.approve(_ticket(called), by, reason=reason, unseen=True), by, answers)
+        return self._decide(called, decisions.approve(_approval(called), by, reason=reason, unseen=True), by, answers)
 
     def refuse(self, called: CallResult, by: Any, *, reason: str = "") -> CallResult:
         """Have somebody refuse it, and make the same call again. See ``approve``."""
-        return self._decide(called, decisions.deny(_ticket(called), by, reason=reason), by, None)
+        return self._decide(called, decisions.deny(_approval(called), by, reason=reason), by, None)
 
     def _decide(self, called: CallResult, is_decided: bool, by: Any, answers: Answers | None) -> CallResult:
         if not is_decided:
@@ -407,6 +407,6 @@ def _versions(protocol_version: str | None) -> Sequence[str]:
     return (known[protocol_version],)
 
 
-def _ticket(called: CallResult) -> Approval:
+def _approval(called: CallResult) -> Approval:
     called.assert_needs_approval()
-    return Approval.objects.get(ticket=called.result["_meta"][APPROVAL]["ticket"])
+    return Approval.objects.get(public_id=called.result["_meta"][APPROVAL]["approval_id"])

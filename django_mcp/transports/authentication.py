@@ -41,7 +41,7 @@ from django_mcp.core.database import NOT_MIGRATED, is_unmigrated
 from django_mcp.core.dispatch import named
 from django_mcp.core.failures import log_rate_limited
 from django_mcp.core.permissions import Right, covers, find_right
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.transports.base import Refusal
@@ -298,8 +298,8 @@ async def require_scopes(
                 context = Context(server, principal, runner, edge, 0, method, params, None, {}, Channel())
                 for primitive in named(server, method, params):
                     right = await find_right(context, primitive)
-                    if right is Right.KNOW and book.is_due:  # what was blocked meanwhile asks for no scopes
-                        await book.refresh(runner)
+                    if right is Right.KNOW and policy_cache.is_due:  # what was blocked meanwhile asks for no scopes
+                        await policy_cache.refresh(runner)
                         right = await find_right(context, primitive)
                     if right is Right.USE:
                         break

@@ -82,7 +82,7 @@ class Endpoint:
             )
             raise ImproperlyConfigured(msg)
 
-    async def admit(self, head: RequestHead, runner: Runner) -> "Admission | MCPResponse":
+    async def admit(self, head: RequestHead, runner: Runner) -> "AuthenticatedRequest | MCPResponse":
         """Look at a request before its body is read: who calls, or the answer that ends it."""
         cors: Headers = ()
         headers = head.headers
@@ -102,7 +102,7 @@ class Endpoint:
                 if "content-encoding" in headers:
                     check_encoding(headers["content-encoding"])
                 kinds = accepts(headers.get("content-type", ""), headers.get("accept", "*/*"))
-            return Admission(self, head, principal, cors, kinds, runner)
+            return AuthenticatedRequest(self, head, principal, cors, kinds, runner)
         except Refusal as refusal:
             if refusal.is_of_caller:
                 return await noted(refusal, self.server, runner, head.edge, None, cors)
@@ -139,7 +139,7 @@ class Accepts(NamedTuple):
 _ANY = Accepts(json=True, events=True)
 
 
-class Admission(NamedTuple):
+class AuthenticatedRequest(NamedTuple):
     """A request that may be read."""
 
     endpoint: Endpoint

@@ -45,7 +45,7 @@ def make(user: User | None, **fields: Any) -> Approval:
 def unsaved(user: User | None, number: int, **fields: Any) -> Approval:
     now = timezone.now()
     given = {
-        "ticket": f"ticket-{number}",
+        "public_id": f"ticket-{number}",
         "server": "default",
         "tool": "pay_bill",
         "principal_kind": "oauth",
@@ -324,7 +324,7 @@ def test_nothing_is_sent_where_nothing_changed(approver: Browser, row: Approval,
     other = make(ada, tool="second_tool")
     fresh = approver.get(WAITING, headers={"if-none-match": tag})
     assert fresh.status_code == 200
-    assert f'id="mcp-ticket-{other.pk}"' in fresh.content.decode()
+    assert f'id="mcp-approval-{other.pk}"' in fresh.content.decode()
 
 
 def test_a_tag_is_for_one_person(approver: Browser, row: Approval, ada: User) -> None:

@@ -148,7 +148,7 @@ FOUND = {
 
 
 def test_filters_and_search_find_what_they_say(browser: Browser) -> None:
-    made(outcome="refused", server="booking", trace_id="0af7651916cd43dd8448eb211c80319c")
+    made(outcome="denied", server="booking", trace_id="0af7651916cd43dd8448eb211c80319c")
     made(name="other", approval="ticket-7")
     made(client_name="Cursor", method="tools/list", arguments={"city": "Porto"})
     found = {query: rows_of(browser.get(CALLS + query, follow=True).content.decode()) for query in FOUND}
@@ -205,11 +205,11 @@ def test_who_may_not_look_sees_nothing() -> None:
 
 def test_an_export_has_what_the_filters_leave(browser: Browser) -> None:
     made()
-    made(outcome="refused", error="no", arguments=None)
+    made(outcome="denied", error="no", arguments=None)
     [row] = csv.DictReader(sent(browser, "?outcome__exact=refused").splitlines())
-    assert (row["outcome"], row["error"], row["arguments"]) == ("refused", "no", "")
+    assert (row["outcome"], row["error"], row["arguments"]) == ("denied", "no", "")
     both = list(csv.DictReader(sent(browser).splitlines()))
-    assert [each["outcome"] for each in both] == ["refused", "ok"]
+    assert [each["outcome"] for each in both] == ["denied", "ok"]
     assert json.loads(both[1]["arguments"]) == {"city": "Lisbon"}
 
 

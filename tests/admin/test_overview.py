@@ -70,7 +70,7 @@ def approval(**changes: Any) -> Approval:
     facts = {"server": "default", "tool": "book_hotel", "arguments": {}, "created": now}
     ticket = f"t{Approval.objects.count()}"
     return Approval.objects.create(
-        **{**facts, "ticket": ticket, "digest": ticket, "expires": now + timedelta(hours=1), **changes}
+        **{**facts, "public_id": ticket, "digest": ticket, "expires": now + timedelta(hours=1), **changes}
     )
 
 
@@ -126,7 +126,7 @@ def test_the_page_works_in_another_admin_site(rf: RequestFactory) -> None:
 
 
 def test_calls_errors_and_refusals_are_counted(browser: Browser) -> None:
-    for outcome in ("ok", "ok", "ok", "error", "failed", "timed_out", "refused", "waiting", "task", "cancelled"):
+    for outcome in ("ok", "ok", "ok", "error", "failed", "timed_out", "denied", "waiting", "task", "cancelled"):
         call(outcome=outcome)
     text = shown(browser)
     assert "calls 10 errors 3 30 % denials 1 10 %" in text
@@ -167,7 +167,7 @@ def test_a_duration_of_any_length_is_measured() -> None:
 @pytest.mark.postgresql
 def test_what_did_not_run_and_what_is_no_tool_has_no_part_in_durations() -> None:
     call(duration=100.0)
-    call(duration=1.0, outcome="refused")
+    call(duration=1.0, outcome="denied")
     call(duration=1.0, outcome="waiting")
     call(duration=1.0, method="tools/list", name="")
     assert activity(edges_of(60, 60)).total.durations.total() == 1
@@ -280,7 +280,7 @@ def test_every_plot_has_its_table_and_words(browser: Browser) -> None:
 
 
 def test_ids_of_a_page_are_there_once(browser: Browser) -> None:
-    for outcome in ("ok", "error", "refused", "waiting", "task"):
+    for outcome in ("ok", "error", "denied", "waiting", "task"):
         call(outcome=outcome)
     html = browser.get(PAGE).content.decode()
     ids = re.findall(r'\sid="([^"]+)"', html)
@@ -417,13 +417,13 @@ def test_numbers_are_kept_for_a_small_part_of_the_time_they_are_about(period: An
 @pytest.mark.postgresql
 def test_the_statistics_of_tools_have_every_call_of_so_many_days() -> None:
     call(name="book", outcome="error")
-    call(timedelta(days=2), name="book", outcome="refused")
+    call(timedelta(days=2), name="book", outcome="denied")
     last = call(name="book")
     call(timedelta(days=40), name="book")
     call(name="", method="tools/list")
     (found,) = tool_statistics(30).values()
     assert list(tool_statistics(30)) == [("default", "book")]
-    assert (found.calls, found.errors, found.refused) == (3, 1, 1)
+    assert (found.calls, found.errors, found.denied) == (3, 1, 1)
     assert found.last_call == last.started_at
     assert found.per_day == [*[0] * 27, 1, 0, 2]
 

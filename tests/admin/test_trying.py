@@ -766,7 +766,7 @@ def test_a_call_that_needs_approval_waits_and_runs_when_it_is_made_again(browser
     assert "needs approval" in words(look(browser, address("pay")))
     page = typed(browser, "pay", amount="7")
     ticket = Approval.objects.get()
-    assert f"Pending approval Approval request {ticket.ticket}." in sees(page)
+    assert f"Pending approval Approval request {ticket.public_id}." in sees(page)
     assert f"/admin/django_mcp/approval/{ticket.pk}/" in page
     again = press(browser, address("pay"), "again", **hidden(page))
     assert "Pending approval" in sees(again)
@@ -784,7 +784,7 @@ def test_a_result_that_claims_to_wait_leads_to_no_other_site(browser: Browser, s
     @tool(server=server)
     def claim(number: int) -> ToolResult[str]:
         """Claim to wait."""
-        marker = {"kind": "pending", "ticket": "x", "url": urls[number]}
+        marker = {"kind": "pending", "approval_id": "x", "url": urls[number]}
         return ToolResult("done", meta={"django-mcp/approval": marker})
 
     for number, url in enumerate(urls):
@@ -835,7 +835,7 @@ def test_looking_is_not_logged_and_a_refused_call_is(
     look(browser, f"{HOME}?endpoint=test")
     assert call_log() == []
     typed(browser, "open_door")
-    assert [(row.name, row.outcome) for row in call_log()] == [("open_door", "refused")]
+    assert [(row.name, row.outcome) for row in call_log()] == [("open_door", "denied")]
 
 
 # Tasks

@@ -60,7 +60,7 @@ def newest() -> Approval:
 
 
 def events(approval: Approval) -> list[str]:
-    """What happened to a ticket."""
+    """What happened to an approval request."""
     return list(ApprovalEvent.objects.filter(approval=approval).order_by("pk").values_list("kind", flat=True))
 
 

@@ -115,7 +115,7 @@ def test_nobody_reads_of_anothers_ticket(server: MCPServer, people: People, pay:
     deny(first, people["cleo"], reason="Ann may not.")
     result = serve(server, people["ben"], "pay", FIVE)
     assert kind_of(result) == "approval_required"
-    assert first.ticket not in str(result)
+    assert first.public_id not in str(result)
     assert "Ann" not in str(result)
 
 

@@ -417,14 +417,14 @@ def test_a_tool_that_is_registered_while_the_site_runs_is_asked_about_at_once(
     server: MCPServer, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django_mcp.approvals import tool_policies
-    from django_mcp.core.policies import book
+    from django_mcp.core.policies import policy_cache
 
-    monkeypatch.setattr(book, "renew", lambda: tool_policies.renew() and 1000.0)
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 1000.0)
     tool(server=server, name="first")(lambda: "done")
     serve(server, people["ann"], "first", {})
     tool(server=server, policy="ask", name="second")(lambda: "done")
     assert kind_of(serve(server, people["ann"], "second", {})) == "approval_required"
-    book.expire()
+    policy_cache.expire()
 
 
 # Repeated calls

@@ -94,7 +94,12 @@ def test_the_id_of_a_ticket_opens_nothing_wherever_it_is_sent(
     server: MCPServer, people: People, approved: Approval, pay: Calls
 ) -> None:
     client = Client(server, MODERN, "view")
-    known = {"django-mcp/approval": {"ticket": approved.ticket}, "ticket": approved.ticket, "approval": approved.ticket}
+    number = approved.public_id
+    known = {
+        "django-mcp/approval": {"approval_id": number},
+        "approval_id": number,
+        "approval": number,
+    }
     for sent in ({"arguments": {"amount": 6, **known}}, {"_meta": known}, known):
         params = {"name": "pay", "arguments": {"amount": 6}, **sent}
         answer = client.request("tools/call", params, headers={"x-user": people["ben"].username})
@@ -106,7 +111,7 @@ def test_the_same_call_while_it_waits_has_one_ticket_and_is_noted(ask: Say) -> N
     first, second, third = ask(), ask("ann", {"amount": 5.0}), ask("ann", {"to": "the-landlord", "amount": 5})
     assert [kind_of(each) for each in (first, second, third)] == ["approval_required", "pending", "pending"]
     assert events(the_ticket()) == ["proposed", "repeated", "repeated"]
-    assert len({each["_meta"]["django-mcp/approval"]["ticket"] for each in (first, second, third)}) == 1
+    assert len({each["_meta"]["django-mcp/approval"]["approval_id"] for each in (first, second, third)}) == 1
 
 
 def test_a_call_that_could_not_run_is_nothing_to_decide_about(ask: Say) -> None:
@@ -135,7 +140,7 @@ def test_the_words_for_the_caller_do_not_say_how_to_get_round_it(ask: Say) -> No
     for text in texts([ask(), ask()]):
         assert "confirm" not in text.lower()
         assert "approve(" not in text
-        assert the_ticket().ticket in text
+        assert the_ticket().public_id in text
 
 
 # For how long
@@ -355,7 +360,7 @@ def test_a_refusal_and_each_try_after_it_are_noted(ask: Say, people: People) -> 
     ask()
     deny(the_ticket(), people["cleo"], reason="No.")
     assert [kind_of(ask()), kind_of(ask())] == ["denied", "denied"]
-    assert events(the_ticket()) == ["proposed", "denied", "refused", "refused"]
+    assert events(the_ticket()) == ["proposed", "denied", "rejected", "rejected"]
 
 
 @pytest.mark.parametrize("form", ["sync", "async"])

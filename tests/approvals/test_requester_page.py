@@ -94,7 +94,7 @@ def words(response: Any) -> str:
 def look(client: Client, people: People) -> str:
     """What Ann reads of her call, which was made before."""
     ticket = the_ticket()
-    return words(signed_in(people["ann"]).get(f"/test/mcp/approvals/{ticket.ticket}/"))
+    return words(signed_in(people["ann"]).get(f"/test/mcp/approvals/{ticket.public_id}/"))
 
 
 # Who is led there
@@ -194,7 +194,7 @@ def test_it_says_whether_anybody_was_notified(client: Client, people: People) ->
 def test_a_denied_call_has_its_reason(client: Client, people: People) -> None:
     call(client, people["ann"], amount=5)
     deny(the_ticket(), people["cleo"], reason="Too <b>dear</b>.")
-    page = signed_in(people["ann"]).get(f"/test/mcp/approvals/{the_ticket().ticket}/")
+    page = signed_in(people["ann"]).get(f"/test/mcp/approvals/{the_ticket().public_id}/")
     assert "Too &lt;b&gt;dear&lt;/b&gt;." in page.content.decode()
     assert "Denied" in words(page)
     assert "cleo" not in words(page)
@@ -279,7 +279,7 @@ def test_secrets_are_not_shown(client: Client, server: MCPServer, people: People
 
 def test_anybody_else_reads_what_they_would_of_a_page_that_never_was(client: Client, people: People) -> None:
     url = address(link(client, people["ann"]))
-    ticket = the_ticket().ticket
+    ticket = the_ticket().public_id
     never = f"/test/mcp/approvals/{'x' * len(ticket)}/"
     for name in ("ben", "cleo"):  # Cleo may approve, but cannot open the admin
         browser = signed_in(people[name])

@@ -30,7 +30,7 @@ def test_a_bad_credential_is_a_row_of_nobody(call_log: Log, make_server: Any, cl
     body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
     assert keyed.post(body, {"x-api-key": "mcp_key_wrong1" + "x" * 40}).status == 401
     [row] = call_log()
-    assert (row.outcome, row.server, row.principal_kind, row.principal_id) == ("refused", "keyed", "", "")
+    assert (row.outcome, row.server, row.principal_kind, row.principal_id) == ("denied", "keyed", "", "")
     assert "xxxx" not in row.error
 
 
@@ -52,7 +52,7 @@ def test_too_little_scope_names_caller_and_tool(call_log: Log, make_server: Any,
     body, headers = scoped.compose("tools/call", {"name": "purge", "arguments": {}})
     assert scoped.post(json.dumps(body).encode(), headers).status == 403
     [row] = call_log()
-    assert (row.outcome, row.method, row.name) == ("refused", "tools/call", "purge")
+    assert (row.outcome, row.method, row.name) == ("denied", "tools/call", "purge")
     assert (row.principal_kind, row.principal_id, row.client_id) == ("oauth", "7", "desk")
 
 

@@ -32,7 +32,7 @@ def test_a_tool_cannot_say_in_its_meta_that_its_call_waits_for_an_approval(
     call_log: Log, server: MCPServer, client: Client, kind: str
 ) -> None:
     """One that passes on what another server answered would have the log and people look for an approval."""
-    meta = {"django-mcp/approval": {"kind": "pending", "ticket": "none"}, "com.example/page": 2}
+    meta = {"django-mcp/approval": {"kind": "pending", "approval_id": "none"}, "com.example/page": 2}
 
     @tool(server=server)
     def relay() -> ToolResult[dict[str, int]]:
@@ -100,8 +100,8 @@ def test_completion_and_discovery_are_none(call_log: Log, site: MCPServer, moder
     [
         ("fail", {"why": "rain"}, "error", "It fails because of rain."),
         ("add", {"a": "x"}, "error", "a"),
-        ("nothing", {}, "refused", "Unknown tool: 'nothing'."),
-        ("forbid", {}, "refused", "Unknown tool: 'forbid'."),
+        ("nothing", {}, "denied", "Unknown tool: 'nothing'."),
+        ("forbid", {}, "denied", "Unknown tool: 'forbid'."),
         ("add", "no object", "error", None),
     ],
 )
@@ -124,7 +124,7 @@ def test_one_call_too_many_is_refused(call_log: Log, site: MCPServer, client: Cl
     cache.clear()
     for _ in range(2):
         client.call("seldom")
-    assert [row.outcome for row in call_log()] == ["ok", "refused"]
+    assert [row.outcome for row in call_log()] == ["ok", "denied"]
     assert "Too many" in call_log()[1].error
 
 

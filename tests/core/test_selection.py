@@ -206,10 +206,10 @@ def test_models_are_selected_by_the_tags_of_their_declaration(
 ) -> None:
     made = {step: STEPS[step](server, make_server) for step in order}
     support = made["endpoint"]
-    assert set(support.exposed) == {Book}
+    assert set(support.model_resources) == {Book}
     assert tools_of(support) == ["search_books", "get_book"]
     assert set(support.tools["get_book"].tags) == {"support"}
-    assert support.exposed[Book].server is support, "what it may follow is what this endpoint has"
+    assert support.model_resources[Book].server is support, "what it may follow is what this endpoint has"
     assert "search_authors" in server.tools
 
 

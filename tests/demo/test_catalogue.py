@@ -34,7 +34,7 @@ def test_ten_models_are_declared_in_less_than_80_lines() -> None:
             decorated = min([each.lineno for each in getattr(node, "decorator_list", ())], default=node.lineno)
             lines |= set(range(decorated, max(end, node.lineno) + 1))
     blank = {at for at, line in enumerate(inspect.getsource(catalogue).splitlines(), 1) if not line.strip()}
-    assert set(agency.exposed) == TEN
+    assert set(agency.model_resources) == TEN
     assert len(lines - blank) < 80
 
 

@@ -281,8 +281,8 @@ def test_the_page_on_tasks_has_a_worker_that_runs_them(site: Site) -> None:
 def test_the_page_on_tasks_has_settings_for_workers_of_each_kind(site: Site, number: int) -> None:
     add_tasks(site)
     site.append("mysite/settings.py", WORKERS[number])
-    _, engine = site.commands(
+    _, task_backend = site.commands(
         "check --fail-level ERROR",  # the page speaks of the backend's own warnings
         ["shell", "-v0", "-c", "from django_mcp.tasks.backends import engine; print(engine())"],
     )
-    assert "Workers" in engine
+    assert "DjangoTasksBackend" in task_backend

@@ -22,7 +22,7 @@ from django.utils.translation import gettext_lazy
 
 from django_mcp import prompt, tool
 from django_mcp.checks import described
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.server import MCPServer
 from django_mcp.integrations.late_tools import LateTool
 from django_mcp.models import ToolSnapshot
@@ -236,7 +236,7 @@ def test_pages_commands_and_decisions_that_go_through_all_tools_do_without_it(
     tool(server=server, name="good")(lambda: "Good.")
     server.add(Late(*[ValueError("nobody thought of this")] * 999))
     with override_settings(DJANGO_MCP={**settings.DJANGO_MCP, "BLOCK_CHANGED_TOOLS": True}):
-        book.expire()
+        policy_cache.expire()
         assert Client(server, MODERN, "view").call("good").text == "Good."
         assert not ToolSnapshot.objects.filter(server="late", tool="late").exists(), "nobody accepts what is not known"
     tries = ("playground/?endpoint=late", "playground/call/?endpoint=late&kind=tool&key=late")

@@ -156,8 +156,8 @@ def test_a_cursor_outlives_a_new_key_as_long_as_the_old_one_is_a_fallback(ann):
 
 def test_a_cursor_from_before_the_site_declared_another_order_is_refused(server, ann):
     of_tool, of_list = next_of(ann), ann.read("library://book")["next"]
-    exposed = server.exposed[Book]
-    exposed.sortings = {**exposed.sortings, "": exposed.sortings["price"]}
+    bound = server.model_resources[Book]
+    bound.sortings = {**bound.sortings, "": bound.sortings["price"]}
     assert ann.problem("search_books", cursor=of_tool) == WORDS
     error = ann.request("resources/read", {"uri": of_list}).error
     assert (error["code"], error["message"]) == (INVALID_PARAMS, WORDS)
@@ -165,7 +165,7 @@ def test_a_cursor_from_before_the_site_declared_another_order_is_refused(server,
 
 def test_a_cursor_for_rows_that_are_not_listed_any_more_is_refused(server, ann):
     cursor = list_cursor(ann)
-    server.exposed[Book].resource.max_list_size = 0
+    server.model_resources[Book].resource.max_list_size = 0
     assert refused(ann, cursor) == WORDS
 
 
@@ -204,7 +204,7 @@ def test_a_cursor_that_is_no_text_is_refused(ann):
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_an_altered_cursor_is_refused(server, books, data):
-    if Book not in server.exposed:
+    if Book not in server.model_resources:
         register(Book, Books, server=server)
     ann = Reader(server, MODERN, "view")
     ann.user = "ann"
@@ -220,7 +220,7 @@ def test_an_altered_cursor_is_refused(server, books, data):
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=1), min_size=1))
 def test_the_longest_text_fits_into_a_cursor(server, books, letters):
     """A cursor goes into a URI, and that into a header."""
-    if Book not in server.exposed:
+    if Book not in server.model_resources:
         declared = {"fields": ["title", "summary", "author__name"], "ordering": ["summary", "title", "author__name"]}
         register(Book, type("Long", (ModelResource,), declared), server=server)
     ann = Reader(server, MODERN, "view")

@@ -54,7 +54,7 @@ def made(server: MCPServer) -> Made:
     def make(model_admin: Any = BookAdmin, /, model: Any = Book, **attributes: Any) -> ModelResource:
         attributes.setdefault("fields", ["title"])
         register(model, from_admin(model_admin, **attributes), server=server)
-        return server.exposed[model].resource
+        return server.model_resources[model].resource
 
     return make
 
@@ -462,7 +462,7 @@ def test_an_admin_that_chooses_rows_is_not_asked_for_those_who_may_see_none(
 def test_only_an_admin_that_chooses_rows_makes_them_less_than_all(made: Made, server: MCPServer) -> None:
     assert made().has_plain_rows
     assert not made(OwnBooks, model=Publisher, fields=["name"]).has_plain_rows
-    server.exposed.clear()
+    server.model_resources.clear()
     instance = BookAdmin(Book, admin.site)
     instance.get_queryset = lambda request: Book.objects.filter(shelf="A")  # type: ignore[method-assign]
     assert not made(instance).has_plain_rows

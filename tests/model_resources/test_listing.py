@@ -165,7 +165,7 @@ def test_the_list_stays_right_while_the_site_lowers_how_much_is_listed(server, r
     server.page_size = 4
     result = reader().request("resources/list").result
     assert len([entry for entry in result["resources"] if entry["uri"].startswith("library://book/")]) == 2
-    server.exposed[Book].resource.max_list_size = 1
+    server.model_resources[Book].resource.max_list_size = 1
     assert reader().request("resources/list", {"cursor": result["nextCursor"]}).result["resources"] == []
 
 

@@ -364,7 +364,7 @@ def test_the_list_of_rows_gives_every_row_once(server, nobody, authors, tried):
 
     def run(scene):
         def read(size: int) -> Iterator[list[int]]:
-            server.exposed[Book].resource.max_page_size = size
+            server.model_resources[Book].resource.max_page_size = size
             page = nobody.read("library://book")
             yield [row["pk"] for row in page["rows"]]
             while page["next"]:

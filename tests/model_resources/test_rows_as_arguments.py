@@ -36,7 +36,7 @@ class AuthorResource(ModelResource):
 
 
 @pytest.fixture
-def exposed(server: MCPServer, books: list[Book]) -> list[Book]:
+def bound(server: MCPServer, books: list[Book]) -> list[Book]:
     register(Book, BookResource, server=server)
     register(Author, AuthorResource, server=server)
     return books
@@ -49,7 +49,7 @@ def argument(reader: Reader, tool_name: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_a_row_is_given_by_the_lookup_that_was_declared(
-    server: MCPServer, exposed: list[Book], reader: MakeReader, colour: str
+    server: MCPServer, bound: list[Book], reader: MakeReader, colour: str
 ) -> None:
     def describe(book: Book, loud: bool = False) -> str:
         """Say what a book is.
@@ -73,14 +73,14 @@ def test_a_row_is_given_by_the_lookup_that_was_declared(
 
 
 def test_a_row_is_given_by_its_key_where_no_lookup_was_declared(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     @tool(server=server)
     def email(author: Author) -> str:
         """Say where to write to."""
         return author.email
 
-    anna = exposed[0].author
+    anna = bound[0].author
     assert argument(reader("ann"), "email", "author") == {
         "type": "integer",
         "description": "The primary key of the author.",
@@ -95,7 +95,7 @@ def test_a_row_is_given_by_its_key_where_no_lookup_was_declared(
 
 
 def test_who_finds_no_rows_reads_what_is_wanted_all_the_same(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     @tool(server=server)
     def describe(book: Book) -> str:
@@ -106,7 +106,7 @@ def test_who_finds_no_rows_reads_what_is_wanted_all_the_same(
 
 
 def test_an_argument_that_filters_by_a_row_says_by_what(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     register(
         Review, type("Reviews", (AuthorResource,), {"fields": ["book"], "filterset_fields": ["book"]}), server=server
@@ -141,7 +141,7 @@ def test_an_endpoint_that_takes_a_tool_but_not_its_model_says_what_helps(
 
 @pytest.mark.parametrize("value", ["foghorn", "no-such-book", "a\0b", "x" * 200])
 def test_a_hidden_row_and_none_at_all_get_the_same_words(
-    server: MCPServer, exposed: list[Book], reader: MakeReader, value: str
+    server: MCPServer, bound: list[Book], reader: MakeReader, value: str
 ) -> None:
     ran = []
 
@@ -159,7 +159,7 @@ def test_a_hidden_row_and_none_at_all_get_the_same_words(
 
 
 def test_who_may_not_view_the_model_finds_no_row_and_no_hint(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     @tool(server=server)
     def describe(book: Book) -> str:
@@ -170,7 +170,7 @@ def test_who_may_not_view_the_model_finds_no_row_and_no_hint(
 
 
 def test_many_rows_are_found_in_one_query(
-    server: MCPServer, exposed: list[Book], reader: MakeReader, django_assert_num_queries: Any
+    server: MCPServer, bound: list[Book], reader: MakeReader, django_assert_num_queries: Any
 ) -> None:
     class LeaseHeartbeat:
         """Takes books, in the order in which they are given."""
@@ -195,10 +195,10 @@ def test_many_rows_are_found_in_one_query(
     assert root.problem("keep", books=[]) == "Argument 'books' must not be empty."
     assert root.problem("keep", books=["salt"] * 201) == "Argument 'books' must have at most 200 entries, not 201."
     assert root.data("keep_set") == {"result": -1}
-    assert root.data("keep_set", books=[exposed[0].author_id]) == {"result": 1}
+    assert root.data("keep_set", books=[bound[0].author_id]) == {"result": 1}
 
 
-def test_a_row_may_be_left_out(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
+def test_a_row_may_be_left_out(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     @tool(server=server)
     def describe(book: Book | None = None) -> str:
         return "nothing" if book is None else book.title
@@ -274,7 +274,7 @@ def test_a_model_of_which_nothing_is_said_stops_the_start(server: MCPServer) -> 
     "annotation", [Book | str, dict[str, Book], list[Book | Author], models.Model, "QuerySet", list[list[Book]]]
 )
 def test_an_annotation_that_says_no_single_model_stops_the_start(
-    server: MCPServer, exposed: list[Book], annotation: Any
+    server: MCPServer, bound: list[Book], annotation: Any
 ) -> None:
     def describe(book: Any) -> str:
         return str(book)
@@ -339,7 +339,7 @@ def test_a_declaration_with_a_problem_stops_the_start_of_tools_that_use_it(
         tool(server=server)(describe)
 
 
-def test_prompts_and_resources_take_no_rows_and_say_so_at_the_start(server: MCPServer, exposed: list[Book]) -> None:
+def test_prompts_and_resources_take_no_rows_and_say_so_at_the_start(server: MCPServer, bound: list[Book]) -> None:
     def describe(book: Book) -> str:
         return book.title
 
@@ -349,7 +349,7 @@ def test_prompts_and_resources_take_no_rows_and_say_so_at_the_start(server: MCPS
 
 
 def test_each_endpoint_has_its_own_rows(
-    make_server: Callable[..., MCPServer], server: MCPServer, exposed: list[Book], reader: MakeReader
+    make_server: Callable[..., MCPServer], server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     class All(ModelResource):
         """Every book."""
@@ -366,15 +366,15 @@ def test_each_endpoint_has_its_own_rows(
     assert "no book foghorn" in reader("ann").problem("describe", book="foghorn")
     elsewhere = Reader(other, reader("ann").version, "view")
     elsewhere.user = "ann"
-    assert elsewhere.call("describe", book=exposed[4].pk).text == "Foghorn"
+    assert elsewhere.call("describe", book=bound[4].pk).text == "Foghorn"
 
 
-def test_the_function_itself_still_takes_rows(server: MCPServer, exposed: list[Book]) -> None:
+def test_the_function_itself_still_takes_rows(server: MCPServer, bound: list[Book]) -> None:
     @tool(server=server)
     def describe(book: Book) -> str:
         return book.title
 
-    assert describe(exposed[4]) == "Foghorn"
+    assert describe(bound[4]) == "Foghorn"
 
 
 def test_object_permissions_are_asked_for(

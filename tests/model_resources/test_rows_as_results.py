@@ -40,7 +40,7 @@ class AuthorResource(ModelResource):
 
 
 @pytest.fixture
-def exposed(server: MCPServer, books: list[Book]) -> list[Book]:
+def bound(server: MCPServer, books: list[Book]) -> list[Book]:
     register(Author, AuthorResource, server=server)
     register(Book, BookResource, server=server)
     return books
@@ -65,9 +65,9 @@ def schema(reader: Reader) -> Any:
 
 
 def test_a_row_is_shown_as_its_resource_shows_it_and_not_a_field_more(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
-    salt, ann = Book(pk=exposed[0].pk, title="made up", slug="salt", internal="secret"), reader("ann")
+    salt, ann = Book(pk=bound[0].pk, title="made up", slug="salt", internal="secret"), reader("ann")
     as_resource = ann.data("get_book", slug="salt")
     assert as_resource["title"] == "Salt"
     assert "not to be seen" not in json.dumps(as_resource)
@@ -84,7 +84,7 @@ def test_a_row_is_shown_as_its_resource_shows_it_and_not_a_field_more(
 
 
 def test_many_rows_are_shown_in_their_order_and_the_hidden_ones_not(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     ann, wrong = reader("ann"), []
     kinds = [*product((list[Book], QuerySet, QuerySet[Book]), ("sync", "async")), (Iterator[Book], "sync")]
@@ -97,7 +97,7 @@ def test_many_rows_are_shown_in_their_order_and_the_hidden_ones_not(
                 "uri": "library://book/salt",
                 "slug": "salt",
                 "title": "Salt",
-                "author": {"uri": f"library://author/{exposed[0].author_id}", "title": "Anna Berg"},
+                "author": {"uri": f"library://author/{bound[0].author_id}", "title": "Anna Berg"},
             }
             titles = [row["title"] for row in shown["result"]]
             # Nothing is said of what does not exist for Ann.
@@ -113,7 +113,7 @@ def united(rows: QuerySet[Any]) -> QuerySet[Any]:
 
 
 def test_rows_that_nobody_annotated_are_shown_likewise(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     for make in (list, tuple, lambda rows: rows, lambda rows: rows[:5], united):
         with registering(server):
@@ -123,7 +123,7 @@ def test_rows_that_nobody_annotated_are_shown_likewise(
 
 
 def test_more_rows_than_an_answer_has_room_for_are_told(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     giving(server, list[Book], lambda: Book.objects.order_by("title"))
     result = reader("root").call("give").result
@@ -132,7 +132,7 @@ def test_more_rows_than_an_answer_has_room_for_are_told(
 
 
 def test_relations_take_a_number_of_queries_that_does_not_depend_on_the_rows(
-    server: MCPServer, exposed: list[Book], reader: MakeReader, django_assert_num_queries: Any
+    server: MCPServer, bound: list[Book], reader: MakeReader, django_assert_num_queries: Any
 ) -> None:
     def give(most: int) -> list[Book]:
         return list(Book.objects.order_by("title")[:most])
@@ -145,9 +145,9 @@ def test_relations_take_a_number_of_queries_that_does_not_depend_on_the_rows(
 
 
 def test_rows_in_a_dict_are_shown_each_as_its_model_says(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
-    giving(server, ..., lambda: {"book": exposed[0], "authors": Author.objects.order_by("name"), "total": 2})
+    giving(server, ..., lambda: {"book": bound[0], "authors": Author.objects.order_by("name"), "total": 2})
     shown = reader("ann").data("give")
     assert (shown["book"]["title"], shown["total"]) == ("Salt", 2)
     assert [set(row) for row in shown["authors"]] == [{"uri", "pk", "name"}] * 2
@@ -157,12 +157,12 @@ HOLDING = [..., dict, dict[str, Any], dict[str, object], ToolResult, ToolResult[
 
 
 def test_rows_in_a_dict_are_shown_however_little_its_annotation_says(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     wrong = []
     for returns in HOLDING:
         with registering(server):
-            giving(server, returns, lambda: {"book": exposed[0], "authors": Author.objects.all(), "total": 2})
+            giving(server, returns, lambda: {"book": bound[0], "authors": Author.objects.all(), "total": 2})
             shown = reader("ann").data("give")
             shown = shown.get("result", shown)
             if (shown["book"]["title"], len(shown["authors"]), shown["total"]) != ("Salt", 2, 2):
@@ -170,19 +170,19 @@ def test_rows_in_a_dict_are_shown_however_little_its_annotation_says(
     assert wrong == []
 
 
-def test_rows_in_a_list_of_dicts_are_shown(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
+def test_rows_in_a_list_of_dicts_are_shown(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     for returns in (..., list, list[Any], list[dict[str, object]], list[dict[str, Book]]):
         with registering(server):
-            giving(server, returns, lambda: [{"book": exposed[0]}, {"book": exposed[1]}])
+            giving(server, returns, lambda: [{"book": bound[0]}, {"book": bound[1]}])
             titles = [each["book"]["title"] for each in json.loads(reader("ann").call("give").text)]
             assert titles == ["Salt", "Tides"], returns
 
 
 @pytest.mark.parametrize("wrap", [lambda each: each, lambda each: ToolResult[each], lambda each: each | None])
 def test_a_dict_of_rows_has_the_schema_of_a_row(
-    server: MCPServer, exposed: list[Book], reader: MakeReader, wrap: Callable[[Any], Any]
+    server: MCPServer, bound: list[Book], reader: MakeReader, wrap: Callable[[Any], Any]
 ) -> None:
-    giving(server, wrap(dict[str, Book]), lambda: {"first": exposed[0]})
+    giving(server, wrap(dict[str, Book]), lambda: {"first": bound[0]})
     ann = reader("ann")
     shown, told = ann.data("give"), schema(ann)
     jsonschema.validate(shown, told)
@@ -191,9 +191,9 @@ def test_a_dict_of_rows_has_the_schema_of_a_row(
 
 
 def test_a_dict_of_lists_of_rows_has_the_schema_of_what_lists_show(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
-    giving(server, dict[str, list[Book]], lambda: {"shelf": [exposed[0], exposed[1]]})
+    giving(server, dict[str, list[Book]], lambda: {"shelf": [bound[0], bound[1]]})
     ann = reader("ann")
     row = schema(ann)["additionalProperties"]["items"]
     assert set(row["properties"]) == {"uri", "slug", "title", "author"}
@@ -201,7 +201,7 @@ def test_a_dict_of_lists_of_rows_has_the_schema_of_what_lists_show(
 
 
 def test_rows_where_none_can_be_shown_stop_the_start_with_what_would_be_right(
-    server: MCPServer, exposed: list[Book]
+    server: MCPServer, bound: list[Book]
 ) -> None:
     returns = tuple[dict[str, Book], ...]
     words = r"is not understood; return rows alone, in a list or in a dict\."
@@ -209,11 +209,9 @@ def test_rows_where_none_can_be_shown_stop_the_start_with_what_would_be_right(
         giving(server, returns, list)
 
 
-def test_a_row_with_other_words(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
+def test_a_row_with_other_words(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     blocks = [TextContent("!")]
-    giving(
-        server, ToolResult[Book], lambda: ToolResult(exposed[0], text="Salt it is.", content=blocks, meta={"a/b": 1})
-    )
+    giving(server, ToolResult[Book], lambda: ToolResult(bound[0], text="Salt it is.", content=blocks, meta={"a/b": 1}))
     result = reader("ann").call("give").result
     assert [block["text"] for block in result["content"]] == ["Salt it is.", "!"]
     assert result["structuredContent"]["title"] == "Salt"
@@ -221,8 +219,8 @@ def test_a_row_with_other_words(server: MCPServer, exposed: list[Book], reader: 
     jsonschema.validate(result["structuredContent"], schema(reader("ann")))
 
 
-def test_a_row_or_none(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
-    found: list[Book | None] = [exposed[0], None]
+def test_a_row_or_none(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
+    found: list[Book | None] = [bound[0], None]
     giving(server, Book | None, found.pop)
     ann = reader("ann")
     for expected in (None, "Salt"):
@@ -231,13 +229,13 @@ def test_a_row_or_none(server: MCPServer, exposed: list[Book], reader: MakeReade
         assert shown["result"] is expected or shown["result"]["title"] == expected
 
 
-def test_no_rows_at_all(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
+def test_no_rows_at_all(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     giving(server, list[Book], Book.objects.none)
     assert reader("ann").data("give") == {"result": []}
 
 
 def test_a_hidden_row_gets_the_words_of_one_that_does_not_exist_and_its_change_is_undone(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     @tool(server=server)
     def hide(slug: str) -> Book:
@@ -253,7 +251,7 @@ def test_a_hidden_row_gets_the_words_of_one_that_does_not_exist_and_its_change_i
 
 
 def test_a_new_row_can_be_returned_and_one_that_was_not_saved_cannot(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
+    server: MCPServer, bound: list[Book], reader: MakeReader
 ) -> None:
     @tool(server=server)
     def create(title: str, save: bool) -> Author:
@@ -302,14 +300,12 @@ def test_a_promised_row_of_which_nothing_is_said_stops_the_start(server: MCPServ
             giving(server, returns, list)
 
 
-def test_what_values_chose_is_given_as_it_is(server: MCPServer, exposed: list[Book], reader: MakeReader) -> None:
+def test_what_values_chose_is_given_as_it_is(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     giving(server, ..., lambda: Book.objects.order_by("title").values("title")[:1])
     assert json.loads(reader("ann").call("give").text) == [{"title": "Foghorn"}]
 
 
-def test_rows_that_are_yielded_are_rows_of_the_result(
-    server: MCPServer, exposed: list[Book], reader: MakeReader
-) -> None:
+def test_rows_that_are_yielded_are_rows_of_the_result(server: MCPServer, bound: list[Book], reader: MakeReader) -> None:
     @tool(server=server)
     def walk() -> Iterator[Book]:
         yield from Book.objects.order_by("title")

@@ -92,7 +92,7 @@ def test_only_what_is_registered_at_an_endpoint_can_be_unregistered_there(
         unregister(Book, server=server)
     with pytest.raises(ImproperlyConfigured, match=r"Tag is not registered at .*shop.*: nothing\."):
         unregister(Tag, server=shop)
-    assert Tag in shop.exposed
+    assert Tag in shop.model_resources
 
 
 def test_an_overridden_permission_is_asked_about_each_row_as_in_model_admin(server: MCPServer) -> None:

@@ -93,7 +93,7 @@ def test_a_row_in_two_tables_is_locked_in_both(
     copy = RareCopy.objects.create(book=books[0], number=1, note="x", worth=5)
     Copy.objects.create(book=books[0], number=2, note="x")
     root = reader("root")
-    name = server.exposed[RareCopy].name
+    name = server.model_resources[RareCopy].name
     assert root.data(f"update_{name}", id=copy.pk, note="new")["worth"] == "5.00"
     assert outcomes == ["locked"]
     assert root.problem(f"update_{name}", id=copy.pk, number=2).startswith(RULE)

@@ -9,18 +9,18 @@ from django.contrib.auth.models import Permission
 
 from django_mcp import Context, MCPServer, ModelResource, ToolError, prompt, register, resource, tool
 from django_mcp.approvals import tool_policies
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from tests.model_resources.library.models import Tag
 
 
 @pytest.fixture(autouse=True)
 def _decided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What was decided about tools counts, as it does in the tests of a site."""
-    monkeypatch.setattr(book, "renew", lambda: tool_policies.renew() and 0.0)
-    monkeypatch.setattr(book, "is_read", False)
-    book.expire()
+    monkeypatch.setattr(policy_cache, "reload", lambda: tool_policies.reload() and 0.0)
+    monkeypatch.setattr(policy_cache, "is_read", False)
+    policy_cache.expire()
     yield
-    book.expire()
+    policy_cache.expire()
 
 
 @pytest.fixture

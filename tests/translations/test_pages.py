@@ -99,7 +99,7 @@ def desk(make_server: Callable[..., MCPServer]) -> MCPServer:
 def approval(db: None) -> Approval:
     now = timezone.now()
     return Approval.objects.create(
-        ticket="ticket-1",
+        public_id="ticket-1",
         server="desk",
         tool="pay",
         principal_kind="oauth",

@@ -148,7 +148,7 @@ def described(
         "scopes": sorted(server.scopes),
         "transports": ["http", *(["http+sse"] if settings.HTTP_SSE else []), "stdio"],
         "capabilities": sorted(server.capabilities),
-        "models": sorted(model._meta.label for model in server.exposed),  # noqa: SLF001 - Django's documented API
+        "models": sorted(model._meta.label for model in server.model_resources),  # noqa: SLF001 - Django's documented API
         "caller": None if principal is None else _caller(principal, refused),
     }
     listed = None if context is None or refused else listed_tools(context)

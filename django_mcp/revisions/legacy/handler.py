@@ -15,7 +15,7 @@ from django_mcp.core.database import is_unmigrated
 from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import InputRequired
 from django_mcp.core.failures import log_rate_limited
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.server import MCPServer
 from django_mcp.models import Call, Session
 from django_mcp.protocol import headers, versions
@@ -225,7 +225,7 @@ async def _result(
         case "ping":
             return encode_result(request.id, {})
         case "server/discover":  # a connector that rewrites the header must still be able to discover us
-            await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+            await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
             return encode_result(
                 request.id, complete(discover(mcp_request.server, mcp_request.response), mcp_request.server)
             )
@@ -404,7 +404,7 @@ async def greet(request: Request, mcp_request: MCPRequest) -> tuple[str, bytes]:
         raise InvalidParams('"params.protocolVersion" must be a string.')
     version = versions.negotiate(requested)
     server = mcp_request.server
-    await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
     fields: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": {

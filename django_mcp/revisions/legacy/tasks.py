@@ -11,7 +11,7 @@ from django_mcp.conf import settings
 from django_mcp.core import database
 from django_mcp.core.context import Context
 from django_mcp.core.permissions import Right, may_use, right
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.principal import Principal
 from django_mcp.core.server import MCPServer
 from django_mcp.core.tool_search import called_tool
@@ -73,7 +73,7 @@ async def check_call(context: Context, version: str) -> None:
     params = context.params
     if "task" not in params:
         return
-    await book.refresh(context.runner)  # which calls may be tasks depends on what was decided
+    await policy_cache.refresh(context.runner)  # which calls may be tasks depends on what was decided
     if not has_tasks(context.server, version):  # who declares none ignores it (2025-11-25, Tasks, Task Support)
         context.params = {key: value for key, value in params.items() if key != "task"}
         return
@@ -188,8 +188,8 @@ def _page(context: Context, after: int | None) -> dict[str, Any]:
     size = context.server.page_size
     tasks = store.latest(context.principal, context.server, after, size + 1)
     page = tasks[:size]
-    if book.is_due:
-        book.bring_up_to_date()
+    if policy_cache.is_due:
+        policy_cache.bring_up_to_date()
     hidden = {name for name in {each.tool for each in page} if _is_hidden(context, name)}
     fields: dict[str, Any] = {"tasks": [shown(each) for each in page if each.tool not in hidden]}
     if len(tasks) > size:

@@ -20,7 +20,7 @@ from django_mcp.core.channel import LEVELS, Cancelled
 from django_mcp.core.context import ASKING, Context
 from django_mcp.core.dispatch import can_interact, dispatch
 from django_mcp.core.elicitation import Dialogue, InputRequired
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.core.request import host_of
 from django_mcp.core.server import MCPServer
 from django_mcp.core.tool_search import called_tool
@@ -214,7 +214,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
     if request.method == "initialize":
         speaks = ", ".join(versions.SUPPORTED)
         raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
-    await book.refresh(mcp_request.runner)  # whether there are tasks may depend on it
+    await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
     result = discover(mcp_request.server, mcp_request.response)
     return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
 

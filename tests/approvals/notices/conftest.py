@@ -44,7 +44,7 @@ def ticket(user: Any = None, **fields: Any) -> Approval:
     """A ticket that is pending, of which nobody was told."""
     now = timezone.now()
     given = {
-        "ticket": secrets.token_urlsafe(16),
+        "public_id": secrets.token_urlsafe(16),
         "server": "default",
         "tool": "book_hotel",
         "principal_kind": "oauth",

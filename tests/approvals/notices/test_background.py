@@ -47,7 +47,7 @@ def test_a_ticket_is_told_of_without_anybody_waiting_for_that(site: Receiver) ->
     site.silent.set()
     until(lambda: Notice.objects.get().delivered, "it is delivered")
     until(idle, "the thread ends when nothing is left to do")
-    assert site.received[0].checked()["data"]["ticket"] == approval.ticket
+    assert site.received[0].checked()["data"]["approval_id"] == approval.public_id
 
 
 def test_a_receiver_that_fails_twice_is_tried_until_it_accepts(site: Receiver) -> None:

@@ -55,7 +55,7 @@ def test_it_says_who_asks_for_what_until_when_and_where_to_decide(configure: Con
     assert '> {\n>   "card": "***",\n>   "hotel": "Seaview",\n>   "nights": 3\n> }' in text
     assert "> Total: 300 EUR\n> Balance: 12 EUR\n" in text
     assert "It waits until 2126-05-04 10:00 UTC (" in text
-    assert approval.ticket in text
+    assert approval.public_id in text
     url = f"https://travel.example.com/admin/django_mcp/approval/{approval.pk}/change/"
     assert text.count("http") == text.count(url) == 1
     assert message.message()["Auto-Submitted"] == "auto-generated"

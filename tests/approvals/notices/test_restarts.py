@@ -28,7 +28,7 @@ from tests.approvals.notices.conftest import ticket
 with transaction.atomic():
     for _ in range({number}):
         made = ticket()
-        print(made.ticket, flush=True)
+        print(made.public_id, flush=True)
         transaction.on_commit(lambda: os.kill(os.getpid(), signal.SIGKILL))
         notices.make(made)
 """
@@ -75,7 +75,7 @@ def test_a_process_that_begins_to_serve_delivers_what_a_killed_one_left(
         with urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=10) as page:
             assert page.read() == b"There it is."
         until(lambda: receiver.received, "it is delivered")
-    assert [each.checked()["data"]["ticket"] for each in receiver.received] == [left]
+    assert [each.checked()["data"]["approval_id"] for each in receiver.received] == [left]
 
 
 def test_two_commands_at_once_deliver_each_notice_once(site: Mapping[str, str], receiver: Receiver) -> None:

@@ -143,7 +143,7 @@ def test_new_notices_come_before_those_that_failed_and_webhooks_before_mails(
     second = asked()
     time_passes()
     assert notices.deliver_due() == 3
-    assert receiver.ids == [f"msg_{each.ticket}" for each in (first, second, first)]
+    assert receiver.ids == [f"msg_{each.public_id}" for each in (first, second, first)]
 
 
 @pytest.mark.postgresql
@@ -171,7 +171,7 @@ def test_of_several_who_deliver_at_once_one_sends_each(
 ) -> None:
     monkeypatch.setattr(sender, "begin", lambda: None)
     configure(APPROVAL_WEBHOOK=receiver.url)
-    tickets = [asked().ticket for _ in range(12)]
+    tickets = [asked().public_id for _ in range(12)]
     together, delivered = threading.Barrier(4), []
 
     def deliver() -> None:

@@ -43,7 +43,7 @@ def test_it_says_who_asks_for_what_and_where_to_decide(receiver: Receiver, confi
         "type": "approval.requested",
         "timestamp": "2026-05-04T10:00:00Z",
         "data": {
-            "ticket": approval.ticket,
+            "approval_id": approval.public_id,
             "endpoint": "default",
             "tool": "book_hotel",
             "requester": "annika",
@@ -87,8 +87,8 @@ def test_a_receiver_that_fails_twice_gets_the_same_message_until_it_accepts(
     time_passes()
     assert notices.deliver_due() == 0
 
-    assert receiver.ids == [f"msg_{approval.ticket}"] * 3
-    assert [each.checked()["data"]["ticket"] for each in receiver.received] == [approval.ticket] * 3
+    assert receiver.ids == [f"msg_{approval.public_id}"] * 3
+    assert [each.checked()["data"]["approval_id"] for each in receiver.received] == [approval.public_id] * 3
     assert len({each.body for each in receiver.received}) == 1
     assert Notice.objects.get().attempts == 3
     assert error() == ""

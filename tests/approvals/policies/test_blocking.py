@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from django_mcp import MCPServer, tool
 from django_mcp.approvals.tool_policies import decide
-from django_mcp.core.policies import book
+from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task, ToolPolicy
 from django_mcp.tasks import store
 from tests.approvals.policies.conftest import tool_of
@@ -234,7 +234,7 @@ def test_the_hints_say_what_asks_by_default(server: MCPServer, ada: As, default:
     with override_settings(
         DJANGO_MCP={**settings.DJANGO_MCP, "REQUIRE_APPROVAL_FOR": default, "APPROVAL_WAIT_TIMEOUT": 0.001}
     ):
-        book.expire()
+        policy_cache.expire()
         asked = {name for name in ("destroy", "write", "read") if "django-mcp/approval" in str(ada.call(name).json)}
     assert asked == asks
 

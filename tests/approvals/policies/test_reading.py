@@ -13,7 +13,7 @@ from django_mcp import MCPServer, tool
 from django_mcp.approvals import tool_policies
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core import policies as core
-from django_mcp.core.policies import Book, book
+from django_mcp.core.policies import PolicyCache, policy_cache
 from django_mcp.models import Event, ToolPolicy
 from django_mcp.protocol.errors import InternalError
 from tests.approvals.policies.conftest import tool_of
@@ -39,8 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr("django_mcp.core.policies.monotonic", clock)
     monkeypatch.setattr("django_mcp.core.dispatch.monotonic", clock)
-    monkeypatch.setattr(book, "renew", tool_policies.renew)
-    book.expire()
+    monkeypatch.setattr(policy_cache, "reload", tool_policies.reload)
+    policy_cache.expire()
     return clock
 
 
@@ -92,24 +92,24 @@ def test_what_was_decided_here_counts_at_once(caller: Client, site: MCPServer) -
 
 
 def test_what_is_decided_while_somebody_looks_is_looked_at_anew() -> None:
-    book, looks = Book(), []
+    policy_cache, looks = PolicyCache(), []
 
     def renew() -> float:
         looks.append(1)
         if len(looks) == 1:
-            book.expire()  # what is committed now was not read
+            policy_cache.expire()  # what is committed now was not read
         return 100.0
 
-    book.renew = renew
-    book.expire()
-    book.bring_up_to_date()
-    book.bring_up_to_date()
-    book.bring_up_to_date()
+    policy_cache.reload = renew
+    policy_cache.expire()
+    policy_cache.bring_up_to_date()
+    policy_cache.bring_up_to_date()
+    policy_cache.bring_up_to_date()
     assert len(looks) == 2
 
 
 def test_of_threads_that_come_together_one_looks() -> None:
-    book, looks, many = Book(), [], 8
+    policy_cache, looks, many = PolicyCache(), [], 8
     together, another = threading.Barrier(many), threading.Event()
 
     def renew() -> float:
@@ -121,10 +121,10 @@ def test_of_threads_that_come_together_one_looks() -> None:
 
     def come(_: int) -> None:
         together.wait(10)
-        book.bring_up_to_date()
+        policy_cache.bring_up_to_date()
 
-    book.renew = renew
-    book.expire()
+    policy_cache.reload = renew
+    policy_cache.expire()
     with ThreadPoolExecutor(many) as pool:
         list(pool.map(come, range(many)))
     assert len(looks) == 1
@@ -160,7 +160,7 @@ def test_where_decisions_cannot_be_read_those_known_before_count(
 def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    book, looks = Book(), []
+    policy_cache, looks = PolicyCache(), []
 
     def renew() -> float:
         looks.append(clock.now)
@@ -170,11 +170,11 @@ def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
 
     def refused() -> int:
         with pytest.raises(InternalError):
-            book.bring_up_to_date()
+            policy_cache.bring_up_to_date()
         return len([each for each in caplog.records if "cannot be read" in each.getMessage()])
 
-    book.renew = renew
-    book.expire()
+    policy_cache.reload = renew
+    policy_cache.expire()
     assert [refused() for _ in range(50)] == [1] * 50
     assert len(looks) == 1
     clock.now += core.RETRY_SECONDS
@@ -182,13 +182,13 @@ def test_while_decisions_were_never_read_the_database_and_the_log_are_spared(
     clock.now += core.SAY_SECONDS + 0.1
     assert refused() == 2
     clock.now += core.RETRY_SECONDS
-    book.bring_up_to_date()
+    policy_cache.bring_up_to_date()
     assert len(looks) == 4
 
 
 def test_before_decisions_were_read_no_call_is_let_through(caller: Client, away: Any, monkeypatch: Any) -> None:
     away()
-    monkeypatch.setattr(book, "is_read", False)
+    monkeypatch.setattr(policy_cache, "is_read", False)
     for _ in range(2):
         answer = caller.call("pay")
         assert answer.error["message"] == "Something went wrong on the server."

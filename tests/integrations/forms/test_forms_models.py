@@ -68,7 +68,12 @@ class TestMakingARow:
         tag = Tag.objects.get(word="sea")
         made = ann.data("create_book", **new(loud=True, tags=[tag.pk], extra={"a": [1]}, published="2026-01-02"))
         book = Book.objects.get(slug="reef")
-        assert (book.title, book.pages, book.extra, list(book.tags.all())) == ("REEF", 100, {"a": [1]}, [tag])
+        assert (book.title, book.pages, book.extra, list(book.tags.all())) == (
+            "REEF",
+            100,
+            {"a": [1]},
+            [tag],
+        )
         assert made == {
             "pk": book.pk,
             "title": "REEF",

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_mcp import Context, MCPServer, tool
 from django_mcp.models import Task
 from django_mcp.tasks import store
-from django_mcp.tasks.backends import Workers
+from django_mcp.tasks.backends import DjangoTasksBackend
 from django_mcp.tasks.worker import keeper, run
 from tests.tasks.clients import TaskClient
 from tests.tasks.gates import Gate
@@ -141,8 +141,8 @@ def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
 ) -> None:
     tool(server=server, task="optional", name="work")(lambda: "done")
     monkeypatch.setattr("django_mcp.tasks.backends.Workers.task", None)
-    monkeypatch.setattr("django_mcp.tasks.api.engine", lambda: Workers("queue"))
-    monkeypatch.setattr("django_mcp.tasks.backends.engine", lambda: Workers("queue"))
+    monkeypatch.setattr("django_mcp.tasks.api.engine", lambda: DjangoTasksBackend("queue"))
+    monkeypatch.setattr("django_mcp.tasks.backends.engine", lambda: DjangoTasksBackend("queue"))
     task = client.become(client.call("work"), "failed")
     assert task["error"]["message"] == "The task could not be started. Call the tool again later."
     assert "TASKS['queue'] could not be used when the process started" in caplog.text
