@@ -93,7 +93,7 @@ def test_the_list_is_sorted_by_time_either_way(browser: Browser) -> None:
 
 PAGES = (
     "",
-    "?outcome__exact=refused",
+    "?outcome__exact=denied",
     "?server=booking",
     "?method=resources/read",
     "?name=tool_3",
@@ -132,7 +132,7 @@ def test_a_page_counts_no_further_than_it_can_be_turned(browser: Browser, owner:
 
 
 FOUND = {
-    "?outcome__exact=refused": 1,
+    "?outcome__exact=denied": 1,
     "?server=booking": 1,
     "?name=other": 1,
     "?client_name=Cursor": 1,
@@ -206,7 +206,7 @@ def test_who_may_not_look_sees_nothing() -> None:
 def test_an_export_has_what_the_filters_leave(browser: Browser) -> None:
     made()
     made(outcome="denied", error="no", arguments=None)
-    [row] = csv.DictReader(sent(browser, "?outcome__exact=refused").splitlines())
+    [row] = csv.DictReader(sent(browser, "?outcome__exact=denied").splitlines())
     assert (row["outcome"], row["error"], row["arguments"]) == ("denied", "no", "")
     both = list(csv.DictReader(sent(browser).splitlines()))
     assert [each["outcome"] for each in both] == ["denied", "ok"]

@@ -65,7 +65,7 @@ def test_a_caller_cannot_have_more_calls_waiting_than_allowed(server: MCPServer,
 def test_a_standing_approval_is_no_way_to_more_tasks_than_allowed(
     server: MCPServer, people: People, pay: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda *_: None)
     serve(server, people["ann"], "pay", FIVE)
     approve(the_ticket(), people["cleo"], calls=None, seconds=60)
     serve(server, people["ann"], "pay", FIVE)
@@ -185,7 +185,7 @@ def test_a_worker_that_dies_after_the_approval_was_used_runs_nothing_twice(
 
     function = act if form == "sync" else act_later
     tool(server=server, policy="ask", idempotent=True, name="act")(function)
-    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda *_: None)
     serve(server, people["ann"], "act", {}, channel=WantsTask())
     task = Task.objects.get()
     assert approve(the_ticket(), people["cleo"])
@@ -226,7 +226,7 @@ def test_what_was_approved_while_its_server_was_away_is_there_when_it_comes_back
 ) -> None:
     task = parked()
     with monkeypatch.context() as away:
-        away.setattr("django_mcp.tasks.backends.InProcess.start", lambda *_: None)
+        away.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda *_: None)
         assert approve(the_ticket(), people["cleo"])
     assert pay == []
     Task.objects.update(lease=timezone.now() - HOUR)

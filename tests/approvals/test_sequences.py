@@ -318,7 +318,7 @@ def make_site(
         return sites[-1]
 
     monkeypatch.setattr(timezone, "now", lambda: sites[-1].now() if sites else datetime.datetime.now(datetime.UTC))
-    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda _, task: run(task.task_id))
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda _, task: run(task.task_id))
     times = {"APPROVAL_REQUEST_TTL": LONG, "APPROVAL_GRANT_TTL": SHORT, "APPROVAL_WAIT_TIMEOUT": 0.001}
     with override_settings(DJANGO_MCP={**site_settings.DJANGO_MCP, **times}):
         yield make

@@ -62,6 +62,8 @@ STARTING = {
     "skills": {"declaration", "receivers", "skill"},
 }
 """Packages of which these modules are imported, and no others."""
+UNUSED_BY_THE_ADMIN = {"django.test", "unittest", "jinja2", "jsonschema", "markdownify", "requests", "urllib3", "yaml"}
+"""Of these nothing is imported for a site with the admin either: its pages import what they need when they are asked."""
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,20 @@ def test_what_such_a_site_does_not_use_is_not_imported(site: Any) -> None:
     assert [
         each for each in site["called"] if any(each == name or each.startswith(f"{name}.") for name in UNUSED)
     ] == []
+
+
+def test_what_pages_of_the_admin_need_is_not_imported_before_somebody_asks_for_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import json, sys, benchmarks.startup.application; print(json.dumps(sorted(sys.modules)))"],
+        cwd=ROOT.parent,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "benchmarks.startup.endpoint"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "django_mcp.admin.playground" in (started := set(json.loads(done.stdout)))
+    assert UNUSED_BY_THE_ADMIN & started == set()
 
 
 def test_of_features_that_may_be_used_only_what_knows_when_is_imported(site: Any) -> None:

@@ -51,7 +51,7 @@ def test_who_lets_go_of_a_task_does_not_let_go_of_anothers(
     client: TaskClient, server: MCPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool(server=server, task="optional", name="work")(lambda: "done")
-    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda self, task: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda self, task: None)
     task = client.call("work")
     lease = timezone.now() + HOUR
     Task.objects.filter(task_id=task).update(worker="another", lease=lease)
@@ -82,7 +82,7 @@ def test_a_task_that_costs_three_workers_has_failed(
         gate.wait()
         return "alive"
 
-    monkeypatch.setattr("django_mcp.tasks.backends.InProcess.start", lambda self, task: None)
+    monkeypatch.setattr("django_mcp.tasks.backends.InProcessBackend.start", lambda self, task: None)
     task = client.call("deadly")
     for _ in range(3):
         assert store.claim(task, "one that dies") is not None
@@ -140,9 +140,9 @@ def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
     client: TaskClient, server: MCPServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool(server=server, task="optional", name="work")(lambda: "done")
-    monkeypatch.setattr("django_mcp.tasks.backends.Workers.task", None)
-    monkeypatch.setattr("django_mcp.tasks.api.engine", lambda: DjangoTasksBackend("queue"))
-    monkeypatch.setattr("django_mcp.tasks.backends.engine", lambda: DjangoTasksBackend("queue"))
+    monkeypatch.setattr("django_mcp.tasks.backends.DjangoTasksBackend.task", None)
+    monkeypatch.setattr("django_mcp.tasks.api.task_backend", lambda: DjangoTasksBackend("queue"))
+    monkeypatch.setattr("django_mcp.tasks.backends.task_backend", lambda: DjangoTasksBackend("queue"))
     task = client.become(client.call("work"), "failed")
     assert task["error"]["message"] == "The task could not be started. Call the tool again later."
     assert "TASKS['queue'] could not be used when the process started" in caplog.text
