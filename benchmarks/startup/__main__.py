@@ -12,12 +12,12 @@ from statistics import median
 from benchmarks.process import ProcessFailedError, cores, run_to_end
 from benchmarks.report import facts
 from benchmarks.startup.measure import Start, start
-from benchmarks.startup.sites import BARE, CALL, Site, sites
+from benchmarks.startup.sites import BARE, CALL, PYDANTIC, Site, sites
 
 RUNS = 11
 MIB = 2**20
 MAX_MS, MAX_MIB = 100.0, 15.0
-"""What the endpoint may add to the start of a site with its first call, and to its memory (unique, as below)."""
+"""What the endpoint may add to a site that uses pydantic: to its start with the first call, and to its unique memory."""
 AIM_MS, AIM_MIB = 40.0, 6.0
 
 Found = Mapping[Site, Sequence[Start]]
@@ -48,9 +48,9 @@ COLUMNS: Mapping[str, Value] = {
 }
 
 
-def added(found: Found, site: Site, value: Value) -> float:
-    """How much more than the bare site's: the median over the runs, each compared with its own round's."""
-    return median(value(own) - value(bare) for own, bare in zip(found[site], found[BARE], strict=True))
+def added(found: Found, site: Site, value: Value, to: Site = BARE) -> float:
+    """How much more than another site's: the median over the runs, each compared with its own round's."""
+    return median(value(own) - value(bare) for own, bare in zip(found[site], found[to], strict=True))
 
 
 def table(found: Found) -> str:
@@ -72,10 +72,10 @@ def spread(found: Found) -> str:
 
 def judged(found: Found) -> list[str]:
     """What was promised and not kept."""
-    more_ms, more_mib = added(found, CALL, ms), added(found, CALL, memory("uss"))
+    more_ms, more_mib = added(found, CALL, cpu_ms, PYDANTIC), added(found, CALL, memory("uss"), PYDANTIC)
     broken = []
     if more_ms > MAX_MS:
-        broken.append(f"the start takes {more_ms:.0f} ms more, not {MAX_MS:.0f}")
+        broken.append(f"the start takes {more_ms:.0f} ms of processor time more, not {MAX_MS:.0f}")
     if more_mib > MAX_MIB:
         broken.append(f"the process has {more_mib:.1f} MiB more, not {MAX_MIB:.0f}")
     return broken
@@ -116,8 +116,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     how = (
         f"Medians of {options.runs} starts of each server, in random order; memory in MiB. “+” is the median of the "
-        f"differences to the bare site of the same round. Promised: at most +{MAX_MS:.0f} ms and +{MAX_MIB:.0f} MiB "
-        f"USS with the first call; aimed at: +{AIM_MS:.0f} ms and +{AIM_MIB:.0f} MiB."
+        f"differences to the bare site of the same round. Promised, with the first call, over the bare site with "
+        f"pydantic: at most +{MAX_MS:.0f} CPU ms and +{MAX_MIB:.0f} MiB USS; "
+        f"aimed at: +{AIM_MS:.0f} and +{AIM_MIB:.0f}. "
+        f"It is {added(found, CALL, cpu_ms, PYDANTIC):+.0f} CPU ms and "
+        f"{added(found, CALL, memory('uss'), PYDANTIC):+.1f} MiB."
     )
     about = "\n".join(f"* {name}: {value}" for name, value in facts(cores() is not None))
     report = f"{table(found)}\n\n{how}\n\n{spread(found)}\n\n{about}\n"

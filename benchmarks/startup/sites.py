@@ -49,6 +49,9 @@ def _says_hello(body: bytes, request: Request) -> str | None:  # noqa: ARG001 - 
 
 
 BARE = Site("bare Django, a page", APPLICATION, _page, _says_hello, "benchmarks.startup.bare")
+PYDANTIC = Site(
+    "bare Django with pydantic, a page", APPLICATION, _page, _says_hello, "benchmarks.startup.with_pydantic"
+)
 PAGE = Site("with django_mcp, a page", APPLICATION, _page, _says_hello, "benchmarks.startup.endpoint")
 CALL = Site("with django_mcp, a call", APPLICATION, _call, _CHECK, "benchmarks.startup.endpoint")
 SDK = Site("official SDK, a call", "benchmarks.startup.sdk:application", _call, _CHECK)
@@ -57,6 +60,6 @@ FASTMCP = Site("fastmcp, a call", "benchmarks.peers.fastmcp_app:application", _c
 
 def sites() -> list[Site]:
     """All that can be started here: another package only where its environment was made already."""
-    found = [BARE, PAGE, CALL, SDK]
+    found = [BARE, PYDANTIC, PAGE, CALL, SDK]
     (peer,) = (each for each in PEERS if each.name == FASTMCP.peer)
     return [*found, FASTMCP] if is_installed(peer) else found
