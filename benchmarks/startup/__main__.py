@@ -17,7 +17,7 @@ from benchmarks.startup.sites import BARE, CALL, PYDANTIC, Site, sites
 RUNS = 11
 MIB = 2**20
 MAX_MS, MAX_MIB = 100.0, 15.0
-"""What the endpoint may add to a site that uses pydantic: to its start with the first call, and to its unique memory."""
+"""What the endpoint may add to a site that uses pydantic: to its start with the first call, and to its USS."""
 AIM_MS, AIM_MIB = 40.0, 6.0
 
 Found = Mapping[Site, Sequence[Start]]

@@ -63,7 +63,7 @@ STARTING = {
 }
 """Packages of which these modules are imported, and no others."""
 UNUSED_BY_THE_ADMIN = {"django.test", "unittest", "jinja2", "jsonschema", "markdownify", "requests", "urllib3", "yaml"}
-"""Of these nothing is imported for a site with the admin either: its pages import what they need when they are asked."""
+"""A site with the admin imports nothing of these when it starts: pages import what they need on demand."""
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,11 @@ def test_what_such_a_site_does_not_use_is_not_imported(site: Any) -> None:
 
 def test_what_pages_of_the_admin_need_is_not_imported_before_somebody_asks_for_them() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import json, sys, benchmarks.startup.application; print(json.dumps(sorted(sys.modules)))"],
+        [
+            sys.executable,
+            "-c",
+            "import json, sys, benchmarks.startup.application; print(json.dumps(sorted(sys.modules)))",
+        ],
         cwd=ROOT.parent,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "benchmarks.startup.endpoint"},
         capture_output=True,

@@ -36,6 +36,14 @@ RUN_ELSEWHERE = {
     "make demo": "tests/management",
     "make test": "the run that this test is part of",
     "pip install django-mcp-toolkit": "the run that this test is part of installs the package",
+    **dict.fromkeys(
+        [
+            "python manage.py migrate",
+            "python manage.py mcp_key create --user ann --name laptop",
+            "python manage.py mcp_config claude-code --url http://127.0.0.1:8000 --key",
+        ],
+        "the same lines stand in the quickstart, which tests/docs/test_tutorial.py types in",
+    ),
     "pip install 'django-mcp-toolkit[test]'": "the run that this test is part of, which has what it adds",
     "make bench": "tests/benchmarks",
     "python manage.py startmcp library": "the test of the page on commands",
@@ -111,7 +119,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     }
     for page in PAGES:
         for block in blocks(page):
-            if block.page == "tutorial.md":
+            if block.page in {"quickstart.md", "tutorial.md"}:
                 continue  # tests/docs/test_tutorial.py types in all of it
             if block.language == "python":
                 assert block.page in tested
@@ -264,20 +272,6 @@ Book.objects.create(title="Emma", author="Jane Austen", pages=474)
 Book.objects.create(title="Persuasion", author="Jane Austen", pages=249)
 """
 
-ENQUIRY_FORM = """
-from django import forms
-
-class EnquiryForm(forms.Form):
-    question = forms.CharField(max_length=50)
-
-    def save(self):
-        return f"We will answer: {self.cleaned_data['question']}"
-"""
-OPENING_HOURS = """
-from django.http import JsonResponse
-urlpatterns += [path("hours/", lambda request: JsonResponse({"monday": "9 to 17"}), name="opening_hours")]
-"""
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
@@ -293,54 +287,9 @@ def data(answer: Any) -> Any:
     return json.loads(answer["result"]["content"][0]["text"])
 
 
-def add_what_it_has_already(site: Site) -> None:
-    """The form and the view that the README publishes."""
-    site.append("library/forms.py", ENQUIRY_FORM)
-    site.append("mysite/urls.py", OPENING_HOURS)
-
-
-@pytest.mark.parametrize("edge", ["wsgi", "asgi"])
-def test_the_readme_adds_an_endpoint_to_a_new_site(site: Site, edge: str) -> None:
-    files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py", "mcp.py": "library/mcp.py"}
-    files["asgi.py"] = "mysite/asgi.py"
-    site.append("mysite/urls.py", "from django.urls import include")
-    add_what_it_has_already(site)
-    shown = [(re.match(r"# (\w+\.py)", code)[1], code) for code in code_of("README.md")]
-    assert [name for name, _ in shown] == ["settings.py", "urls.py", "mcp.py", "asgi.py", *["mcp.py"] * 5]
-    for name, code in shown:
-        site.append(files[name], code)
-    site.migrate(TWO_BOOKS, check=True)
-    found, nothing, wrong, listed, short, row, sent, refused, hours, pages = site.requests(
-        call("find_books", title="mm"),
-        call("find_books", title="Ulysses"),
-        call("find_books", words="mm"),
-        ("tools/list", {}),
-        call("search_books", query="austen", pages__lte=300),
-        ("resources/read", {"uri": "library://book/1"}),
-        call("enquiry", question="Do you have Emma?"),
-        call("enquiry", question="?" * 99),
-        call("opening_hours"),
-        call("count_pages"),
-        edge=edge,
-    )
-    assert found["result"]["content"][0]["text"] == '["Emma"]'
-    assert nothing["result"]["content"][0]["text"] == "[]"
-    assert "Unknown argument 'words'" in wrong["result"]["content"][0]["text"]
-    assert data(pages) == 723
-    find, enquiry, hours_tool, discard, close, count, later, *of_books = listed["result"]["tools"]
-    assert (enquiry["name"], hours_tool["name"]) == ("enquiry", "opening_hours")
-    assert sent["result"]["content"][0]["text"] == "We will answer: Do you have Emma?"
-    assert "at most 50 characters" in refused["result"]["content"][0]["text"]
-    assert data(hours) == {"monday": "9 to 17"}
-    assert {count["name"], later["name"]} == {"count_pages", "get_task_result"}
-    assert [tool["name"] for tool in of_books] == ["search_books", "get_book"]
-    assert [each["title"] for each in data(short)["rows"]] == ["Persuasion"]
-    assert '"pages":474' in row["result"]["contents"][0]["text"]
-    assert find["annotations"] == {"readOnlyHint": True}
-    assert close["name"] == "close_library"
-    assert (discard["name"], list(discard["inputSchema"]["properties"])) == ("discard_book", ["title"])
-    lines = [line for code in code_of("README.md")[:3] for line in code.splitlines() if line and line[0] != "#"]
-    assert len(lines) <= 10, "the README promises ten lines"
+def test_the_readme_shows_the_code_of_the_quickstart() -> None:
+    """Which tests/docs/test_tutorial.py types in."""
+    assert code_of("README.md") == code_of("quickstart.md")[1:]
 
 
 def prepare(site: Site, page: str, *, skip: int = 0, rows: str = "", check: bool = False) -> None:

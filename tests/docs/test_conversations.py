@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.test_blocks import TWO_BOOKS, Site, add_what_it_has_already, code_of, prepare
+from tests.docs.test_blocks import TWO_BOOKS, Site, code_of, prepare
 
 TALK = """
 import json, os
@@ -77,19 +77,6 @@ def site(tmp_path: Path) -> Site:
 
 def talk(site: Site, *calls: Call) -> list[dict[str, Any]]:
     return json.loads(site.run("-c", TALK.replace("CALLS", repr(calls))))
-
-
-def test_the_tool_of_the_readme_asks_before_it_acts(site: Site) -> None:
-    prepare(site, "settings.md")
-    add_what_it_has_already(site)
-    site.append("library/mcp.py", "\n\n".join(code for code in code_of("README.md") if code.startswith("# mcp.py")))
-    no, closed, yes = talk(
-        site,
-        *(call("discard_book", answer, title="Emma") for answer in (DECLINE, CANCEL, accept(confirm=True))),
-    )
-    assert no["asked"][0]["params"]["message"] == "Throw away “Emma” for good?"
-    assert [each["text"] for each in (no, closed, yes)] == ["It stays.", "It stays.", "It is gone."]
-    assert json.loads(site.run("-c", BOOKS)) == ["Persuasion"]
 
 
 def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
@@ -283,6 +270,6 @@ def test_the_page_on_tasks_has_settings_for_workers_of_each_kind(site: Site, num
     site.append("mysite/settings.py", WORKERS[number])
     _, task_backend = site.commands(
         "check --fail-level ERROR",  # the page speaks of the backend's own warnings
-        ["shell", "-v0", "-c", "from django_mcp.tasks.backends import engine; print(engine())"],
+        ["shell", "-v0", "-c", "from django_mcp.tasks.backends import task_backend; print(task_backend())"],
     )
     assert "DjangoTasksBackend" in task_backend

@@ -1,12 +1,12 @@
-"""``docs/tutorial.md``, typed in as it stands, in an empty directory; and then a client comes."""
+"""``docs/quickstart.md`` and ``docs/tutorial.md``, typed in line by line in an empty directory; then a client comes."""
 
 import asyncio
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from tests.docs.test_blocks import ROOT, blocks
 from tests.ports import free_port
 from tests.real_clients.sites import ATTEMPTS, accepts
 
-PAGE = ROOT / "docs" / "tutorial.md"
+QUICKSTART, TUTORIAL = ROOT / "docs" / "quickstart.md", ROOT / "docs" / "tutorial.md"
 ELSEWHERE = ("mkdir ", "cd ", "python -m venv", ". .venv", "pip install", "python manage.py runserver", "daphne ")
 """What the test has done already, or does in its own way."""
 
@@ -67,12 +67,10 @@ def type_in(path: Path, command: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def typed_in(page: Path, path: Path) -> Site:
     """The whole page, from top to bottom."""
-    path = tmp_path_factory.mktemp("mylibrary")
     said = []
-    for block in blocks(PAGE):
+    for block in blocks(page):
         if block.language == "python":
             first, code = block.code.split("\n", 1)
             named = re.fullmatch(r"# (\S+\.py)(, at the end)?", first)
@@ -85,16 +83,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return Site(path, said)
 
 
-@pytest.fixture(scope="module")
-def port(site: Site) -> Iterator[int]:
-    """Where the server of the last step listens."""
-    line = next(line for block in blocks(PAGE) for line in block.code.splitlines() if line.startswith("daphne "))
+@contextmanager
+def served(site: Site, module: str) -> Iterator[int]:
+    """The port on which the site is served by ``python -m`` with these words, which name port 8000."""
     for _ in range(ATTEMPTS):
         port = free_port()
-        command = line.split("  #")[0].replace("8000", str(port)).split()
+        command = module.replace("8000", str(port)).split()
         output = subprocess.DEVNULL
         process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=site.path, env=environment(), stdout=output, stderr=output
+            [sys.executable, *command], cwd=site.path, env=environment(), stdout=output, stderr=output
         )
         while not (listens := accepts(port)):
             with suppress(subprocess.TimeoutExpired):
@@ -106,6 +103,56 @@ def port(site: Site) -> Iterator[int]:
             process.wait(30)
             return
     raise AssertionError("the server ended")
+
+
+async def with_key(site: Site, port: int, mode: Any, use: Callable[[Client], Awaitable[Any]]) -> Any:
+    """What the official client finds with the key that a command of the page printed."""
+    key = re.search(r"mcp_key_\w{49}", site.of("python manage.py mcp_key"))
+    assert key
+    headers = {"Authorization": f"Bearer {key[0]}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
+        async with Client(transport, mode=mode, read_timeout_seconds=30) as client:
+            return await use(client)
+
+
+def test_the_quickstart_ends_with_a_client_that_finds_a_book(tmp_path: Path) -> None:
+    site = typed_in(QUICKSTART, tmp_path)
+    assert "Added book 1." in site.of("python manage.py mcp_call")
+    assert "claude mcp add" in (config := site.of("python manage.py mcp_config"))
+    assert "http://127.0.0.1:8000/mcp" in config
+
+    async def use(client: Client) -> tuple[list[str], Any]:
+        return [each.name for each in (await client.list_tools()).tools], await client.call_tool(
+            "search_books", {"query": "austen"}
+        )
+
+    with served(site, "manage.py runserver --noreload 8000") as port:
+        listed, found = asyncio.run(with_key(site, port, "auto", use))
+        assert listed == ["add_book", "search_books", "get_book"]
+        assert "Emma" in found.content[0].text
+        assert "purchase_notes" not in found.content[0].text
+        require_key(port)
+
+
+def require_key(port: int) -> None:
+    """See that nobody is let in without one."""
+    answer = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return typed_in(TUTORIAL, tmp_path_factory.mktemp("mylibrary"))
+
+
+@pytest.fixture(scope="module")
+def port(site: Site) -> Iterator[int]:
+    """Where the server of the last step listens."""
+    line = next(line for block in blocks(TUTORIAL) for line in block.code.splitlines() if line.startswith("daphne "))
+    with served(site, "-m " + line.split("  #")[0]) as port:
+        yield port
 
 
 def test_what_the_page_promises_is_printed(site: Site) -> None:
@@ -128,19 +175,12 @@ def test_what_the_page_promises_is_printed(site: Site) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) -> None:
-    key = re.search(r"mcp_key_\w{49}", site.of("python manage.py mcp_key"))
-    assert key
+    async def use(client: Client) -> tuple[list[str], Any, Any]:
+        listed = [each.name for each in (await client.list_tools()).tools]
+        found = await client.call_tool("search_books", {"query": "walden"})
+        return listed, found, await client.call_tool("lend_book", {"book": 99, "reader": "Nobody"})
 
-    async def main() -> tuple[list[str], Any, Any]:
-        headers = {"Authorization": f"Bearer {key[0]}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-            transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=http)
-            async with Client(transport, mode=mode, read_timeout_seconds=30) as client:
-                listed = [each.name for each in (await client.list_tools()).tools]
-                found = await client.call_tool("search_books", {"query": "walden"})
-                return listed, found, await client.call_tool("lend_book", {"book": 99, "reader": "Nobody"})
-
-    listed, found, lent = asyncio.run(main())
+    listed, found, lent = asyncio.run(with_key(site, port, mode, use))
     assert listed == ["lend_book", "discard_book", "search_books", "get_book", "search_loans", "get_loan"]
     assert "Walden" in found.content[0].text
     assert lent.is_error
@@ -148,6 +188,4 @@ def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) 
 
 
 def test_without_a_key_nobody_comes_in(port: int) -> None:
-    answer = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-    assert answer.status_code == 401
-    assert "resource_metadata=" in answer.headers["www-authenticate"]
+    require_key(port)

@@ -139,7 +139,7 @@ def test_an_approval_is_for_one_call_although_the_client_started_the_site_anew(
 
     # The work of a tool with tasks is a row of its own, also where the client knows none.
     calls = f"SELECT * FROM django_mcp_requestlog WHERE arguments LIKE '%{label}\"%' AND protocol <> '' ORDER BY id"
-    used, unused = [each["approval_id"] for each in tickets(environment, f'{label}"')]
+    used, unused = [each["public_id"] for each in tickets(environment, f'{label}"')]
     log = [(each["outcome"], each["approval"]) for each in read(environment, calls)]
     assert log == [("waiting", used), ("ok", used), ("waiting", unused)]
 
