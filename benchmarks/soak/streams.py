@@ -35,7 +35,7 @@ class Stream:
         """All messages to the response. Whoever waits limits the time.
 
         Raises:
-            Refused: the stream is not there any more.
+            Refused: the stream no longer exists.
             Broken: it broke before it had an id to come back with.
         """
         reply: Reply | None = self._reply

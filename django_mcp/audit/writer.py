@@ -177,8 +177,8 @@ class NotRecorded(InternalError):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
-            "The call was made, but it could not be recorded, so its result is withheld. "
-            f"Look at what it did before you make it again.{_advice(error)}"
+            "The call was made but could not be recorded, so its result is withheld. "
+            f"Check what it did before you retry.{_advice(error)}"
         )
 
 
@@ -186,8 +186,8 @@ class NotRecordable(InternalError):
     """Nothing can be written down at the moment, so the call is not made."""
 
     def __init__(self, error: Exception) -> None:
-        words = "Calls cannot be recorded at the moment, so this one was not made."
-        super().__init__(words + (_advice(error) or " Try again."))
+        words = "The request log is unavailable, so this call was not made."
+        super().__init__(words + (_advice(error) or " Retry later."))
 
 
 def _advice(error: Exception) -> str:

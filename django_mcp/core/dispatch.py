@@ -388,7 +388,7 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     if tool.kind != "tool" or may_run:
         return None
     if approval_gate is None:
-        raise ToolError("This call needs an approval, which nobody can give on this site.")
+        raise ToolError("This call needs approval, and this site has no way to approve calls.")
     return await approval_gate(context, tool, keywords, rule)
 
 
@@ -425,7 +425,7 @@ async def _call_named(context: Context) -> Result:
         context.is_relayed = True
         return await call_tool(context)
     except Unknown as error:
-        return tool_failure(ToolError(f"{error.message} search_tools finds what there is."), context)
+        return tool_failure(ToolError(f"{error.message} Use search_tools to find a tool."), context)
     except ArgumentError as error:
         return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
 
@@ -445,7 +445,7 @@ async def _spend(context: Context) -> None:
     except Exception as error:
         raise request_failure(error, context) from error
     if not is_new:
-        raise InvalidParams("This requestState was used already. Make the call again without it.")
+        raise InvalidParams("This requestState has been used already. Repeat the call without it.")
 
 
 async def _run_resumed(

@@ -229,7 +229,7 @@ class Elicitation(Question[ElicitResult[Any]]):
             return ElicitResult(action)
         content = answer.get("content")
         if not isinstance(content, dict):
-            raise FormError(["The form came back without its content."])
+            raise FormError(["The client accepted the form without 'content'."])
         return ElicitResult(action, self.form.validate(content))
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:

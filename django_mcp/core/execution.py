@@ -53,7 +53,7 @@ def ask_for_less(tool: Tool) -> str:
     properties = tool.definition["inputSchema"].get("properties", {})
     names = [f"`{name}`" for name in NARROWING if name in properties][:MAX_NAMED]
     if not names:
-        return "Ask for less: something narrower, or one part at a time."
+        return "Ask for less: narrow the request, or fetch one part at a time."
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
     return f"Ask for less, with {listed}."
 
@@ -73,15 +73,15 @@ def busy(tool: Tool) -> str:
     """For a call that found others under way."""
     most = tool.concurrency_limit
     calls = "another call" if most == 1 else f"{most} other calls"
-    return f"The tool is busy with {calls}, the most it takes at a time. Try again in a few seconds."
+    return f"The tool is busy with {calls}, its limit. Retry in a few seconds."
 
 
 def _undone(tool: Tool) -> str:
     if tool.read_only:
         return ""
     if tool.atomic and not tool.function.is_async:
-        return " What it had not finished writing to the database was rolled back."
-    return " What it had done by then may stay: look before you call it again."
+        return " Its unfinished changes to the database were rolled back."
+    return " Changes made before that may have been kept. Check before you call it again."
 
 
 LONGEST_KEY = 255

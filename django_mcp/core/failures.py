@@ -23,7 +23,7 @@ logger = logging.getLogger("django_mcp")
 
 ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
 """What a resource's function raises where there is nothing, or nothing for this caller."""
-NOT_FOUND = "Not found: there is nothing with the values you gave."
+NOT_FOUND = "Not found: no row has the values you gave."
 
 
 def tool_failure(error: BaseException, context: RequestContext) -> Result:
@@ -79,7 +79,7 @@ def unknown(kind: str, name: Any) -> Unknown:
 
 
 def _is_error(text: str) -> Result:
-    text = text if text.strip() else "The tool failed without saying why."
+    text = text if text.strip() else "The tool failed without an error message."
     return Result({"content": [{"type": "text", "text": text}], "isError": True})
 
 

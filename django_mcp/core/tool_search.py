@@ -69,7 +69,7 @@ def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
     """What to do with arguments that were given to ``call_tool`` and are those of the tool that it names."""
     own = finders()[1].arguments.names
     if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
-        yield "Put what the tool itself takes into 'arguments'."
+        yield "Put the tool's own arguments into 'arguments'."
 
 
 def nearest(context: Context, name: str) -> str | None:

@@ -132,7 +132,7 @@ class _Pieces:
         self._kept.append(item)
         self._characters += len(item) if isinstance(item, str | bytes) else 0
         if len(self._kept) > MAX_PIECES or self._characters > MAX_CHARACTERS:
-            raise ToolError(f"It was stopped, for it gave more than {MAX_PIECES} pieces. Ask for less.")
+            raise ToolError(f"The tool was stopped because it yielded more than {MAX_PIECES} items. Ask for less.")
 
     def _count(self) -> None:
         """Tell of the last piece, which is done when what comes next shows that the function does not tell of it."""

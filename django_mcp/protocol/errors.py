@@ -141,6 +141,6 @@ class UnsupportedProtocolVersion(ProtocolError):
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
         super().__init__(
-            f"Unsupported protocol version {requested!r}; this server speaks {', '.join(supported)}.",
+            f"Unsupported protocol version {requested!r}; this server supports {', '.join(supported)}.",
             {"supported": list(supported), "requested": requested},
         )

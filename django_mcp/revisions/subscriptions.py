@@ -160,7 +160,7 @@ class StreamSlot:
         caller = principal.kind, principal.id
         if len(_open[caller]) >= settings.MAX_STREAMS_PER_CALLER:
             most = settings.MAX_STREAMS_PER_CALLER
-            reason = f"You have {most} open streams, which is the most at once. Close one of them."
+            reason = f"You have {most} open streams, the maximum. Close one of them first."
             raise TooManyRequests(RETRY_SECONDS, reason)
         self._caller = caller
         _open[caller].add(id(self))

@@ -135,7 +135,7 @@ def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
     task_id = None if repeat is None else repeat.task()
     task = None if task_id is None else store.find(task_id, context.principal, context.server)
     if task is None:  # it is gone again already
-        raise ToolError("A call with this idempotency key was made at the same time. Repeat it in a few seconds.")
+        raise ToolError("Another call with this idempotency key was made at the same time. Retry in a few seconds.")
     return _given(task, repeat)
 
 
@@ -147,8 +147,8 @@ def check_room(context: Context) -> None:
     """
     if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
-            f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, which is the most at once. Wait for one of "
-            "them, or cancel it."
+            f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, the maximum. Wait for one of them to "
+            "end, or cancel one."
         )
 
 
@@ -355,7 +355,7 @@ def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -
 
 
 def _gone(task_id: str) -> ToolError:
-    return ToolError(f"There is no task {task_id[:100]!r} of yours any more.")
+    return ToolError(f"Unknown task {task_id[:100]!r}: it may have expired.")
 
 
 async def outcome(
@@ -402,8 +402,8 @@ def _later(task: Task, tool: Tool | None) -> Result:
     said = status_message(task)
     far = f" So far: {said}" if said else ""
     text = (
-        f"This takes longer than a call may, and goes on as task {task.task_id}.{far}\n"
-        f'Call get_task_result with {{"task_id": "{task.task_id}"}} to have the result; it waits for a while.'
+        f"This takes longer than a call may, and continues as task {task.task_id}.{far}\n"
+        f'Call get_task_result with {{"task_id": "{task.task_id}"}} to wait for the result.'
     )
     fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if tool is not None and tool.output.schema is not None:  # which this would not fit

@@ -158,7 +158,7 @@ def start(task: Task) -> None:
     except Exception:
         logger.exception("%s could not be put into its queue", task)
         if task.attempts == 0:
-            store.fail(task, InternalError("The task could not be started. Call the tool again later.").to_wire())
+            store.fail(task, InternalError("The task could not be started. Retry later.").to_wire())
 
 
 def recover(task: Task) -> None:
@@ -170,8 +170,8 @@ def recover(task: Task) -> None:
             start(task)
         return
     error = InternalError(
-        "What ran this task was stopped before it was done. Some of its work may have been kept: look before you call "
-        "the tool again."
+        "The worker of this task stopped before the task was done. Some of its changes may have been kept; check "
+        "before you call the tool again."
     )
     if store.fail(task, error.to_wire()):
         logger.warning("%s failed, for its worker %s gave no sign of life", task, task.worker)

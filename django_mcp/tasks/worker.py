@@ -289,11 +289,11 @@ def _context(task: Task, channel: TaskChannel) -> Context:
     """
     server = next((each for each in servers() if each.name == task.server), None)
     if server is None:
-        raise InternalError(f"The endpoint {task.server!r} is not there any more.")
+        raise InternalError(f"The endpoint {task.server!r} no longer exists.")
     try:
         principal = restored(task, server)
     except Gone:
-        raise InternalError("Whoever asked for this may not call any more.") from None
+        raise InternalError("The requester of this task is no longer allowed to call.") from None
     return Context(
         server,
         principal,

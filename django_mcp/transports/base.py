@@ -101,7 +101,7 @@ def check_origin(head: RequestHead) -> Headers:
     if origin is None:
         return ()
     if len(origin) > LONGEST or not is_our_origin(origin, head.host, secure=head.secure()):
-        message = f"Origin {origin[:100]!r} may not call this endpoint. DJANGO_MCP['ALLOWED_ORIGINS'] lists who may."
+        message = f"Origin {origin[:100]!r} is not allowed. DJANGO_MCP['ALLOWED_ORIGINS'] lists those that are."
         raise Refusal(403, message)
     return cors_headers(origin)
 

@@ -208,7 +208,7 @@ def overloaded() -> Refusal:
         "so requests are refused."
     )
     log_rate_limited(logging.WARNING, jobs, settings.MAX_QUEUED_CALLS)
-    return Refusal(503, "The server has too much to do at the moment. Try again.", [("Retry-After", "1")])
+    return Refusal(503, "The server is overloaded. Retry later.", [("Retry-After", "1")])
 
 
 def check_size(content_length: str) -> None:
@@ -229,13 +229,13 @@ def check_encoding(content_encoding: str) -> None:
         Refusal: 415.
     """
     if content_encoding.strip().lower() not in {"", "identity"}:
-        text = f"Content-Encoding {content_encoding[:100]!r} is not supported; send the body as it is."
+        text = f"Content-Encoding {content_encoding[:100]!r} is not supported; send the body uncompressed."
         raise Refusal(415, text, [("Accept-Encoding", "identity")])
 
 
 def length_required() -> Refusal:
     """411: a body of which the server does not say where it ends (RFC 9110, section 15.5.12)."""
-    text = "The body has no Content-Length, and this server reads no chunked ones; send a Content-Length."
+    text = "The request has no Content-Length. Send one: this server does not accept chunked bodies."
     return Refusal(411, text, [("Connection", "close")])
 
 

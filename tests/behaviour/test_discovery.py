@@ -241,9 +241,9 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
         ),
         (
             {"name": "refund_invoise"},
-            "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? search_tools finds what there is.",
+            "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? Use search_tools to find a tool.",
         ),
-        ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. search_tools finds what there is."),
+        ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. Use search_tools to find a tool."),
         ({"name": "call_tool", "arguments": {"name": "book"}}, "Unknown tool: 'call_tool'."),
     ]
     for arguments, words in cases:
@@ -300,7 +300,7 @@ def test_questions_and_progress_reach_the_client_and_the_answers_the_tool(
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-@pytest.mark.parametrize(("options", "again"), [({}, "used already"), ({"idempotent": True}, None)])
+@pytest.mark.parametrize(("options", "again"), [({}, "been used already"), ({"idempotent": True}, None)])
 def test_a_state_is_used_once_as_it_is_in_a_direct_call(
     server: MCPServer, modern_talk: Conversation, options: Any, again: str | None
 ) -> None:

@@ -45,7 +45,7 @@ def test_where_no_argument_helps_that_is_said_in_general(server: MCPServer, clie
     def export() -> str:
         return "123456"
 
-    assert client.call("export").text.endswith("Ask for less: something narrower, or one part at a time.")
+    assert client.call("export").text.endswith("Ask for less: narrow the request, or fetch one part at a time.")
 
 
 @pytest.mark.parametrize(("length", "fits"), [(10, True), (11, False)])
@@ -95,7 +95,7 @@ def test_what_a_tool_wrote_that_says_too_much_is_rolled_back(server: MCPServer, 
         return "x" * 101
 
     answer = client.call("export")
-    assert "What it had not finished writing to the database was rolled back." in answer.text
+    assert "Its unfinished changes to the database were rolled back." in answer.text
     assert rows.written() == []
 
 

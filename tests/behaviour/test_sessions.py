@@ -149,7 +149,7 @@ def test_a_session_is_of_one_caller_and_one_endpoint(
             body, headers = stranger.client.compose("tools/call", {"name": "who"})
             answer = stranger.post(body, headers).done()
             assert answer.status == 404
-            assert answer.json["error"]["message"] == "There is no such session. Send 'initialize' again."
+            assert answer.json["error"]["message"] == "Unknown session. Send 'initialize' to open a new one."
     assert legacy_talk.call("who").text.startswith("ada")
 
 
@@ -287,7 +287,7 @@ def test_a_caller_with_too_many_sessions_loses_the_one_used_longest_ago(room: Ro
         for talk in (other, *talks):
             assert talk.call("who").text
     assert Session.objects.count() == 3
-    assert talks[0].request("tools/list").error["message"] == "There is no such session. Send 'initialize' again."
+    assert talks[0].request("tools/list").error["message"] == "Unknown session. Send 'initialize' to open a new one."
     for talk in (other, *talks[1:]):
         assert talk.call("who").text
 

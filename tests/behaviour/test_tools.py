@@ -376,7 +376,7 @@ def test_what_a_tool_does_not_find_is_told_in_fixed_words(
 
     answer = client.call("find")
     assert answer.result["isError"] is True
-    assert answer.text == "Not found: there is nothing with the values you gave."
+    assert answer.text == "Not found: no row has the values you gave."
     logged = [(each.levelname, each.getMessage(), each.exc_info) for each in caplog.records]
     if isinstance(error, Http404):
         assert logged == []

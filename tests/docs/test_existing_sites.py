@@ -275,7 +275,7 @@ def test_helpdesk_shows_the_tickets_of_ones_queues(helpdesk: Site) -> None:
     assert "hush" not in json.dumps([found, listed])
     assert "secret_key" not in json.dumps(listed)
     [unknown] = helpdesk.ask(call("search_tickets"))
-    assert "needs a credential" in json.dumps(unknown)
+    assert "Authentication required" in json.dumps(unknown)
 
 
 def test_helpdesk_answers_when_somebody_has_approved_it(helpdesk: Site) -> None:

@@ -99,7 +99,7 @@ def test_nothing_hangs(outage: Outage) -> None:
 
 def test_requests_in_a_session_are_told_to_try_again(outage: Outage) -> None:
     assert {each.status for each in outage.refused} == {503}
-    assert outage.refused[0].message()["error"]["message"] == "Sessions cannot be looked up at the moment. Try again."
+    assert outage.refused[0].message()["error"]["message"] == "Sessions are temporarily unavailable. Retry later."
 
 
 def test_a_handshake_gives_a_client_without_a_session(outage: Outage) -> None:

@@ -15,7 +15,7 @@ from tests.clients import META, MODERN, Answer, Client
 from tests.faults.conftest import Workers
 from tests.faults.wire import Modern, text
 
-USED = "was used already"
+USED = "been used already"
 
 
 def test_a_state_used_again_is_refused_and_the_tool_does_not_run_again(pair: Workers, label: str) -> None:
@@ -139,4 +139,4 @@ def test_a_state_survives_the_rotation_of_the_key_until_the_old_one_is_gone(aski
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old"]):
         assert call(asking, asked).text == "yes"
     with override_settings(SECRET_KEY="new", SECRET_KEY_FALLBACKS=[]):
-        assert "was not issued here" in call(asking, last).error["message"]
+        assert "was not issued by this server" in call(asking, last).error["message"]

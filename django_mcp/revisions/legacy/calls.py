@@ -90,7 +90,10 @@ def is_lost(call: Call) -> bool:
 
 def give_up(call: Call) -> None:
     """End a call that is lost, with words to its client; once, whoever finds it."""
-    words = "The process that ran this call is gone, and its answer with it. See what it did before you repeat it."
+    words = (
+        "The server process handling this call stopped before it answered. The call may have taken effect; check "
+        "before retrying."
+    )
     with database.atomic():
         if _lost(call).update(status=Call.Status.ENDED):
             message = encode_error(call.request_id, InternalError(words)).decode()

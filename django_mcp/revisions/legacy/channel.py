@@ -106,7 +106,7 @@ class QuietChannel(StepChannel):
     def wants_task(self, support: str) -> bool:
         """The versions before 2025-11-25 know no tasks, so their clients wait."""
         if support == "required" and database.has_database():
-            raise MethodNotFound("This tool runs as a task only, and this version of the protocol has no tasks.")
+            raise MethodNotFound("This tool runs only as a task, and this protocol version has no tasks.")
         return False
 
 

@@ -82,7 +82,7 @@ async def named_session(mcp_request: MCPRequest) -> Session:
         raise SessionNotFound(id_of(mcp_request.body)) from None
     except DatabaseError as error:
         log_rate_limited(logging.ERROR, "sessions cannot be read: %s", error)
-        raise Unavailable("Sessions cannot be looked up at the moment. Try again.") from None
+        raise Unavailable("Sessions are temporarily unavailable. Retry later.") from None
 
 
 async def open_stream(mcp_request: MCPRequest) -> MCPResponse:
@@ -107,14 +107,14 @@ async def end_session(mcp_request: MCPRequest) -> MCPResponse:
     if _is_modern(mcp_request):
         return _not_served("DELETE")
     if headers.SESSION not in mcp_request.headers:
-        raise InvalidRequest("DELETE ends a session, so Mcp-Session-Id must name it.")
+        raise InvalidRequest("DELETE needs the header Mcp-Session-Id, the session to end.")
     session = await named_session(mcp_request)
     await mcp_request.runner.sync(partial(sessions.end_session, session))
     return MCPResponse(204)
 
 
 def _not_served(verb: str) -> MCPResponse:
-    error = NotServed(f"There is nothing to {verb} here; POST a message.")
+    error = NotServed(f"{verb} is not supported here; send a message with POST.")
     return MCPResponse(error.http_status, encode_error(None, error), [("Allow", "POST, OPTIONS")])
 
 
@@ -192,7 +192,7 @@ async def receive(answer: Response, session: Session | None, mcp_request: MCPReq
         InvalidRequest: there is no session in which it could have been asked.
     """
     if session is None:
-        raise InvalidRequest("Nothing was asked that this could answer.", request_id=answer.id)
+        raise InvalidRequest("This response answers no pending request.", request_id=answer.id)
     call = await mcp_request.runner.sync(partial(_taken, answer, session, mcp_request))
     if call is not None:
         await mcp_request.runner.later(partial(_next_round, call, session, mcp_request))
@@ -300,7 +300,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
         await channel.end([failed(request, error).body])
     except Exception:
         logger.exception("a round of %s could not be run", request.method)
-        broken = InternalError("Something went wrong on the server. Make the call again.")
+        broken = InternalError("Something went wrong on the server. Retry the call.")
         await channel.end([failed(request, broken).body])
     else:
         await channel.end([body])
@@ -335,7 +335,7 @@ class LegacyRevision:
         self, messages: Sequence[Any], version: str, session: Session | None, mcp_request: MCPRequest
     ) -> MCPResponse:
         if version not in versions.BATCHING:
-            raise InvalidRequest(f"Protocol {version} has no batches. Send each message by itself.")
+            raise InvalidRequest(f"Protocol {version} has no batches. Send one message per request.")
         if not 0 < len(messages) <= MAX_MESSAGES:
             raise InvalidRequest(f"A batch holds 1 to {MAX_MESSAGES} messages; this one holds {len(messages)}.")
         bodies: list[bytes] = []

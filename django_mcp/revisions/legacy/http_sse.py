@@ -108,7 +108,7 @@ async def open_events(mcp_request: MCPRequest) -> MCPResponse:
         session_id, session = await mcp_request.runner.sync(partial(_open, mcp_request))
     except DatabaseError as error:
         log_rate_limited(logging.ERROR, "no session could be opened: %s", error)
-        raise Unavailable("No session can be opened at the moment. Try again.") from None
+        raise Unavailable("No session can be opened at the moment. Retry later.") from None
     path = str(mcp_request.edge().path).rstrip("/").removesuffix(STREAM) + MESSAGES
     address = f"{escape_uri_path(path)}?session_id={session_id}"
     mcp_request = mcp_request._replace(headers={headers.SESSION: session_id})
@@ -164,7 +164,7 @@ def _open(mcp_request: MCPRequest) -> tuple[str, Session]:
     server, principal = mcp_request.server, mcp_request.principal
     session_id = sessions.open_session(server, principal, BEFORE_HANDSHAKE, None, None)
     if session_id is None:
-        raise Unavailable("HTTP+SSE needs a database, which this site has not. Use Streamable HTTP.")
+        raise Unavailable("HTTP+SSE needs a database, and this site has none. Use Streamable HTTP.")
     return session_id, sessions.find_session(session_id, server, principal)
 
 

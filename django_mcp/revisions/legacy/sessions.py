@@ -57,7 +57,7 @@ class SessionNotFound(ProtocolError):
     broken_envelope = True
 
     def __init__(self, request_id: RequestId | None = None) -> None:
-        super().__init__("There is no such session. Send 'initialize' again.", request_id=request_id)
+        super().__init__("Unknown session. Send 'initialize' to open a new one.", request_id=request_id)
 
 
 def open_session(server: MCPServer, principal: Principal, version: str, client: Any, capabilities: Any) -> str | None:
@@ -165,7 +165,7 @@ MAX_SUBSCRIPTIONS = 1000
 async def set_level(context: Context, session: Session | None) -> dict[str, Any]:
     """``logging/setLevel``. Without a session there is nothing to remember it in, and nothing is logged."""
     if "logging" not in context.server.capabilities:
-        raise MethodNotFound("Nothing on this server writes a log for clients.")
+        raise MethodNotFound("This server sends no log messages.")
     level = context.params.get("level")
     if level not in LEVELS:
         raise InvalidParams(f'"params.level" must be one of {", ".join(LEVELS)}.')

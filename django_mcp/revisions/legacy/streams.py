@@ -208,7 +208,7 @@ async def open_get(session: Session, last_event_id: str | None, mcp_request: MCP
     if last_event_id is not None and not last_event_id.startswith(f"{CHANGES}."):
         found = await mcp_request.runner.sync(partial(calls.find, session, last_event_id))
         if found is None:
-            raise InvalidRequest("Last-Event-ID names no stream of this session. GET without it to hear of changes.")
+            raise InvalidRequest("Last-Event-ID names no stream of this session. Send GET without it for a new stream.")
         return await resumed(*found, mcp_request)
     if not mcp_request.response.can_hold:
         return None

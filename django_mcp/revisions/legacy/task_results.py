@@ -190,7 +190,8 @@ class Waiting:
     def _asked(self, task: Task) -> Speech:
         if self.call is None:
             raise InvalidRequest(
-                "The task has questions. To be asked, send tasks/result in a session, with text/event-stream in Accept."
+                "The task needs input. To receive its requests, send tasks/result in a session, with text/event-stream "
+                "in Accept."
             )
         questions = unseen(task, self.call, self._seen)
         if questions is None:
@@ -295,7 +296,7 @@ async def _for_a_while(waiting: Waiting, mcp_request: MCPRequest, *, is_new: boo
     if is_new and speech.is_last:
         return MCPResponse(200, speech.events[0].data) if speech.events else ACCEPTED
     if waiting.call is None:
-        raise InternalError("The task is still under way. Ask tasks/get how far it is, and then tasks/result again.")
+        raise InternalError("The task is still running. Poll tasks/get, then send tasks/result again.")
     if is_new:
         mcp_request.response.send(waiting.first())
     for event in speech.events:

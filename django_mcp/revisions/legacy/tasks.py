@@ -102,7 +102,7 @@ def wants_task(params: Mapping[str, Any], support: str) -> bool:
         MethodNotFound: it does not, and the tool is called no other way.
     """
     if support == "required" and "task" not in params:
-        raise MethodNotFound("This tool runs as a task only. Call it with 'task', and ask tasks/result for the result.")
+        raise MethodNotFound("This tool runs only as a task. Call it with 'task', then send tasks/result.")
     return "task" in params
 
 
@@ -119,7 +119,7 @@ def check_made(context: Context, result: Result) -> None:
 
 def made(task: Task) -> Result:
     """``CreateTaskResult``, with words for the model in place of a result."""
-    words = f"This goes on in the background, as task {task.task_id}. Its result comes later."
+    words = f"This continues in the background as task {task.task_id}. Its result comes later."
     return Result({"task": shown(task), "_meta": {IMMEDIATE: words}})
 
 
@@ -178,7 +178,7 @@ async def get_task(context: Context, _: Session | None) -> dict[str, Any]:
 async def list_tasks(context: Context, _: Session | None) -> dict[str, Any]:
     """``tasks/list``: a page, the newest first."""
     if context.principal.is_anonymous:
-        raise MethodNotFound("Tasks are not listed here: nobody can tell yours from those of others.")
+        raise MethodNotFound("Tasks are not listed for anonymous callers.")
     cursor = context.params.get("cursor")
     after = None if cursor is None else decode_cursor(cursor)
     return await context.runner.sync(partial(_page, context, after))
@@ -213,7 +213,7 @@ def _cancel(context: Context, task_id: str) -> Task:
     is_stopped = stop(context, task_id)
     task.refresh_from_db()
     if not is_stopped:
-        raise InvalidParams(f"The task is over, so it cannot be cancelled: it is {shown(task)['status']}.")
+        raise InvalidParams(f"The task cannot be cancelled: its status is already {shown(task)['status']}.")
     return task
 
 

@@ -147,9 +147,9 @@ def unseal(state: Any, context: Context) -> Dialogue:
     try:
         value = signing.loads(state, salt=SALT, max_age=settings.ELICITATION_TTL)
     except signing.SignatureExpired:
-        raise InvalidParams("This requestState has expired. Make the call again without it.") from None
+        raise InvalidParams("This requestState has expired. Repeat the call without it.") from None
     except Exception:  # noqa: BLE001 - what is not signed may break the decoding in any way
-        raise InvalidParams("This requestState was not issued here, or was altered.") from None
+        raise InvalidParams("This requestState was not issued by this server, or has been altered.") from None
     if value.pop("for", None) != _binding(context, context.params):
         raise InvalidParams("This requestState belongs to another call: repeat the call with the same arguments.")
     return Dialogue(**value)
@@ -213,7 +213,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
         return await listen(request, asked.capabilities, mcp_request)
     if request.method == "initialize":
         speaks = ", ".join(versions.SUPPORTED)
-        raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server speaks {speaks}.")
+        raise MethodNotFound(f"Protocol {asked.version} has no 'initialize'. This server supports {speaks}.")
     await policy_cache.refresh(mcp_request.runner)  # whether there are tasks may depend on it
     result = discover(mcp_request.server, mcp_request.response)
     return MCPResponse(200, encode_result(request.id, complete(result, mcp_request.server)))
@@ -222,7 +222,7 @@ async def _serve_own(request: Request, asked: Envelope, mcp_request: MCPRequest)
 def _take(message: Message, mcp_request: MCPRequest) -> MCPResponse:
     """A notification is accepted and forgotten: this version defines none over HTTP."""
     if type(message) is Response:
-        refusal = "A client sends no responses: answers to questions go into the repeated request."
+        refusal = "A client must not send responses: put answers into 'inputResponses' of the repeated request."
         raise InvalidRequest(refusal, request_id=message.id)
     assert type(message) is Notification  # noqa: S101
     check_version(mcp_request.headers, meta_of(message.params).get(meta.VERSION))

@@ -43,12 +43,12 @@ async def listen(request: Request, client: Mapping[str, Any], mcp_request: MCPRe
         TooManyRequests: the caller has too many open streams.
     """
     if not mcp_request.response.can_hold:
-        raise MethodNotFound("'subscriptions/listen' needs an ASGI server; this one answers each request at once.")
+        raise MethodNotFound("'subscriptions/listen' needs an ASGI server; this WSGI server keeps no streams open.")
     if not mcp_request.response.takes_events:
         raise InvalidRequest("'subscriptions/listen' answers with a stream: Accept must list text/event-stream.")
     asked = request.params.get("notifications")
     if not isinstance(asked, dict):
-        raise InvalidParams('"params.notifications" must be an object that names what to listen to.')
+        raise InvalidParams('"params.notifications" must be an object that names the notifications to receive.')
     uris = asked.get("resourceSubscriptions", [])
     if not isinstance(uris, list) or len(uris) > MAX_URIS or not all(isinstance(uri, str) for uri in uris):
         raise InvalidParams(f'"params.notifications.resourceSubscriptions" must be at most {MAX_URIS} URIs.')

@@ -144,5 +144,5 @@ def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
     monkeypatch.setattr("django_mcp.tasks.api.task_backend", lambda: DjangoTasksBackend("queue"))
     monkeypatch.setattr("django_mcp.tasks.backends.task_backend", lambda: DjangoTasksBackend("queue"))
     task = client.become(client.call("work"), "failed")
-    assert task["error"]["message"] == "The task could not be started. Call the tool again later."
+    assert task["error"]["message"] == "The task could not be started. Retry later."
     assert "TASKS['queue'] could not be used when the process started" in caplog.text
