@@ -263,7 +263,7 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     assert time.monotonic() - began < 3.0
     assert len(made) == 2, "the call that found it, and none after it"
     assert "could not be recorded" in errors[0]
-    assert all("this one was not made" in each for each in errors[1:]), errors
+    assert all("this call was not made" in each for each in errors[1:]), errors
     assert client.call("act").text == "done"
     assert client.call("act").text == "done"
 

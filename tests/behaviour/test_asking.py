@@ -117,7 +117,7 @@ def test_three_answers_that_do_not_fit_are_the_tools_error(server: MCPServer, ta
     outcome = talk.call("ask", answers=[accept(seats=0), accept(), {"action": "accept"}])
     assert outcome.failed
     assert "do not fit" in outcome.text
-    assert "without its content" in outcome.text
+    assert "form without 'content'" in outcome.text
     assert len(outcome.asked) == 3
 
 

@@ -234,10 +234,7 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
         ({"name": "book", "arguments": '{"nights": 1}'}, "Argument 'arguments'"),
         (
             {"name": "book", "nights": 1},
-            (
-                "Unknown argument 'nights'. It takes 'name', 'arguments'. Put what the tool itself takes into "
-                "'arguments'."
-            ),
+            "Unknown argument 'nights'. It takes 'name', 'arguments'. Put the tool's own arguments into 'arguments'.",
         ),
         (
             {"name": "refund_invoise"},

@@ -155,7 +155,7 @@ def test_an_act_whose_outcome_was_lost_is_not_done_again(server: MCPServer, talk
 
     outcome = talk.call("order", answers=lose)
     assert outcome.failed
-    assert "'order' was begun before and its outcome is not known" in outcome.text
+    assert "'order' was started before and its outcome is unknown" in outcome.text
     assert acts == [1]
 
 

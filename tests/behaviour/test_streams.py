@@ -169,7 +169,7 @@ def test_an_edge_that_holds_no_streams_gives_up_what_nobody_runs_any_more(
         other = Conversation(room, LEGACY, session=on_asgi.session, opened=True)
         given_up = other.get(call.ids[0]).done().events[-1].message
     assert given_up["id"] == on_asgi.get(call.ids[0]).done().events[-1].message["id"]
-    assert "gone" in given_up["error"]["message"]
+    assert "stopped before it answered" in given_up["error"]["message"]
     assert Call.objects.get().status == Call.Status.ENDED
     go_on.set()
     assert words([first, *call])[-1] == "done", "it lives, and where it runs it is heard"

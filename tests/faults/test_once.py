@@ -41,7 +41,7 @@ def test_an_act_in_which_the_process_died_is_not_begun_again(pair: Workers, labe
     answer = client.at(pair[1]).go_on("ask_and_die", asked, **arguments)
 
     assert answer["result"]["isError"]
-    assert "'act' was begun before and its outcome is not known" in text(answer)
+    assert "'act' was started before and its outcome is unknown" in text(answer)
     assert pair.journal().count(f"acted {label}") == 1
     assert text(client.at(pair[1]).call("notes", label=label)) == "0", "it was not committed"
 

@@ -306,7 +306,7 @@ def test_who_was_deactivated_meanwhile_gets_nothing_done(
     _go_on(row)
     row = _over(task_id)
     assert row.status == "failed"
-    assert "may not call any more" in row.error["message"]
+    assert "no longer allowed to call" in row.error["message"]
     assert ran == []
 
 

@@ -301,7 +301,7 @@ def test_without_a_user_the_endpoint_finds_the_caller_itself(make_server: Callab
         """Say who calls."""
         return str(ctx.user)
 
-    MCPClient(server=server).call("whoami").assert_error_mentions("credential")
+    MCPClient(server=server).call("whoami").assert_error_mentions("Authentication required")
     _, key = create_key(ann, "test", endpoints=["keys"])
     client = MCPClient(server=server, headers={"Authorization": f"Bearer {key}"})
     client.call("whoami").assert_text("ann")

@@ -257,7 +257,7 @@ def test_who_takes_no_stream_waits_for_a_while(talk: Conversation, work: Work) -
     plain = {"accept": "application/json"}
     with setting(TASK_WAIT_TIMEOUT=0.1):
         error = talk.request("tasks/result", {"taskId": task_id}, headers=plain).error
-    assert "still under way" in error["message"]
+    assert "still running" in error["message"]
     work.end()
     assert talk.request("tasks/result", {"taskId": task_id}, headers=plain).text == "waited"
 
