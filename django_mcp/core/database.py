@@ -326,8 +326,8 @@ def atomic(*, durable: bool = False) -> Atomic:
 def on_commit(function: Callable[[], object]) -> None:
     """Call it once the open ``atomic()`` block of that database is committed; now, if there is none.
 
-    ``transaction.on_commit`` raises if autocommit is off outside a block. This calls *function* at once instead, so that
-    sites that manage their own transactions are served; at worst a reader is woken up too early and looks again.
+    ``transaction.on_commit`` raises if autocommit is off outside a block. This calls *function* at once instead, so
+    that sites that manage their own transactions are served; at worst a reader is woken up too early and looks again.
     """
     if connections[own_alias()].in_atomic_block:
         transaction.on_commit(function, using=own_alias())
