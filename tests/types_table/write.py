@@ -18,8 +18,8 @@ SOURCES = {
 }
 HEAD = """# Types
 
-The JSON Schema of each supported type, and the error that a model reads for an invalid value. The tables are generated from the endpoint's own
-answers by `python -m tests.types_table.write`, and tested.
+The JSON Schema of each supported type, and the error that a model reads for an invalid value. The tables are generated
+from the endpoint's own answers by `python -m tests.types_table.write`, and tested.
 """
 
 
