@@ -54,6 +54,7 @@ class Source(NamedTuple):
 
     path: str
     tree: ast.Module
+    nodes: list[ast.AST]
     constants: dict[str, ast.expr]
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
 
@@ -73,10 +74,9 @@ def sources() -> dict[str, Source]:
                     | ast.AnnAssign(target=ast.Name(target), value=ast.expr() as value)
                 ):
                     constants[target] = value
-        functions = {
-            node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
-        found[name] = Source(name, tree, constants, functions)
+        nodes = list(ast.walk(tree))
+        functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        found[name] = Source(name, tree, nodes, constants, functions)
     return found
 
 
@@ -84,7 +84,7 @@ def sources() -> dict[str, Source]:
 def error_classes() -> dict[str, str]:
     """Return the names of the exceptions that clients read, each with how it reaches them."""
     codes: dict[str, str] = {"ProtocolError": "-32603"}
-    nodes = [node for source in sources().values() for node in ast.walk(source.tree)]
+    nodes = [node for source in sources().values() for node in source.nodes]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     for _ in range(4):  # a class may be defined above the module of its base
         for node in classes:
@@ -181,16 +181,24 @@ def _defined(source: Source, name: str, kind: str) -> tuple[Source, ast.expr] | 
     """Return where a constant or function that a module uses is defined, with its definition."""
     if name in getattr(source, kind):
         return source, getattr(source, kind)[name]
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("django_mcp"):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    path = node.module.removeprefix("django_mcp").strip(".").replace(".", "/")
-                    for file in (f"{path}.py", f"{path}/__init__.py"):
-                        other = sources().get(file)
-                        if other is not None and alias.name in getattr(other, kind):
-                            return other, getattr(other, kind)[alias.name]
+    module, original = _imports(source.path).get(name, ("", ""))
+    path = module.removeprefix("django_mcp").strip(".").replace(".", "/")
+    for file in (f"{path}.py", f"{path}/__init__.py"):
+        other = sources().get(file)
+        if other is not None and original in getattr(other, kind):
+            return other, getattr(other, kind)[original]
     return None
+
+
+@cache
+def _imports(path: str) -> dict[str, tuple[str, str]]:
+    """Return the module and the name there of what a module imports from the package."""
+    return {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in sources()[path].nodes
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("django_mcp")
+        for alias in node.names
+    }
 
 
 def _field(node: ast.expr) -> str:  # noqa: C901, PLR0911, PLR0912 - one case for each kind of expression
@@ -240,7 +248,7 @@ def found() -> Iterator[tuple[str, str, str]]:
                 for value in [*node.args[position : position + 1], *keywords]:
                     for text in Reader(source, function).texts(value):
                         yield folder, f"Argument {{name}} {text}" if text.startswith("must ") else text, classes[name]
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef) and node.name in classes:
                 yield from ((folder, text, classes[node.name]) for text in _of_constructor(source, node))
         if source.path in WHOLE_MODULES:
@@ -272,6 +280,7 @@ def _returned(source: Source) -> Iterator[str]:
                 yield from reader.texts(node.value)
 
 
+@cache
 def messages() -> dict[str, dict[str, str]]:
     """Return how each message reaches the client, by group and message."""
     groups: dict[str, dict[str, str]] = {}
