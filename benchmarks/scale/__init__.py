@@ -1,7 +1,7 @@
 """Do several workers behind nginx carry more, and lose nothing? ``python -m benchmarks.scale`` answers.
 
 =================  ==========================================================================================
-``nginx.py``       nginx with the configuration of ``docs/scale.md``, round-robin and without stickiness
+``nginx.py``       nginx with the configuration of ``docs/scaling.md``, round-robin and without stickiness
 ``stage.py``       workers, nginx, PostgreSQL and Redis, for as long as they are needed
 ``site/``          the benchmarked site, with a tool that leaves a row behind and one that streams
 ``client.py``      a client for sessions, streams and faults

@@ -1,4 +1,4 @@
-"""nginx in front of workers, with the configuration that ``docs/scale.md`` shows."""
+"""nginx in front of workers, with the configuration that ``docs/scaling.md`` shows."""
 
 import getpass
 import os

@@ -59,7 +59,8 @@ class ModelResource:
             None lets everybody who may call the endpoint.
         object_permissions: ask for the permission to view each row, too, as django-guardian and rules do it. A
             ``has_view_permission`` of your own is asked about each row in any case, as in ``ModelAdmin``.
-        scopes: OAuth scopes for reading, and ``write_scopes`` for the actions.
+        scopes: OAuth scopes for reading.
+        write_scopes: OAuth scopes for the actions.
         tools: which read tools there are, of ``"search"``, ``"get"`` and ``"aggregate"``.
         tags: words by which endpoints choose it (``MCPServer(include_tags=…)``), and callers find its tools.
         uri: of the resource that lists rows, like ``"travel://cities"``; a row is below it.

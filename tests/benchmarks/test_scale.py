@@ -18,7 +18,7 @@ from benchmarks.scale.__main__ import main
 from benchmarks.targets import POSTGRESQL
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "scale.md"
+PAGE = ROOT / "docs" / "scaling.md"
 HAS_NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:" + os.environ.get("PATH", "")) is not None
 
 

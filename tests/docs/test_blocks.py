@@ -95,7 +95,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "approvals.md",
         "asking.md",
         "authorization.md",
-        "calls.md",
+        "request-log.md",
         "forms.md",
         "large-tables.md",
         "limits.md",
@@ -114,7 +114,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "telling.md",
         "tenants.md",
         "testing.md",
-        "transports.md",
+        "asgi-and-wsgi.md",
         "views.md",
     }
     for page in PAGES:
@@ -698,7 +698,7 @@ def test_the_page_on_limits_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_calls_does_what_it_says(site: Site) -> None:
-    prepare(site, "calls.md")
+    prepare(site, "request-log.md")
     opened, noted = site.requests(call("open_door", door="3", code="hush"), call("take_notes", text="hush"))
     assert opened["result"]["content"][0]["text"] == "3 is open."
     assert noted["result"]["content"][0]["text"] == "Kept."

@@ -156,9 +156,9 @@ def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_transports_does_what_it_says(site: Site) -> None:
-    layers, marked = code_of("transports.md")
+    layers, marked = code_of("asgi-and-wsgi.md")
     site.append("mysite/settings.py", layers)
-    prepare(site, "transports.md", check=True)
+    prepare(site, "asgi-and-wsgi.md", check=True)
     right, wrong = (
         call("opening_hours", headers={"mcp-param-branch": branch}, branch="North") for branch in ("North", "South")
     )

@@ -1,4 +1,4 @@
-"""Writes ``docs/types.md`` from the cases: ``python -m tests.types_table.write``."""
+"""Write ``docs/types.md`` from the cases: ``python -m tests.types_table.write``."""
 
 import importlib
 import json
@@ -18,8 +18,8 @@ SOURCES = {
 }
 HEAD = """# Types
 
-What the types of a site are in JSON Schema, and what a model reads that sent something else. The tables are written
-by `python -m tests.types_table.write` from what the endpoint itself says; a test holds the page to that.
+The JSON Schema of each supported type, and the error that a model reads for an invalid value. The tables are generated
+from the endpoint's own answers by `python -m tests.types_table.write`, and tested.
 """
 
 
@@ -28,7 +28,7 @@ def page() -> str:
     parts = [HEAD]
     for title, name in SOURCES.items():
         cases = importlib.import_module(f"tests.types_table.{name}").CASES
-        head = f"## {title}\n\n| type | JSON Schema | bad value | what it is told |\n|---|---|---|---|\n"
+        head = f"## {title}\n\n| type | JSON Schema | invalid value | error |\n|---|---|---|---|\n"
         parts.append(head + "".join(f"| {' | '.join(row)} |\n" for row in map(_row, cases)))
     return "\n".join(parts)
 
