@@ -144,7 +144,7 @@ def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) 
     assert listed == ["lend_book", "discard_book", "search_books", "get_book", "search_loans", "get_loan"]
     assert "Walden" in found.content[0].text
     assert lent.is_error
-    assert lent.content[0].text == "There is no book 99. Use search_books to find one."
+    assert lent.content[0].text == "Book 99 does not exist. Use search_books to find its key."
 
 
 def test_without_a_key_nobody_comes_in(port: int) -> None:
