@@ -151,3 +151,15 @@ def test_without_a_key_nobody_comes_in(port: int) -> None:
     answer = httpx2.post(f"http://127.0.0.1:{port}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert answer.status_code == 401
     assert "resource_metadata=" in answer.headers["www-authenticate"]
+
+
+def test_the_scripts_of_the_page_on_clients_run(site: Site, port: int) -> None:
+    key = re.search(r"mcp_key_\w{49}", site.of("python manage.py mcp_key"))
+    assert key
+    shown = list(blocks(ROOT / "docs" / "clients" / "scripts.md"))
+    assert [block.language for block in shown] == ["python", ""]
+    for block, command in zip(shown, ([sys.executable, "-c"], ["bash", "-c"]), strict=True):
+        code = block.code.replace("https://library.example.com", f"http://127.0.0.1:{port}")
+        own = {**environment(), "LIBRARY_MCP_KEY": key[0]}
+        done = subprocess.run([*command, code], env=own, capture_output=True, text=True, timeout=60, check=True)
+        assert "Persuasion" in done.stdout
