@@ -108,6 +108,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "primitives.md",
         "prompts.md",
         "rest_framework.md",
+        "scripts.md",
         "settings.md",
         "skills.md",
         "tasks.md",

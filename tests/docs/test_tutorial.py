@@ -184,8 +184,20 @@ def test_the_official_client_calls_the_result(site: Site, port: int, mode: Any) 
     assert listed == ["lend_book", "discard_book", "search_books", "get_book", "search_loans", "get_loan"]
     assert "Walden" in found.content[0].text
     assert lent.is_error
-    assert lent.content[0].text == "There is no book 99. Use search_books to find one."
+    assert lent.content[0].text == "Book 99 does not exist. Use search_books to find its key."
 
 
 def test_without_a_key_nobody_comes_in(port: int) -> None:
     require_key(port)
+
+
+def test_the_scripts_of_the_page_on_clients_run(site: Site, port: int) -> None:
+    key = re.search(r"mcp_key_\w{49}", site.of("python manage.py mcp_key"))
+    assert key
+    shown = list(blocks(ROOT / "docs" / "clients" / "scripts.md"))
+    assert [block.language for block in shown] == ["python", ""]
+    for block, command in zip(shown, ([sys.executable, "-c"], ["bash", "-c"]), strict=True):
+        code = block.code.replace("https://library.example.com", f"http://127.0.0.1:{port}")
+        own = {**environment(), "LIBRARY_MCP_KEY": key[0]}
+        done = subprocess.run([*command, code], env=own, capture_output=True, text=True, timeout=60, check=True)
+        assert "Persuasion" in done.stdout
