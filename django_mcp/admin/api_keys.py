@@ -46,7 +46,7 @@ class NewKeyForm(_ModelForm):
         label=gettext_lazy("Scopes"),
         choices=scope_choices,
         required=False,
-        help_text=gettext_lazy("What the key allows. If you tick none: what the endpoints ask of every caller."),
+        help_text=gettext_lazy("Scopes of the key. None ticked: the scopes that the endpoints require."),
     )
     days = forms.IntegerField(
         label=gettext_lazy("Days"),
@@ -109,12 +109,10 @@ class APIKeyAdmin(StoppingAdmin):
 
     stop_path = "revoke"
     stop_title = gettext_lazy("Revoke API key")
-    stop_question = gettext_lazy(
-        "Revoke the key “%s”? Programs that use it are turned away from their next request on. This cannot be undone."
-    )
+    stop_question = gettext_lazy("Revoke the key “%s”? Requests with it fail from now on. This cannot be undone.")
     stop_answer = gettext_lazy("Yes, revoke it")
     stopped_one = gettext_lazy("The key “%s” is revoked.")
-    stopped_none = gettext_lazy("The key “%s” was revoked already.")
+    stopped_none = gettext_lazy("The key “%s” is already revoked.")
     stopped_many = ngettext_lazy("%d API key is revoked.", "%d API keys are revoked.")
     note = gettext_lazy("Revoked.")
 
@@ -226,7 +224,7 @@ def _own_user_or_superuser(request: HttpRequest) -> Any:
     def clean_user(form: Any) -> Any:
         user = form.cleaned_data["user"]
         if user != request.user and not request.user.is_superuser:
-            raise forms.ValidationError(_("Only superusers make keys for others. Choose yourself."))
+            raise forms.ValidationError(_("Only superusers can create keys for other users. Choose your own account."))
         return user
 
     return clean_user

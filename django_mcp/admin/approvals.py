@@ -192,10 +192,10 @@ class Card:
     def why_not(self) -> str:
         """Why there are none."""
         if not self.user.has_perm(APPROVE):
-            return _("You may look at it. Deciding needs the permission “Can approve calls of tools”.")
+            return _("Read only: deciding needs the permission “Can approve calls of tools”.")
         if not may_approve(self.user, self.row.server):
-            return _("You may look at it. Others decide about calls at this endpoint.")
-        return _("This call was made in your name, so somebody else has to decide.")
+            return _("Read only: other people decide calls of this endpoint.")
+        return _("You requested this call, so another person has to decide.")
 
 
 def cards(rows: Iterable[Approval], user: Any) -> list[Card]:
@@ -277,10 +277,10 @@ def decide(request: HttpRequest, row: Approval) -> Said:
     with database.atomic():
         row = Approval.objects.select_for_update().get(pk=row.pk)
         if row.state == State.PENDING and form.cleaned_data["seen"] != seen(row):
-            return messages.ERROR, _("This call is not as you saw it any more. Look at it again, and then decide.")
+            return messages.ERROR, _("This call has changed since you opened the page. Review it again, then decide.")
         is_told = form.cleaned_data["decision"] == REFUSE or form.cleaned_data["unseen"]
         if not is_told and (hidden := decisions.not_shown(row)):
-            words = _("Nothing was decided: not all of this call is shown (%s). Tick that you approve it all the same.")
+            words = _("Not decided: parts of this call are not shown (%s). Tick the box to approve it anyway.")
             return messages.ERROR, words % ", ".join(map(line, hidden))
         if _do(row, request.user, form.cleaned_data):
             return messages.SUCCESS, _done(row, form.cleaned_data)
@@ -301,10 +301,10 @@ def _do(row: Approval, user: Any, given: dict[str, Any]) -> bool:
 def _done(row: Approval, given: dict[str, Any]) -> str:
     match given["decision"]:
         case "refuse":
-            return _("You denied the call of %s. The requester reads your reason.") % line(row.tool)
+            return _("You denied the call of %s. Your reason is sent to the requester.") % line(row.tool)
         case "approve":
             return _("You approved the call of %s. It runs once.") % line(row.tool)
-    return _("You approved the call of %s, and further ones like it.") % line(row.tool)
+    return _("You approved the call of %s and similar calls.") % line(row.tool)
 
 
 def too_late(row: Approval, user: Any) -> str:
@@ -320,10 +320,10 @@ def too_late(row: Approval, user: Any) -> str:
             return _("Too late: %(who)s denied this call of %(tool)s before you.%(reason)s") % words
         return _("Too late: %(who)s approved this call of %(tool)s before you.") % words
     if row.task is not None and row.task.status in OVER:
-        return _("Nothing was decided: the requester withdrew this call of %s.") % line(row.tool)
+        return _("Not decided: the requester cancelled this call of %s.") % line(row.tool)
     if row.state == State.EXPIRED or row.expires <= timezone.now():
-        return _("Nothing was decided: the approval request for %s has expired.") % line(row.tool)
-    return _("Nothing was decided: this call was made in your name, so somebody else has to decide.")
+        return _("Not decided: the approval request for %s has expired.") % line(row.tool)
+    return _("Not decided: you requested this call, so another person has to decide.")
 
 
 MOST = 50
@@ -575,12 +575,12 @@ REFRESH_SECONDS = 30
 STATES = {
     "pending": (
         gettext_lazy("Waiting for approval"),
-        gettext_lazy("Once it is approved, your client has to make exactly the same call again, and it runs."),
-        gettext_lazy("Once it is approved, it goes on by itself."),
+        gettext_lazy("Once it is approved, your client has to repeat exactly the same call to run it."),
+        gettext_lazy("Once it is approved, it continues automatically."),
     ),
     "approved": (
         gettext_lazy("Approved"),
-        gettext_lazy("If it has not run yet, let your client make exactly the same call again."),
+        gettext_lazy("If it has not run yet, have your client repeat exactly the same call."),
         gettext_lazy("It goes on by itself."),
     ),
     "denied": (gettext_lazy("Denied"), *[gettext_lazy("It was not run.")] * 2),
@@ -594,7 +594,7 @@ STATES = {
             "It was approved and began, and what came of it is not noted yet. If your client waits no longer and has "
             "no result, the server may have stopped. Check what the call did before you make it again."
         ),
-        gettext_lazy("It was approved and runs. Your client gets the result."),
+        gettext_lazy("It was approved and is running. Your client gets the result."),
     ),
     "interrupted": (
         RUNS["interrupted"],
@@ -609,7 +609,7 @@ STATES = {
     "done": (RUNS["done"], *[gettext_lazy("It was approved and has run. Your client has the result.")] * 2),
     "failed": (
         RUNS["failed"],
-        *[gettext_lazy("It was approved, and ended with an error. Your client has the message.")] * 2,
+        *[gettext_lazy("It was approved and ended with an error. Your client has the message.")] * 2,
     ),
 }
 """For each state, with those of the run of an approved call: a title, and a sentence for a call and for a task."""

@@ -26,7 +26,7 @@ class AutoApprovalRuleAdmin(LookingAdmin, StoppableAdmin):
     stop_question = gettext_lazy("Revoke the auto-approval rule “%s”? Such calls need approval again.")
     stop_answer = gettext_lazy("Yes, revoke it")
     stopped_one = gettext_lazy("The auto-approval rule “%s” is revoked.")
-    stopped_none = gettext_lazy("The auto-approval rule “%s” had ended already.")
+    stopped_none = gettext_lazy("The auto-approval rule “%s” has already ended.")
     stopped_many = ngettext_lazy("%d auto-approval rule is revoked.", "%d auto-approval rules are revoked.")
     note = gettext_lazy("Revoked.")
 

@@ -24,12 +24,12 @@ class PolicyForm(_ModelForm):
     scopes = checkboxes(
         label=gettext_lazy("Scopes"),
         required=False,
-        help_text=gettext_lazy("The most it may have. If you tick none: no limit."),
+        help_text=gettext_lazy("Maximum scopes. None ticked: no limit."),
     )
     tools = checkboxes(
         label=gettext_lazy("Tools"),
         required=False,
-        help_text=gettext_lazy("The only ones it may use. If you tick none: all."),
+        help_text=gettext_lazy("Tools it may use. None ticked: all."),
     )
 
     class Meta:

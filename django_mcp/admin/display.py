@@ -22,9 +22,9 @@ SUMMARY = 80
 VALUE = '<pre class="mcp-value" translate="no" dir="ltr">{}</pre>'
 NONE = mark_safe('<span class="mcp-none">–</span>')
 WITHHELD = {
-    SECRET: gettext_lazy("Not shown: it is declared as a secret."),
-    NAMED: gettext_lazy("Not shown: it is called like a secret."),
-    CUT: gettext_lazy("Not all of it is shown: it is too long."),
+    SECRET: gettext_lazy("Hidden: declared as a secret."),
+    NAMED: gettext_lazy("Hidden: the name looks like a secret."),
+    CUT: gettext_lazy("Shortened: too long to show in full."),
 }
 VERBS = {
     "create": gettext_lazy("create"),

@@ -64,7 +64,7 @@ class ClientActions:
         """
         user = _user(key)
         if user is None:
-            self._tell(_("There is no such user any more."), messages.WARNING)
+            self._tell(_("This user no longer exists."), messages.WARNING)
             return
         if acts_for_itself(self._application):
             self.take_back_all()
@@ -73,7 +73,7 @@ class ClientActions:
             take_back(user, self._application.pk)
             self._note(_("Access of %s revoked.") % user.get_username())
         told = {"application": name_of(self._application), "user": user.get_username()}
-        self._tell(_("Client %(application)s no longer has access in the name of %(user)s.") % told)
+        self._tell(_("Access of client %(application)s on behalf of %(user)s is revoked.") % told)
 
     def take_back_all(self) -> None:
         """Take back what it has of everybody, and of its own."""
@@ -81,7 +81,7 @@ class ClientActions:
             number = take_back_all(self._application.pk)
             words = ngettext("All access revoked, of %d user.", "All access revoked, of %d users.", number)
             self._note(words % number)
-        self._tell(_("Client %s no longer has access in anybody’s name.") % name_of(self._application))
+        self._tell(_("All access of client %s is revoked.") % name_of(self._application))
 
     def block(self, *, blocked: bool) -> None:
         """Block it, or no longer. It is saved like on the page of policies: its streams hear of it."""
@@ -90,7 +90,7 @@ class ClientActions:
         with database.atomic():
             row = ClientPolicy.objects.select_for_update().filter(client_id=client_id).first()
             if blocked is (row is not None and row.blocked):
-                self._tell(_("Nothing was changed: that counts already."), messages.INFO)
+                self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
                 return
             row = row or ClientPolicy(client_id=client_id)
             row.blocked = blocked
@@ -332,13 +332,13 @@ def document_of(application: Any) -> str:
 def policy_words(application: Any, policy: ClientPolicy | None) -> list[str]:
     """What the site's owner decided about it."""
     if policy is None:
-        nothing = _("No policy: it may do what its users authorize.")
+        nothing = _("No policy: limited only by what its users authorize.")
         return (
             [_("It has no service account, so its tokens give no access.")]
             if acts_for_itself(application)
             else [nothing]
         )
-    lines = [_("Blocked: none of its tokens is accepted.") if policy.blocked else _("Not blocked.")]
+    lines = [_("Blocked: all its tokens are rejected.") if policy.blocked else _("Not blocked.")]
     lines.append(_scope_words(policy.scopes))
     lines.append(_tool_words(policy.tools))
     if policy.service_account is not None:

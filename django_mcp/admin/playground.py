@@ -46,7 +46,7 @@ from django_mcp.tasks.extension import status_message
 
 SALT = "django_mcp.playground.questions"
 ACTIONS = ("accept", "decline", "cancel")
-TOO_LATE = gettext_lazy("These answers come too late: the questions were answered already. Call it again.")
+TOO_LATE = gettext_lazy("These answers are too late: the questions have already been answered. Call the tool again.")
 
 
 class Question:
@@ -311,7 +311,7 @@ class Trial:
             return self._parsed(self.json or "{}")
         found = self.form.read(data)
         if found is None:
-            self.problem = _("Nothing was called: please correct what is marked.")
+            self.problem = _("Not called: correct the marked fields.")
         return found
 
     def _parsed(self, text: str) -> dict[str, Any] | None:
@@ -322,7 +322,7 @@ class Trial:
             return None
         if isinstance(value, dict):
             return value
-        self.problem = _("Nothing was called: arguments are a JSON object, like {}.")
+        self.problem = _("Not called: arguments must be a JSON object, like {}.")
         return None
 
     # For the template

@@ -231,7 +231,7 @@ def _image(data: str, mime_type: str) -> Block:
     try:
         base64.b64decode(data, validate=True)
     except binascii.Error:
-        return _note(_("An image that is no Base64"))
+        return _note(_("Image with invalid Base64"))
     words = _("Image: %(type)s, %(size)s") % _measured(data, mime_type)
     return {"kind": "image", "src": f"data:{mime_type};base64,{data}", "words": words}
 

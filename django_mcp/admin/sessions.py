@@ -24,7 +24,7 @@ class SessionAdmin(StoppableAdmin):
     )
     stop_answer = gettext_lazy("Yes, end it")
     stopped_one = gettext_lazy("The session “%s” has ended.")
-    stopped_none = gettext_lazy("The session “%s” had ended already.")
+    stopped_none = gettext_lazy("The session “%s” has already ended.")
     stopped_many = ngettext_lazy("%d session has ended.", "%d sessions have ended.")
 
     note = gettext_lazy("Ended.")

@@ -30,7 +30,7 @@ class TaskAdmin(StoppableAdmin):
     )
     stop_answer = gettext_lazy("Yes, cancel it")
     stopped_one = gettext_lazy("The task “%s” is cancelled.")
-    stopped_none = gettext_lazy("The task “%s” was over already.")
+    stopped_none = gettext_lazy("The task “%s” had already ended.")
     stopped_many = ngettext_lazy("%d task is cancelled.", "%d tasks are cancelled.")
 
     note = gettext_lazy("Cancelled.")

@@ -123,7 +123,7 @@ def title_of(tool: Tool) -> str:
 
 def callers_of(server: MCPServer, tool: Tool) -> list[str]:
     """Who may call it; all of that has to be so."""
-    return list(_callers(server, tool)) or [_("everybody who may call the endpoint")]
+    return list(_callers(server, tool)) or [_("everyone who may call the endpoint")]
 
 
 def _callers(server: MCPServer, tool: Tool) -> Iterator[str]:
@@ -272,10 +272,10 @@ class ToolRow:
         if self.own is not None:
             return decided_words(self.own)
         if self.tool.policy is not None:
-            return _("default, by the tool’s own option")
+            return _("default, from the tool’s policy option")
         if self.default is Decision.ASK:
             is_destructive = settings.REQUIRE_APPROVAL_FOR == "destructive"
-            return _("default, for it is destructive") if is_destructive else _("default, for it writes")
+            return _("default, because it is destructive") if is_destructive else _("default, for it writes")
         return _("default")
 
     @property

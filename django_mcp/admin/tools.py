@@ -158,7 +158,7 @@ class OverrideForm(forms.Form):
         required=False,
         max_length=255,
         widget=forms.TextInput(attrs={"list": CLIENTS, "autocomplete": "off", "class": "vTextField"}),
-        help_text=gettext_lazy("Its client id; empty for every client."),
+        help_text=gettext_lazy("Client id; empty for every client."),
     )
     decision = forms.ChoiceField(label=gettext_lazy("Decision"), choices=ToolPolicy.Decision.choices, initial="ask")
 
@@ -166,7 +166,7 @@ class OverrideForm(forms.Form):
         """Somebody in particular."""
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("group") and not given.get("client_id"):
-            raise forms.ValidationError(_("Choose a group or a client; for everybody, decide above."))
+            raise forms.ValidationError(_("Choose a group or a client. The general policy is set above."))
         return given
 
 
@@ -205,10 +205,10 @@ class ToolPolicyActions:
         with database.atomic():
             changed = [each for each in lines if self._decide(each, decision)]
         if not changed:
-            self._tell(_("Nothing was changed: that counts already."), messages.INFO)
+            self._tell(_("Nothing changed: this is already the policy."), messages.INFO)
         elif len(changed) == 1:
             told = {"tool": changed[0].key, "decision": _words(decision)}
-            self._tell(_("Tool %(tool)s: %(decision)s. It counts from now on.") % told)
+            self._tell(_("Tool %(tool)s: %(decision)s. In effect now.") % told)
         else:
             words = ngettext("%(number)d tool: %(decision)s.", "%(number)d tools: %(decision)s.", len(changed))
             self._tell(words % {"number": len(changed), "decision": _words(decision)})
@@ -241,30 +241,30 @@ class ToolPolicyActions:
         """Take an override back."""
         row = next((each for each in line.overrides if str(each.pk) == pk), None)
         if row is None:
-            self._tell(_("There is no such override any more."), messages.WARNING)
+            self._tell(_("This override no longer exists."), messages.WARNING)
             return
         who = _whom(row.group, row.client_id)
         with database.atomic():
             decide(line.server, line.tool, None, group=row.group, client_id=row.client_id, user=self._request.user)
-            self._note(line, _("%s: no override any more.") % who)
-        self._tell(_("%s: no override any more.") % who)
+            self._note(line, _("%s: override removed.") % who)
+        self._tell(_("%s: override removed.") % who)
 
     def forget(self, rows: Iterable[ToolPolicy], pk: str) -> None:
         """Take back what was decided about a tool that is not there."""
         row = next((each for each in rows if str(each.pk) == pk), None)
         if row is None:
-            self._tell(_("There is no such decision any more."), messages.WARNING)
+            self._tell(_("This policy no longer exists."), messages.WARNING)
             return
         key, who = f"{row.server}.{row.tool}", whom(row)
         with database.atomic():
             row.delete()
-            self._note_of(row.server, row.tool, _("%s: no decision any more.") % who)
-        self._tell(_("Tool %(tool)s, %(who)s: no decision any more.") % {"tool": key, "who": who})
+            self._note_of(row.server, row.tool, _("%s: policy removed.") % who)
+        self._tell(_("Tool %(tool)s, %(who)s: policy removed.") % {"tool": key, "who": who})
 
     def accept(self, line: ToolRow, digest: str) -> None:
         """Say that a tool is right as it was shown. Where it became another one meanwhile, that is not said of it."""
         if digest != tool_policies.known(line.tool).digest:
-            self._tell(_("The tool changed again meanwhile. Look at it once more."), messages.WARNING)
+            self._tell(_("The tool has changed again. Review it once more."), messages.WARNING)
             return
         with database.atomic():
             tool_policies.accept(line.server, line.tool, self._request.user)

@@ -135,7 +135,9 @@ class Migration(migrations.Migration):
                 (
                     "withheld",
                     django_mcp.models.fields.JSONTextField(
-                        default=dict, help_text="What approvers are not shown, and why.", verbose_name="withheld"
+                        default=dict,
+                        help_text="Values hidden from approvers, with the reason.",
+                        verbose_name="withheld",
                     ),
                 ),
                 (
@@ -347,7 +349,7 @@ class Migration(migrations.Migration):
                     django_mcp.models.fields.JSONTextField(
                         blank=True,
                         default=None,
-                        help_text="The most it may have; empty for no limit.",
+                        help_text="Maximum scopes; empty for no limit.",
                         null=True,
                         verbose_name="scopes",
                     ),
@@ -357,7 +359,7 @@ class Migration(migrations.Migration):
                     django_mcp.models.fields.JSONTextField(
                         blank=True,
                         default=None,
-                        help_text="The only tools it may use; empty for all.",
+                        help_text="Tools it may use; empty for all.",
                         null=True,
                         verbose_name="tools",
                     ),
@@ -500,7 +502,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "error",
-                    models.TextField(blank=True, help_text="In the words the client read.", verbose_name="error"),
+                    models.TextField(blank=True, help_text="The message sent to the client.", verbose_name="error"),
                 ),
                 ("principal_kind", models.CharField(max_length=32, verbose_name="kind of caller")),
                 ("principal_id", models.CharField(max_length=255, verbose_name="caller’s id")),
@@ -524,7 +526,7 @@ class Migration(migrations.Migration):
                 (
                     "arguments",
                     django_mcp.models.fields.JSONTextField(
-                        default=None, help_text="Without secrets, and cut short.", null=True, verbose_name="arguments"
+                        default=None, help_text="Redacted and shortened.", null=True, verbose_name="arguments"
                     ),
                 ),
                 ("result_kind", models.CharField(blank=True, max_length=64, verbose_name="kind of result")),
@@ -789,7 +791,7 @@ class Migration(migrations.Migration):
                     models.CharField(
                         blank=True,
                         default="",
-                        help_text="Of the OAuth client; empty for all.",
+                        help_text="Client id; empty for every client.",
                         max_length=255,
                         verbose_name="client id",
                     ),
@@ -819,7 +821,7 @@ class Migration(migrations.Migration):
                     models.ForeignKey(
                         blank=True,
                         default=None,
-                        help_text="Whose users it is for; empty for everybody.",
+                        help_text="The group whose users it applies to; empty for everyone.",
                         null=True,
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="mcp_policies",

@@ -34,10 +34,14 @@ class ToolPolicy(Stored):
         default=None,
         related_name="mcp_policies",
         verbose_name=_("group"),
-        help_text=_("Whose users it is for; empty for everybody."),
+        help_text=_("The group whose users it applies to; empty for everyone."),
     )
     client_id = models.CharField(
-        _("client id"), max_length=255, blank=True, default="", help_text=_("Of the OAuth client; empty for all.")
+        _("client id"),
+        max_length=255,
+        blank=True,
+        default="",
+        help_text=_("Client id; empty for every client."),
     )
     decision = models.CharField(_("decision"), max_length=8, choices=Decision.choices)
     changed = models.DateTimeField(_("changed"), auto_now=True)
@@ -153,7 +157,7 @@ class Approval(Stored):
     )
     client = JSONTextField(_("client"), null=True, default=None, help_text=_("As it says of itself."))
     arguments = JSONTextField(_("arguments"), help_text=_("Without secrets."))
-    withheld = JSONTextField(_("withheld"), default=dict, help_text=_("What approvers are not shown, and why."))
+    withheld = JSONTextField(_("withheld"), default=dict, help_text=_("Values hidden from approvers, with the reason."))
     digest = models.CharField(_("digest"), max_length=64, help_text=_("Of the caller, the tool and the arguments."))
     parts = JSONTextField(_("parts"), default=dict, help_text=_("Digests of single arguments."))
     version = models.CharField(_("version"), max_length=64, help_text=_("Of tool and policy."))

@@ -45,10 +45,10 @@ class ClientPolicy(Stored):
     client_id = models.CharField(_("client id"), max_length=255, unique=True)
     blocked = models.BooleanField(_("blocked"), default=False, help_text=_("None of its tokens is accepted."))
     scopes = JSONTextField(
-        _("scopes"), null=True, blank=True, default=None, help_text=_("The most it may have; empty for no limit.")
+        _("scopes"), null=True, blank=True, default=None, help_text=_("Maximum scopes; empty for no limit.")
     )
     tools = JSONTextField(
-        _("tools"), null=True, blank=True, default=None, help_text=_("The only tools it may use; empty for all.")
+        _("tools"), null=True, blank=True, default=None, help_text=_("Tools it may use; empty for all.")
     )
     service_account = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -29,7 +29,7 @@ class RequestLog(Stored):
     method = models.CharField(_("method"), max_length=64)
     name = models.CharField(_("about"), max_length=255, blank=True, help_text=_("The tool, prompt or resource."))
     outcome = models.CharField(_("outcome"), max_length=16, choices=Outcome.choices)
-    error = models.TextField(_("error"), blank=True, help_text=_("In the words the client read."))
+    error = models.TextField(_("error"), blank=True, help_text=_("The message sent to the client."))
     principal_kind = models.CharField(_("kind of caller"), max_length=32)
     principal_id = models.CharField(_("caller’s id"), max_length=255)
     user = models.ForeignKey(
@@ -47,7 +47,7 @@ class RequestLog(Stored):
     client_version = models.CharField(_("client’s version"), max_length=50, blank=True)
     protocol = models.CharField(_("protocol version"), max_length=32, blank=True)
     address = models.GenericIPAddressField(_("address"), null=True)
-    arguments = JSONTextField(_("arguments"), null=True, default=None, help_text=_("Without secrets, and cut short."))
+    arguments = JSONTextField(_("arguments"), null=True, default=None, help_text=_("Redacted and shortened."))
     result_kind = models.CharField(_("kind of result"), max_length=64, blank=True)
     result_size = models.PositiveIntegerField(_("size of result"), null=True, help_text=_("In bytes of JSON."))
     duration = models.FloatField(_("duration"), help_text=_("In milliseconds."))

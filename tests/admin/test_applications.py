@@ -267,7 +267,7 @@ def test_the_page_says_what_an_application_is(site: Site, owner: Browser) -> Non
         "Redirect URIs client.example.com , a program on the user’s computer ,",
         ", a program on the user’s computer that opens “cursor://there” links Created ",
         "Nobody: it has no access now.",
-        "No policy: it may do what its users authorize.",
+        "No policy: limited only by what its users authorize.",
         "Nobody has done anything about it here.",
     ):
         assert each in words(text)
@@ -325,7 +325,7 @@ def test_the_policy_is_in_words_and_linked(site: Site, owner: Browser) -> None:
     assert f'href="/admin/django_mcp/clientpolicy/{policy.pk}/change/"' in content(owner, PAGE)
     ClientPolicy.objects.update(scopes=[], tools=[], blocked=True)
     shown = words(content(owner, PAGE))
-    assert "Blocked: none of its tokens is accepted. Scopes at most: none. Tools: none." in shown
+    assert "Blocked: all its tokens are rejected. Scopes at most: none. Tools: none." in shown
 
 
 def test_its_calls_are_one_click_away(site: Site, owner: Browser) -> None:
@@ -354,7 +354,7 @@ def test_taking_back_from_one_person_ends_their_tokens_alone(site: Site, owner: 
     grace = site.make_user("grace")
     mine, theirs = site.tokens_for(), site.tokens_for(user=grace)
     told = press(owner, PAGE, take_back=str(site.user.pk))
-    assert "Client conf-public no longer has access in the name of ada." in told
+    assert "Access of client conf-public on behalf of ada is revoked." in told
     assert "Access of ada revoked." in told  # its history
     assert site.status(mine["access_token"]) == 401
     assert site.refresh(mine["refresh_token"]).status_code == 400
@@ -371,7 +371,7 @@ def test_nothing_is_taken_back_from_nobody(site: Site, owner: Browser) -> None:
     fields = Fields(owner.get(PAGE).content.decode()).found
     for key in ("", "x", "-1", "0", "9" * 30, "999999"):
         answer = owner.post_form(PAGE, {**fields, "take_back": key}, follow=True)
-        assert "There is no such user any more." in answer.content.decode(), key
+        assert "This user no longer exists." in answer.content.decode(), key
     assert site.status(tokens["access_token"]) == 200
     assert not LogEntry.objects.exists()
 
@@ -387,7 +387,7 @@ def test_taking_back_all_asks_first_and_ends_everything(site: Site, owner: Brows
     assert "Revoke all access of conf-public ? 2 users have authorized it." in question
     assert site.status(second["access_token"], site.beta) == 200
     told = press(owner, TAKE_BACK)
-    assert "Client conf-public no longer has access in anybody’s name." in told
+    assert "All access of client conf-public is revoked." in told
     assert "All access revoked, of 2 users." in told
     assert site.status(renewed["access_token"]) == 401
     assert site.status(second["access_token"], site.beta) == 401
@@ -488,12 +488,12 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
     tokens = site.tokens_for()
     told = press(owner, PAGE, blocked="yes")
     assert "Client conf-public is blocked." in told
-    assert "It is blocked. None of its tokens is accepted." in told
+    assert "It is blocked. Reject all tokens of this client." in told
     assert site.status(tokens["access_token"]) == 401
-    assert "Nothing was changed" in press(owner, PAGE, blocked="yes")
+    assert "Nothing changed" in press(owner, PAGE, blocked="yes")
     assert "Client conf-public is no longer blocked." in press(owner, PAGE, blocked="no")
     assert site.status(tokens["access_token"]) == 200
-    assert "Nothing was changed" in press(owner, PAGE, blocked="no")
+    assert "Nothing changed" in press(owner, PAGE, blocked="no")
     said = LogEntry.objects.order_by("pk").values_list("content_type__model", "change_message")
     assert list(said) == [
         ("clientpolicy", "Blocked."),

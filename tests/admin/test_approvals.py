@@ -429,7 +429,7 @@ def test_approved_is_what_was_seen(approver: Browser, row: Approval) -> None:
     before = seen(approver, row)
     row.arguments = {"amount": 5000}
     row.save()
-    assert "not as you saw it any more" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "has changed since you opened the page" in send(approver, row, {"decision": "approve", "seen": before})
     assert state(row) == "pending"
     assert "You approved" in decide(approver, row, "approve")
 

@@ -135,7 +135,7 @@ def test_a_task_is_cancelled_after_a_question(browser: Browser, task: Task) -> N
     assert task.status == "cancelled"
     assert LogEntry.objects.get().get_change_message() == "Cancelled."
     assert f"{TASKS}{task.pk}/stop/" not in page(browser, f"{TASKS}{task.pk}/change/")
-    assert "was over already" in browser.post(f"{TASKS}{task.pk}/stop/", follow=True).content.decode()
+    assert "had already ended" in browser.post(f"{TASKS}{task.pk}/stop/", follow=True).content.decode()
 
 
 def test_several_tasks_are_cancelled_at_once(browser: Browser, task: Task) -> None:

@@ -130,10 +130,10 @@ def test_the_list_says_what_a_tool_is_who_may_call_it_and_what_counts(browser: B
     assert shown.startswith("pay Pay somebody · desk · tests.admin.test_tools.furnished.<locals>.pay Pay money.")
     assert "It is gone then, <b>really</b>." in shown
     assert "permission travel.add_booking group Office" in shown
-    assert "require approval default, for it is destructive" in shown
+    assert "require approval default, because it is destructive" in shown
     assert "reads only closed world" in line(listed, "desk.look")
-    assert "everybody who may call the endpoint" in line(listed, "desk.look")
-    assert "block default, by the tool’s own option" in line(listed, "desk.hide")
+    assert "everyone who may call the endpoint" in line(listed, "desk.look")
+    assert "block default, from the tool’s policy option" in line(listed, "desk.hide")
     assert "scope travel:write" in line(listed, "desk.hide")
 
 
@@ -222,9 +222,9 @@ def test_the_page_stays_where_it_was(browser: Browser, desk: MCPServer) -> None:
 
 
 def test_what_counts_already_is_not_decided_again(browser: Browser, desk: MCPServer) -> None:
-    assert "Nothing was changed" in told(browser, TOOLS, decide="default desk.pay")
+    assert "Nothing changed" in told(browser, TOOLS, decide="default desk.pay")
     told(browser, TOOLS, decide="ask desk.pay")
-    assert "Nothing was changed" in told(browser, TOOLS, decide="ask desk.pay")
+    assert "Nothing changed" in told(browser, TOOLS, decide="ask desk.pay")
     assert LogEntry.objects.count() == 1
 
 
@@ -262,11 +262,11 @@ def test_groups_and_clients_get_decisions_of_their_own(browser: Browser, desk: M
         (None, CLIENT): "block",
         (office, CLIENT): "ask",
     }
-    assert "Client https://client.example.com/app.json: no override any more." in told(
+    assert "Client https://client.example.com/app.json: override removed." in told(
         browser, PAY, remove=rows[None, CLIENT].pk
     )
     assert ToolPolicy.objects.count() == 2
-    assert "There is no such override" in told(browser, PAY, remove=rows[None, CLIENT].pk)
+    assert "This override no longer exists" in told(browser, PAY, remove=rows[None, CLIENT].pk)
 
 
 def test_an_override_is_for_somebody(browser: Browser, desk: MCPServer) -> None:
@@ -417,7 +417,7 @@ def test_it_is_accepted_as_it_was_shown(browser: Browser, desk: MCPServer) -> No
     assert "New definition approved." in words(page(browser, PAY))
 
     desk.tools["pay"].definition = {**desk.tools["pay"].definition, "title": "Pay all"}
-    assert "changed again meanwhile" in told(browser, PAY, accept=digest[1])
+    assert "has changed again" in told(browser, PAY, accept=digest[1])
     assert "Changed since it was accepted" in words(page(browser, PAY))
 
 
@@ -465,7 +465,7 @@ def test_decisions_about_tools_that_are_not_there_are_shown_and_can_be_taken_bac
     browser.post(TOOLS, {"forget": gone.pk})
     assert "1 decision about a tool that is not there" in browser.get(TOOLS).content.decode()
     assert {(row.server, row.tool) for row in ToolPolicy.objects.all()} == {("desk", "look"), ("closed", "pay")}
-    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everybody: no decision any more."
+    assert LogEntry.objects.get(object_id="desk.sell").get_change_message() == "Everybody: policy removed."
     browser.post(TOOLS, {"forget": other.pk})
     assert "not there" not in browser.get(TOOLS).content.decode()
 

@@ -342,7 +342,7 @@ def test_bounds_are_the_tools_own_to_keep(browser: Browser, taken: list[Any]) ->
 
 def test_json_that_is_none_is_not_sent(browser: Browser, taken: list[Any]) -> None:
     page = typed(browser, "everything", place='{"city": ', name="Ada")
-    assert "Nothing was called: please correct what is marked." in words(page)
+    assert "Not called: correct the marked fields." in words(page)
     assert "This is not valid JSON: EOF" in words(page)
     assert "{&quot;city&quot;: " in page
     assert 'value="Ada"' in page
@@ -704,7 +704,7 @@ def test_answers_are_good_once(browser: Browser, booked: list[Any]) -> None:
     asked = typed(browser, "book", city="Rome")
     really = answer(browser, asked, **{"q0.late": "on"})
     answer(browser, really, **{"q0.confirm": "on"})
-    assert "These answers come too late" in words(answer(browser, really, **{"q0.confirm": "on"}))
+    assert "These answers are too late" in words(answer(browser, really, **{"q0.confirm": "on"}))
     assert len(booked) == 1
 
 

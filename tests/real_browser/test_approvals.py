@@ -149,7 +149,7 @@ def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, 
     client = WithTasks(site[0])
     client.begin(amount=amount, to=TO)
     ann, cleo = at_list("ann"), at_list("cleo")
-    expect(card(ann, amount)).to_contain_text("This call was made in your name, so somebody else has to decide.")
+    expect(card(ann, amount)).to_contain_text("You requested this call, so another person has to decide.")
     expect(card(ann, amount).get_by_role("button")).to_have_count(0)
     # With the form that another person has, and a token of her own.
     form = card(cleo, amount).locator("form")
