@@ -85,25 +85,25 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     tested = {
         "README.md",
         "approvals.md",
-        "asking.md",
-        "authorization.md",
+        "elicitation.md",
+        "authentication.md",
         "calls.md",
-        "forms.md",
+        "forms-and-views.md",
         "large-tables.md",
         "limits.md",
-        "existing-sites.md",
-        "many-tools.md",
+        "third-party-apps.md",
+        "permissions.md",
         "migrating.md",
         "models.md",
         "observability.md",
         "ninja.md",
-        "primitives.md",
-        "prompts.md",
-        "rest_framework.md",
+        "tools.md",
+        "resources-and-prompts.md",
+        "drf.md",
         "settings.md",
         "skills.md",
         "tasks.md",
-        "telling.md",
+        "progress.md",
         "tenants.md",
         "testing.md",
         "transports.md",
@@ -459,7 +459,7 @@ def review(name: str, value: str) -> dict[str, Any]:
 
 
 def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
-    prepare(site, "primitives.md")
+    prepare(site, "tools.md")
     chosen = {"context": {"arguments": {"author": "Jane Austen"}}}
     search, wrong, due, rename, rules, book, no_book, cover, prompt, listed, author, title, tone, *others = (
         site.requests(
@@ -506,7 +506,7 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
-    prepare(site, "forms.md")
+    prepare(site, "forms-and-views.md")
     listed, asked, wrong, made, sent, enrolled, young, stock = site.requests(
         ("tools/list", {}),
         call("enquiry", title="Emma", email="ann@example.com"),
@@ -536,8 +536,8 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
 
 def test_the_page_on_prompts_does_what_it_says(site: Site) -> None:
     (site.path / "library/templates/library").mkdir(parents=True)
-    (site.path / "library/templates/library/review.md").write_text(code_of("prompts.md", "")[0])
-    prepare(site, "prompts.md")
+    (site.path / "library/templates/library/review.md").write_text(code_of("resources-and-prompts.md", "")[0])
+    prepare(site, "resources-and-prompts.md")
     emma = {"title": "<Emma>", "tone": "sharp"}
     listed, review, long, wrong, asked, _ = site.requests(
         ("prompts/list", {}),
@@ -634,7 +634,7 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     site.append("mysite/who.py", BY_NAME)
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/mcp.py", "\n\n".join(code_of("many-tools.md")))
+    site.append("library/mcp.py", "\n\n".join(code_of("permissions.md")))
     told = site.migrate(ANN_JOINS_THE_DESK, check=True)
     assert told.count("server:default") == 2, "when she joined, and when she was promoted"
     listed, hidden, mine = site.requests(
@@ -688,12 +688,12 @@ def test_the_page_on_ninja_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
-    api, *_ = code_of("rest_framework.md")
+    api, *_ = code_of("drf.md")
     site.append("library/api.py", api)
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["rest_framework"]')
     site.append("mysite/urls.py", "from django.urls import include\nfrom library.api import router")
     site.append("mysite/urls.py", 'urlpatterns += [path("api/", include(router.urls))]')
-    prepare(site, "rest_framework.md", skip=1, check=True)
+    prepare(site, "drf.md", skip=1, check=True)
     listed, found, page, blurb, refused, wrong, ordered = site.requests(
         ("tools/list", {}),
         call("list_books", search="emma"),
@@ -926,7 +926,7 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py"}
     files |= {"mcp.py": "library/mcp.py", "mcp.py, further down": "library/mcp.py"}
     site.append("mysite/urls.py", "from django.urls import include")
-    for code in code_of("authorization.md"):
+    for code in code_of("authentication.md"):
         site.append(files.pop(re.match(r"# (\w+\.py(, further down)?)", code)[1]), code)
     assert not files, "the page no longer shows these"
     site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')

@@ -1,4 +1,4 @@
-"""``docs/tenants.md``: what it has people type keeps one company's rows from another, by every way there is."""
+"""``docs/cookbook/tenants.md``: what it has people type keeps one company's rows from another, by every way there is."""
 
 from pathlib import Path
 
