@@ -94,6 +94,7 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
         "third-party-apps.md",
         "permissions.md",
         "migrating.md",
+        "model-writes.md",
         "models.md",
         "observability.md",
         "ninja.md",
@@ -766,8 +767,8 @@ print(json.dumps([list(each) for each in RequestLog.objects.order_by("pk").value
 """
 
 
-def test_the_page_on_models_does_what_it_says(site: Site) -> None:
-    models, *others = code_of("models.md")
+def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
+    models, *others = [*code_of("models.md"), *code_of("model-writes.md")]
     resources = [code for code in others if code.startswith(("# mcp.py", "@register"))]
     (prices,) = [code for code in others if code not in resources]
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
