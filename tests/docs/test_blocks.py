@@ -93,30 +93,30 @@ def test_every_block_is_of_a_kind_that_some_test_runs() -> None:
     tested = {
         "README.md",
         "approvals.md",
-        "asking.md",
-        "authorization.md",
+        "elicitation.md",
+        "authentication.md",
         "request-log.md",
-        "forms.md",
+        "forms-and-views.md",
         "large-tables.md",
         "limits.md",
-        "existing-sites.md",
-        "many-tools.md",
+        "third-party-apps.md",
+        "permissions.md",
         "migrating.md",
+        "model-writes.md",
         "models.md",
         "observability.md",
         "ninja.md",
-        "primitives.md",
-        "prompts.md",
-        "rest_framework.md",
+        "tools.md",
+        "resources-and-prompts.md",
+        "drf.md",
         "scripts.md",
         "settings.md",
         "skills.md",
         "tasks.md",
-        "telling.md",
+        "progress.md",
         "tenants.md",
         "testing.md",
         "asgi-and-wsgi.md",
-        "views.md",
     }
     for page in PAGES:
         for block in blocks(page):
@@ -293,7 +293,9 @@ def test_the_readme_shows_the_code_of_the_quickstart() -> None:
     assert code_of("README.md") == code_of("quickstart.md")[1:]
 
 
-def prepare(site: Site, page: str, *, skip: int = 0, rows: str = "", check: bool = False) -> None:
+def prepare(
+    site: Site, page: str, *, skip: int = 0, stop: int | None = None, rows: str = "", check: bool = False
+) -> None:
     """Put the blocks of a page, but for the first *skip*, into the app's ``mcp.py`` of a site with an endpoint.
 
     There are two books in it, and more *rows*; *check* says whether the checks may not even warn.
@@ -304,7 +306,7 @@ def prepare(site: Site, page: str, *, skip: int = 0, rows: str = "", check: bool
     site.append("mysite/settings.py", f"DJANGO_MCP = {own}")
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:]))
+    site.append("library/mcp.py", "\n\n".join(code_of(page)[skip:stop]))
     site.migrate(TWO_BOOKS + rows, check=check)
 
 
@@ -404,59 +406,37 @@ def test_the_page_on_observability_does_what_it_says(site: Site) -> None:
     assert "ZeroDivisionError" in told
 
 
-def review(name: str, value: str) -> dict[str, Any]:
-    return {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": name, "value": value}}
-
-
-def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
-    prepare(site, "primitives.md")
-    chosen = {"context": {"arguments": {"author": "Jane Austen"}}}
-    search, wrong, due, rename, rules, book, no_book, cover, prompt, listed, author, title, tone, *others = (
-        site.requests(
-            call("search_books", words="a", order="pages"),
-            call("search_books", words="a", limit=500),
-            call("due_date"),
-            call("rename_book", pk=1, title="x"),
-            ("resources/read", {"uri": "library://rules"}),
-            ("resources/read", {"uri": "library://books/1"}),
-            ("resources/read", {"uri": "library://books/3"}),
-            ("resources/read", {"uri": "library://covers/1?size=90"}),
-            ("prompts/get", {"name": "reading-list", "arguments": {"subject": "bees", "books": "2"}}),
-            ("tools/list", {}),
-            ("completion/complete", review("author", "jane")),
-            ("completion/complete", {**review("title", ""), **chosen}),
-            ("completion/complete", review("tone", "s")),
-            call("lend", book=1, reader="Ann"),
-            call("lend", book=9, reader="Ann"),
-            call("by_author", author="Jane Austen"),
-            call("turn_over", photo="iVBORw0KGgo="),
-            call("list_pages"),
-        )
+def test_the_page_on_tools_does_what_it_says(site: Site) -> None:
+    prepare(site, "tools.md")
+    counted, search, wrong, due, rename, listed, lent, not_lent, of_author, photo, pages = site.requests(
+        call("count_books", author="Jane Austen"),
+        call("search_books", words="a", order="pages"),
+        call("search_books", words="a", limit=500),
+        call("due_date"),
+        call("rename_book", pk=1, title="x"),
+        ("tools/list", {}),
+        call("lend", book=1, reader="Ann"),
+        call("lend", book=9, reader="Ann"),
+        call("by_author", author="Jane Austen"),
+        call("turn_over", photo="iVBORw0KGgo="),
+        call("list_pages"),
     )
+    assert data(counted) == 2
     assert search["result"]["content"][0]["text"] == "2 books: Persuasion, Emma"
     assert "must be at most 50" in wrong["result"]["content"][0]["text"]
     assert "result" in due
     assert rename["error"]["message"] == "Unknown tool: 'rename_book'."
-    assert rules["result"]["contents"][0]["mimeType"] == "text/markdown"
-    assert "Emma" in book["result"]["contents"][0]["text"]
-    assert no_book["error"]["message"] == "Resource not found"
-    assert 'width="90"' in cover["result"]["contents"][0]["text"]
-    assert "2 books about bees" in prompt["result"]["messages"][0]["content"]["text"]
-    names = {"search_books", "due_date", "lend", "by_author", "turn_over", "list_pages", "get_book"}
+    names = {"count_books", "search_books", "due_date", "lend", "by_author", "turn_over", "list_pages", "get_book"}
     assert {tool["name"] for tool in listed["result"]["tools"]} == names
-    lent, not_lent, of_author, photo, pages = others
     assert lent["result"]["content"][0]["text"] == "Emma to Ann, for 14 days."
-    assert not_lent["result"]["content"][0]["text"] == "There is no book 9. Use search_books to find one."
+    assert "no book 9" in not_lent["result"]["content"][0]["text"]
     assert {row["title"] for row in data(of_author)} == {"Emma", "Persuasion"}
     assert (photo["result"]["content"][0]["type"], photo["result"]["content"][0]["mimeType"]) == ("image", "image/png")
     assert pages["result"]["content"][1]["text"] == "Persuasion: 249 pages."
-    assert author["result"]["completion"]["values"] == ["Jane Austen"]
-    assert title["result"]["completion"]["values"] == ["Emma", "Persuasion"]
-    assert tone["result"]["completion"]["values"] == ["sharp"]
 
 
 def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
-    prepare(site, "forms.md")
+    prepare(site, "forms-and-views.md", stop=-3)
     listed, asked, wrong, made, sent, enrolled, young, stock = site.requests(
         ("tools/list", {}),
         call("enquiry", title="Emma", email="ann@example.com"),
@@ -484,20 +464,27 @@ def test_the_page_on_forms_does_what_it_says(site: Site) -> None:
     assert young["result"]["content"][0]["text"] == "Argument 'readers[1].age': Enter a whole number."
 
 
-def test_the_page_on_prompts_does_what_it_says(site: Site) -> None:
+def complete(name: str, value: str) -> dict[str, Any]:
+    return {"ref": {"type": "ref/prompt", "name": "book_review"}, "argument": {"name": name, "value": value}}
+
+
+def test_the_page_on_resources_and_prompts_does_what_it_says(site: Site) -> None:
     (site.path / "library/templates/library").mkdir(parents=True)
-    (site.path / "library/templates/library/review.md").write_text(code_of("prompts.md", "")[0])
-    prepare(site, "prompts.md")
+    (site.path / "library/templates/library/review.md").write_text(code_of("resources-and-prompts.md", "")[0])
+    prepare(site, "resources-and-prompts.md")
     emma = {"title": "<Emma>", "tone": "sharp"}
-    listed, review, long, wrong, asked, _ = site.requests(
+    chosen = {"context": {"arguments": {"author": "Jane Austen"}}}
+    listed, review, long, wrong, asked, _, reading_list = site.requests(
         ("prompts/list", {}),
         ("prompts/get", {"name": "review", "arguments": {**emma, "words": "9"}}),
         ("prompts/get", {"name": "short-review", "arguments": emma}),
         ("prompts/get", {"name": "short-review", "arguments": {**emma, "words": "9"}}),
         ("prompts/get", {"name": "ask-the-house", "arguments": {"question": "Why?"}}),
         ("prompts/get", {"name": "agree"}),
+        ("prompts/get", {"name": "reading-list", "arguments": {"subject": "bees", "books": "2"}}),
     )
-    first, short, *_ = listed["result"]["prompts"]
+    prompts = {each["name"]: each for each in listed["result"]["prompts"]}
+    first, short = prompts["review"], prompts["short-review"]
     assert first["description"] == short["description"] == "Ask for a review of a book."
     assert [(each["name"], each["required"]) for each in first["arguments"]] == [
         ("title", True),
@@ -505,13 +492,30 @@ def test_the_page_on_prompts_does_what_it_says(site: Site) -> None:
         ("words", False),
     ]
     assert short["arguments"][0] == {"name": "title", "description": "The title as it is printed.", "required": True}
-    wish, rules, reply = review["result"]["messages"]
+    wish, embedded, reply = review["result"]["messages"]
     assert wish["content"]["text"] == 'Write a sharp review of "<Emma>" in at most 9 words.'
-    assert rules["content"]["resource"]["text"] == "# Rules\n\nBe kind to books."
+    assert embedded["content"]["resource"]["text"] == "# Rules\n\nBe kind to books."
     assert (reply["role"], reply["content"]["text"]) == ("assistant", "I will read the rules of the house first.")
     assert "in at most 50 words" in long["result"]["messages"][0]["content"]["text"]
     assert "'words' must be at least 20" in wrong["error"]["message"]
-    assert asked["result"]["messages"][1]["content"] == rules["content"]
+    assert asked["result"]["messages"][1]["content"] == embedded["content"]
+    assert "2 books about bees" in reading_list["result"]["messages"][0]["content"]["text"]
+    rules, book, no_book, cover, author, title, tone = site.requests(
+        ("resources/read", {"uri": "library://rules"}),
+        ("resources/read", {"uri": "library://books/1"}),
+        ("resources/read", {"uri": "library://books/3"}),
+        ("resources/read", {"uri": "library://covers/1?size=90"}),
+        ("completion/complete", complete("author", "jane")),
+        ("completion/complete", {**complete("title", ""), **chosen}),
+        ("completion/complete", complete("tone", "s")),
+    )
+    assert rules["result"]["contents"][0]["mimeType"] == "text/markdown"
+    assert "Emma" in book["result"]["contents"][0]["text"]
+    assert no_book["error"]["message"] == "Resource not found"
+    assert 'width="90"' in cover["result"]["contents"][0]["text"]
+    assert author["result"]["completion"]["values"] == ["Jane Austen"]
+    assert title["result"]["completion"]["values"] == ["Emma", "Persuasion"]
+    assert tone["result"]["completion"]["values"] == ["sharp"]
 
 
 VIEWS_AND_THE_SITE = """
@@ -528,7 +532,7 @@ urlpatterns = [
 
 
 def test_the_page_on_views_does_what_it_says(site: Site) -> None:
-    views, urls, tools = code_of("views.md")
+    views, urls, tools = code_of("forms-and-views.md")[-3:]
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
     site.append("mysite/settings.py", 'DJANGO_MCP = {"AUTHENTICATION": ["mysite.who.ByName"]}')
     site.append("mysite/who.py", BY_NAME.replace('User.objects.get(username=head.headers.get("x-user", "ann"))', "WHO"))
@@ -584,7 +588,7 @@ def test_the_page_on_many_tools_does_what_it_says(site: Site) -> None:
     site.append("mysite/who.py", BY_NAME)
     site.append("mysite/urls.py", "from django.urls import include")
     site.append("mysite/urls.py", 'urlpatterns += [path("", include("django_mcp.urls"))]')
-    site.append("library/mcp.py", "\n\n".join(code_of("many-tools.md")))
+    site.append("library/mcp.py", "\n\n".join(code_of("permissions.md")))
     told = site.migrate(ANN_JOINS_THE_DESK, check=True)
     assert told.count("server:default") == 2, "when she joined, and when she was promoted"
     listed, hidden, mine = site.requests(
@@ -638,12 +642,12 @@ def test_the_page_on_ninja_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
-    api, *_ = code_of("rest_framework.md")
+    api, *_ = code_of("drf.md")
     site.append("library/api.py", api)
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["rest_framework"]')
     site.append("mysite/urls.py", "from django.urls import include\nfrom library.api import router")
     site.append("mysite/urls.py", 'urlpatterns += [path("api/", include(router.urls))]')
-    prepare(site, "rest_framework.md", skip=1, check=True)
+    prepare(site, "drf.md", skip=1, check=True)
     listed, found, page, blurb, refused, wrong, ordered = site.requests(
         ("tools/list", {}),
         call("list_books", search="emma"),
@@ -714,8 +718,8 @@ print(json.dumps([list(each) for each in RequestLog.objects.order_by("pk").value
 """
 
 
-def test_the_page_on_models_does_what_it_says(site: Site) -> None:
-    models, *others = code_of("models.md")
+def test_the_pages_on_models_do_what_they_say(site: Site) -> None:
+    models, *others = [*code_of("models.md"), *code_of("model-writes.md")]
     resources = [code for code in others if code.startswith(("# mcp.py", "@register"))]
     (prices,) = [code for code in others if code not in resources]
     site.append("mysite/settings.py", 'INSTALLED_APPS += ["django_mcp"]')
@@ -876,7 +880,7 @@ def test_the_page_on_who_may_call_does_what_it_says(site: Site) -> None:
     files = {"settings.py": "mysite/settings.py", "urls.py": "mysite/urls.py"}
     files |= {"mcp.py": "library/mcp.py", "mcp.py, further down": "library/mcp.py"}
     site.append("mysite/urls.py", "from django.urls import include")
-    for code in code_of("authorization.md"):
+    for code in code_of("authentication.md"):
         site.append(files.pop(re.match(r"# (\w+\.py(, further down)?)", code)[1]), code)
     assert not files, "the page no longer shows these"
     site.append("mysite/settings.py", 'ALLOWED_HOSTS = ["library.example.com"]')

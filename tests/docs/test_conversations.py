@@ -80,7 +80,7 @@ def talk(site: Site, *calls: Call) -> list[dict[str, Any]]:
 
 
 def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
-    prepare(site, "asking.md")
+    prepare(site, "elicitation.md")
     what = {"title": "Emma", "author": "Jane Austen"}
     ordered, twice, declined, cancelled, wrong, lent, kept, gone, paid, unpaid = talk(
         site,
@@ -115,7 +115,7 @@ def test_the_page_on_asking_does_what_it_says(site: Site) -> None:
 
 
 def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(site: Site) -> None:
-    prepare(site, "asking.md")
+    prepare(site, "elicitation.md")
     welcome = [accept(name="Ada"), said("Welcome!"), {"roots": [{"uri": "file:///a"}]}]
     chosen, talkative, alone, welcomed, card, refused, missing = talk(
         site,
@@ -138,7 +138,7 @@ def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(si
 
 
 def test_the_page_on_telling_does_what_it_says(site: Site) -> None:
-    prepare(site, "telling.md")
+    prepare(site, "progress.md")
     counted, found, renamed = talk(
         site, call("count_pages"), call("find_word", word="emm"), call("rename", pk=1, title="Mansfield Park")
     )

@@ -1,4 +1,4 @@
-"""``docs/tenants.md``: what it has people type keeps one company's rows from another, by every way there is."""
+"""``docs/cookbook/tenants.md``: its code keeps the rows of one company from another, over every way to them."""
 
 from pathlib import Path
 

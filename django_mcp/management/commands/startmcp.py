@@ -243,7 +243,7 @@ class Command(BaseCommand):
         if all(isinstance(each, AllowAny) for each in authenticators(server)):
             self.stdout.write(
                 f"\n/{server.path} knows nobody by name yet, so what needs a permission exists for nobody there. Let "
-                "users sign in (docs/authorization.md),\nor open single models with view_permission = None."
+                "users sign in (docs/authentication.md),\nor open single models with view_permission = None."
             )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""``docs/existing-sites.md``: sites that are not ours, from the package index, typed in as the page says and called."""
+"""``docs/cookbook/third-party-apps.md``: apps from the package index, typed in as the page says and called."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.test_blocks import ROOT, SETUP
 
-PAGE = ROOT / "docs" / "existing-sites.md"
+PAGE = ROOT / "docs" / "cookbook" / "third-party-apps.md"
 PACKAGES = ("wagtail>=8,<9", "django-helpdesk>=2.6,<3")
 OF_THIS_RUN = ("DJANGO_", "PYTEST", "PYTHON", "COV", "DATABASE_URL", "REDIS_URL", "TEST_ON", "VIRTUAL_ENV")
 CLIENT = """
