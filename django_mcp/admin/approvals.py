@@ -575,13 +575,13 @@ REFRESH_SECONDS = 30
 STATES = {
     "pending": (
         gettext_lazy("Waiting for approval"),
-        gettext_lazy("Once it is approved, your client has to repeat exactly the same call to run it."),
+        gettext_lazy("Once it is approved, your client must repeat exactly the same call to run it."),
         gettext_lazy("Once it is approved, it continues automatically."),
     ),
     "approved": (
         gettext_lazy("Approved"),
         gettext_lazy("If it has not run yet, have your client repeat exactly the same call."),
-        gettext_lazy("It goes on by itself."),
+        gettext_lazy("It continues automatically."),
     ),
     "denied": (gettext_lazy("Denied"), *[gettext_lazy("It was not run.")] * 2),
     "expired": (

@@ -107,8 +107,8 @@ def check_room(context: Context) -> None:
     """
     if waiting(context) >= settings.MAX_APPROVALS_PER_CALLER:
         raise ToolError(
-            f"{settings.MAX_APPROVALS_PER_CALLER} of your calls wait for approval, which is the most at once. Wait "
-            "until some of them are decided."
+            f"{settings.MAX_APPROVALS_PER_CALLER} of your calls are already waiting for approval, the maximum. "
+            "Wait until one is decided or expires, then retry."
         )
 
 
@@ -131,7 +131,7 @@ def propose(context: Context, fields: Mapping[str, Any]) -> tuple[Approval, bool
     except IntegrityError:
         found = current(fields["digest"], fields["version"])
         if found is None:
-            raise ToolError("The same call was made at the same time. Make it again in a few seconds.") from None
+            raise ToolError("An identical call was made at the same time. Retry in a few seconds.") from None
         return found, False
     return made, True
 

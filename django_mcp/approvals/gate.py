@@ -132,7 +132,8 @@ async def admit(context: Context, tool: Tool, keywords: dict[str, Any], rule: Ru
         InputRequired: its client is to show somebody a page.
     """
     if not database.has_database():
-        raise ToolError("This call has to be approved, and this site has no database to keep approvals in.")
+        msg = "This call requires approval, and this site has no database to store approval requests. Do not retry."
+        raise ToolError(msg)
     call = _Call(context, tool, keywords, rule)
     if rule.decision is Decision.ALLOW and not context.channel.needs_approval:
         return await call.as_task(None)
@@ -274,6 +275,6 @@ class _Call:
         url = messages.url_of(self.context, found)
         if url.startswith(("https://", "http://")) and self.context.supports("elicitation.url"):
             message = (
-                f"A call of {self.tool.name} has to be approved. Approvers decide on this page; others see its state."
+                f"{self.tool.name} requires approval. Approvers decide on this page; others see the request's status."
             )
             self.context.ask(URLElicitation(message, url, key=f"approval-{found.public_id}"))

@@ -1,6 +1,6 @@
-"""Messages about an approval request: to models, programs and people, with its page.
+"""Build the messages and URLs about an approval request for models, clients and people.
 
-The words say where a person decides, and nothing that would let the caller decide itself.
+A message names the page of the decision. It holds nothing with which the caller could approve its own call.
 """
 
 import datetime
@@ -28,13 +28,13 @@ REQUESTER_PAGE = "django_mcp_approvals:requester"
 
 
 def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
-    """Return the absolute URL of the page on which a request is decided; "" if there is none, or none is known.
+    """Return the absolute URL of the page that decides a request, or "" if the site has no such page or address.
 
-    It opens nothing: whoever follows it has to sign in, and to hold the permission.
+    The URL grants no access: the page requires a login and the permission.
 
     Args:
         approval: the approval request.
-        request: from which the site's address is taken where there is no ``BASE_URL``.
+        request: gives the site's address if ``BASE_URL`` is not set.
     """
     try:
         return _absolute(page_path(approval, request), request)
@@ -43,7 +43,7 @@ def page_url(approval: Approval, request: HttpRequest | None = None) -> str:
 
 
 def page_path(approval: Approval, request: HttpRequest | None = None) -> str:
-    """Return the path of the page on which an approval request is decided.
+    """Return the path of the page that decides an approval request.
 
     Raises:
         NoReverseMatch: the site has no admin.
@@ -53,14 +53,14 @@ def page_path(approval: Approval, request: HttpRequest | None = None) -> str:
 
 
 def requester_url(approval: Approval, request: HttpRequest | None = None) -> str:
-    """Return the absolute URL of the page that is shown to the user who made a call; see ``admin.approvals.requester``.
+    """Return the absolute URL of the requester's status page, which redirects approvers to the decision.
 
-    It leads approvers on to the page on which the call is decided. The URL of that page is returned where the caller is
-    no user, or the site does not serve the requester's page or has no login page to reach it through.
+    Return ``page_url`` instead if the caller is not a user, or if the site serves no requester page or login page. The
+    page is ``admin.approvals.requester``.
 
     Args:
         approval: the approval request.
-        request: the request from which the site's address is taken where there is no ``BASE_URL``.
+        request: gives the site's address if ``BASE_URL`` is not set.
     """
     url = page_url(approval, request)
     if not url or approval.user_id is None:
@@ -75,7 +75,7 @@ def requester_url(approval: Approval, request: HttpRequest | None = None) -> str
 
 
 def _check_login_page() -> None:
-    """Raise NoReverseMatch or Resolver404 if ``LOGIN_URL`` names no page of this site, and no other site."""
+    """Raise NoReverseMatch or Resolver404 if ``LOGIN_URL`` names no page of this site and no other host."""
     parts = urlsplit(resolve_url(site.LOGIN_URL))
     if not parts.netloc:
         resolve("/" + parts.path.removeprefix(get_script_prefix()).lstrip("/"))
@@ -83,9 +83,9 @@ def _check_login_page() -> None:
 
 @contextmanager
 def _addresses(request: HttpRequest | None) -> Iterator[None]:
-    """Reverse names for people: in the site's language, below the path of its host at which the site is.
+    """Reverse URLs in the site's language, below the site's script prefix.
 
-    Django knows that path only in the main thread, and in threads in which its own handler serves a request.
+    Django sets the prefix only in the main thread and in threads of its own request handler.
     """
     before = get_script_prefix()
     below = site.FORCE_SCRIPT_NAME or ("" if request is None else request.META.get("SCRIPT_NAME"))
@@ -104,7 +104,7 @@ def _absolute(path: str, request: HttpRequest | None) -> str:
 
 
 def _site_language() -> str:
-    """Return the site's language as ``LANGUAGES`` has it: under ``i18n_patterns`` there are no pages in any other."""
+    """Return the site's language as listed in ``LANGUAGES``: ``i18n_patterns`` serves no other."""
     try:
         return translation.get_supported_language_variant(site.LANGUAGE_CODE)
     except LookupError:
@@ -112,14 +112,14 @@ def _site_language() -> str:
 
 
 def requester(approval: Approval) -> str:
-    """Who asks: the user's name, or what else is known of the caller."""
+    """Return the username of the requester, or the kind and id of a caller without a user."""
     if approval.user is not None:
         return approval.user.get_username()
     return " ".join(filter(None, (approval.principal_kind, approval.principal_id)))
 
 
 def client(approval: Approval) -> str:
-    """Through what they ask, as it says of itself."""
+    """Return the client's self-reported name and version, or its client id."""
     said: Any = approval.client
     if isinstance(said, Mapping):
         said = " ".join(str(said[key]) for key in ("name", "version") if said.get(key))
@@ -127,95 +127,104 @@ def client(approval: Approval) -> str:
 
 
 REQUIRED, PENDING, DENIED, EXPIRED = "approval_required", "pending", "denied", "expired"
-"""Kinds. The first is for a call that nobody had asked about, the second for one that was made again."""
+"""Values of ``kind`` in ``_meta``: a new request, a repeated call, a denied one, an expired one."""
 
-AGAIN = "Once it is approved, make exactly the same call again, and it runs."
+AGAIN = "Once it is approved, repeat exactly the same call to run it."
 
 
 class NotApproved(ToolError):
-    """A call that does not run.
+    """Error of a call that lacks an approval.
 
     Args:
-        kind: see above.
-        text: for the model.
-        approval: its approval request, where it has one.
-        url: of the page where it is decided.
+        kind: one of the kinds above.
+        text: message for the model.
+        approval: the approval request, if any.
+        url: status page of the request.
     """
 
     is_of_package = True
 
     def __init__(self, kind: str, text: str, approval: Approval | None = None, url: str = "") -> None:
         super().__init__(text)
-        told: dict[str, Any] = {"kind": kind}
+        meta: dict[str, Any] = {"kind": kind}
         if approval is not None:
-            told["approval_id"] = approval.public_id
-        self.meta = {APPROVAL: {**told, "url": url} if url else told}
+            meta["approval_id"] = approval.public_id
+        self.meta = {APPROVAL: {**meta, "url": url} if url else meta}
 
 
 def url_of(context: Context, approval: Approval) -> str:
-    """The page where its caller sees what becomes of it, and approvers are led to decide; empty where there is none."""
+    """Return the URL of the request's status page, or "" if the site has none."""
     return requester_url(approval, context.request)
 
 
 def waits(context: Context, approval: Approval, kind: str) -> Result:
-    """For a call that was not decided while its client could wait."""
+    """Return the result of a call that is still pending when its client cannot wait longer."""
     url = url_of(context, approval)
-    where = f" This page shows its state, and takes them to where they decide: {url}" if url else ""
+    where = f" Status page, which takes approvers to the decision: {url}" if url else ""
     text = (
-        f"This call of {approval.tool} was not run: a person with the right to do so has to approve it first. "
-        f"It is on their list as approval request {approval.public_id}.{where}\n{AGAIN} "
+        f"{approval.tool} was not run: this call requires approval by a person with permission to approve it. "
+        f"Approval request {approval.public_id} is pending.{where}\n{AGAIN} "
         f"{waits_until(approval)}"
     )
-    told = NotApproved(kind, text, approval, url)
-    return Result({"content": [{"type": "text", "text": text}], "isError": True, "_meta": told.meta})
+    error = NotApproved(kind, text, approval, url)
+    return Result({"content": [{"type": "text", "text": text}], "isError": True, "_meta": error.meta})
 
 
 def waits_until(approval: Approval) -> str:
-    """Until when it can be approved, in UTC; the moments of a site without ``USE_TZ`` are in its own time zone."""
+    """Return a sentence with the expiry in UTC. Without ``USE_TZ``, stored times are in the site's time zone."""
     expires = approval.expires
     if timezone.is_naive(expires):
         expires = timezone.make_aware(expires)
-    return f"It waits until {expires.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC."
+    return f"The request expires at {expires.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def short(context: Context, approval: Approval) -> str:
-    """For whoever waits meanwhile."""
+    """Return the progress message of a pending call."""
     url = url_of(context, approval)
-    return f"Waits for approval: {url}" if url else "Waits for approval."
+    return f"Waiting for approval: {url}" if url else "Waiting for approval."
 
 
 def denied(approval: Approval) -> NotApproved:
-    """For a call that somebody refused."""
-    reason = f" They say: {approval.reason}" if approval.reason else ""
-    text = f"This call was refused by the person who was asked to approve it.{reason} Do not make it again as it is."
+    """Return the error of a denied call."""
+    reason = f" Reason: {approval.reason}" if approval.reason else ""
+    text = f"An approver denied this call. Do not retry it unchanged.{reason}"
     return NotApproved(DENIED, text, approval)
 
 
 def expired(approval: Approval | None = None) -> NotApproved:
-    """For a call that nobody approved in time, or that was approved and is good no longer."""
-    text = "This call was not run: nobody approved it in time, or its approval is good no longer."
+    """Return the error of a call whose request or approval expired."""
+    text = (
+        "This call was not run: its approval request expired, or its approval is no longer valid. Call again to "
+        "request a new approval."
+    )
     return NotApproved(EXPIRED, text, approval)
 
 
 def anonymous() -> NotApproved:
-    """Return the error for a caller who has not signed in: the next such caller could use an approval of theirs."""
+    """Return the error of an anonymous call: any other anonymous caller could use its approval."""
     text = (
-        "This call was not run: a person has to approve it, and a call can be approved only for a caller who is signed "
-        "in. Sign in, or use a credential of your own, and make it again."
+        "This call was not run: it requires approval, and only calls of authenticated callers can be approved. Sign in "
+        "or use a credential of your own, then retry."
     )
     return NotApproved(DENIED, text)
 
 
 def used() -> NotApproved:
-    """For a call whose approval somebody else used up at this very moment."""
-    return NotApproved(EXPIRED, "This call was not run: its approval was used up by another call like it.")
+    """Return the error of a call whose approval was used by a concurrent identical call."""
+    text = "This call was not run: an identical call used its approval. Call again to request a new approval."
+    return NotApproved(EXPIRED, text)
 
 
 def moved(approval: Approval, argument: str) -> NotApproved:
-    """Return the error for a call that came to be about another row, by an argument or without, after its approval."""
+    """Return the error of a call that addresses another row than was approved.
+
+    Args:
+        approval: the approval request.
+        argument: name of the argument, or "" if no argument names the row.
+    """
     what = f"argument {argument!r}" if argument else "it"
     text = (
-        f"This call was not run: {what} means another row now than when it was approved. Look which one you mean, and "
-        "make the call again for a new approval."
+        f"This call was not run: {what} now refers to a different row than the one approved. Check which row you "
+        "mean, then call again to request a new approval."
     )
     return NotApproved(EXPIRED, text, approval)

@@ -171,7 +171,7 @@ async def preview_of(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     except (InputRequired, BaseExceptionGroup) as error:
         if isinstance(error, BaseExceptionGroup) and merged(error) is None:
             raise
-        words = "%s: its preview asks the client, which only the tool can do. There is no preview"
+        words = "%s: no preview, because it requests input from the client, which only the tool may do"
         logger.exception(words, tool.label)
         return Plain(None)
 
@@ -242,7 +242,7 @@ class PreviewChannel(Channel):
 
 
 def _no_once(key: str) -> str:
-    return f"ctx.once({key!r}, …) is for acts, and a preview does nothing; say in words what would be done"
+    return f"ctx.once({key!r}, …) is not allowed in a preview, which must have no effects; describe the effect instead"
 
 
 def _quiet(context: Context) -> Context:

@@ -10,22 +10,22 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     # Credentials
     "credential.none": (
         "hint",
-        "The endpoint wants a credential and none was given, so only what everybody sees was looked at.",
-        "Give one: `--as USERNAME` makes an API key for a moment, `--key KEY` uses one.",
+        "The endpoint requires a credential and none was given, so only public parts were checked.",
+        "Pass `--as USERNAME` to create a temporary API key, or `--key KEY` to use an existing one.",
     ),
     "credential.refused": (
         "error",
-        "The endpoint read the credential and refuses it: {evidence}.",
-        "See `manage.py mcp_key list`: it may have expired, be revoked, or be for another endpoint.",
+        "The endpoint rejects the credential: {evidence}.",
+        "See `manage.py mcp_key list`: it may be expired, revoked, or for another endpoint.",
     ),
     "credential.scopes": (
         "error",
         "The credential lacks scopes: {evidence}.",
-        "Give one that has them: `manage.py mcp_key create --scope …`",
+        "Use one that has them: `manage.py mcp_key create --scope …`",
     ),
     "headers.authorization": (
         "error",
-        "Authorization does not reach the endpoint: with a credential in it the answer is that there is none.",
+        "The Authorization header does not reach the endpoint: it reports a missing credential although one was sent.",
         (
             "nginx: `proxy_set_header Authorization $http_authorization;`; Apache: `CGIPassAuth On`, mod_wsgi: "
             "`WSGIPassAuthorization On`."
@@ -43,17 +43,17 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "headers.session-answer": (
         "error",
-        "Mcp-Session-Id is lost on its way to the client: the endpoint opened a session, and its answer names none.",
+        "Mcp-Session-Id does not reach the client: the endpoint opened a session, but the response has no id.",
         "Let the proxy pass it: nginx without `proxy_hide_header Mcp-Session-Id;`",
     ),
     "headers.session-request": (
         "error",
-        "Mcp-Session-Id does not reach the endpoint: a session that does not exist was not noticed.",
+        "Mcp-Session-Id does not reach the endpoint: it accepted the id of a session that does not exist.",
         "Let the proxy pass it: nginx `proxy_set_header Mcp-Session-Id $http_mcp_session_id;`",
     ),
     "headers.last-event-id": (
         "warning",
-        "Last-Event-ID does not reach the endpoint: clients that lost a stream miss what was said meanwhile.",
+        "Last-Event-ID does not reach the endpoint: clients that reconnect to a stream miss the events in between.",
         "Let the proxy pass it: nginx `proxy_set_header Last-Event-ID $http_last_event_id;`",
     ),
     # The protocol
@@ -69,18 +69,18 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "session.none": (
         "warning",
-        "The endpoint opens no session: clients of older versions cannot be asked, nor subscribe.",
-        "Look into its log for “no session could be opened”, and run `manage.py migrate`.",
+        "The endpoint opens no session: clients of older protocol versions get no input requests or subscriptions.",
+        "Search its log for “no session could be opened”, and run `manage.py migrate`.",
     ),
     "session.lost": (
         "error",
-        "The session that was just opened is not known in the next request (404).",
-        "All workers need one database; see `DATABASES` of each.",
+        "The session just opened is unknown in the next request (404).",
+        "All workers must share one database: compare their `DATABASES`.",
     ),
     # Where tokens come from
     "challenge.missing": (
         "error",
-        "A 401 has no WWW-Authenticate: clients do not know where to log in.",
+        "A 401 response has no WWW-Authenticate header: clients cannot find the login.",
         "Let the proxy pass it: nginx without `proxy_hide_header WWW-Authenticate;` and `proxy_intercept_errors`.",
     ),
     "challenge.no-metadata": (
@@ -95,12 +95,12 @@ CLIENTS: Mapping[str, tuple[str, str, str]] = {
     ),
     "metadata.not-found": (
         "error",
-        "The metadata that the 401 names is not there: {url} is answered with {status}.",
+        "The metadata URL in the 401 response does not work: {url} returns {status}.",
         "`path('', include('django_mcp.urls'))` at the root of the URLconf, and have the proxy pass `/.well-known/`.",
     ),
     "metadata.broken": (
         "error",
-        "What is at {url} is no JSON object.",
+        "{url} does not return a JSON object.",
         "Have the proxy pass `/.well-known/oauth-protected-resource` to the server.",
     ),
     "metadata.resource": (
@@ -166,7 +166,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     # Streams
     "streams.wsgi": (
         "hint",
-        "The server is WSGI: it answers each request at once, and clients hear of no changes.",
+        "The server runs WSGI: it offers no streams, so clients are not notified of changes.",
         "Serve the site by ASGI to offer streams: `uvicorn mysite.asgi:application`.",
     ),
     "streams.error": (
@@ -176,17 +176,17 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "streams.buffered": (
         "error",
-        "A stream was opened and nothing came within {seconds} s: a proxy keeps events back.",
+        "A stream was opened but no event arrived within {seconds} s: a proxy buffers events.",
         "nginx: `proxy_buffering off;` and `proxy_http_version 1.1;`, and no `proxy_ignore_headers X-Accel-Buffering;`",
     ),
     "streams.compressed": (
         "warning",
-        "A proxy compresses event streams ({encoding}), which keeps events back.",
+        "A proxy compresses event streams ({encoding}), which delays events.",
         "nginx: take `text/event-stream` out of `gzip_types`; others: compress no `text/event-stream`.",
     ),
     "streams.cacheable": (
         "warning",
-        "Event streams come with Cache-Control {value}: caches may keep them.",
+        "Event streams have Cache-Control {value}: caches may store them.",
         "Let the proxy pass `Cache-Control: no-store` of the endpoint (nginx: no `expires`, no `add_header`).",
     ),
     "streams.cut": (
@@ -196,8 +196,8 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "streams.silent": (
         "warning",
-        "No sign of life came on a stream within {seconds} s, and the endpoint sends one every {every} s.",
-        "A proxy keeps small pieces back. nginx: `proxy_buffering off;`, and `gzip off;` for the endpoint.",
+        "No keep-alive arrived on a stream within {seconds} s, although the endpoint sends one every {every} s.",
+        "A proxy buffers small chunks. nginx: `proxy_buffering off;`, and `gzip off;` for the endpoint.",
     ),
     # Clock, sizes, connections
     "clock.off": (
@@ -235,7 +235,7 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     "check.warning": ("warning", "{id}: {message}", "{hint}"),
     "settings.debug": (
         "warning",
-        "DEBUG is on at a public address: errors show settings and code to everybody.",
+        "DEBUG is on at a public address: error pages expose settings and code to anyone.",
         "`DEBUG = False`",
     ),
     "database.unreachable": (
@@ -250,12 +250,12 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "cache.unreachable": (
         "warning",
-        "The default cache does not keep what is written: {why}.",
-        "Correct `CACHES['default']`: rate limits are counted there, and let everybody through meanwhile.",
+        "The default cache does not store values: {why}.",
+        "Correct `CACHES['default']`: rate limits are counted there and are not enforced while it fails.",
     ),
     "cache.local": (
         "hint",
-        "RATE_LIMIT is counted by each process for itself: the default cache is in memory.",
+        "Each process counts RATE_LIMIT separately: the default cache is in memory.",
         "`CACHES = {{'default': {{'BACKEND': 'django.core.cache.backends.redis.RedisCache', 'LOCATION': 'redis://…'}}}}`",
     ),
     "layer.none": (
@@ -282,12 +282,12 @@ SITE: Mapping[str, tuple[str, str, str]] = {
     ),
     "bell.slow": (
         "warning",
-        "An open stream heard only after {seconds} s what happened in this process: the layer does not cross.",
+        "A stream received an event of this process only after {seconds} s: the channel layer is not shared.",
         "Give the server and this process the same `CHANNEL_LAYERS` (host, database number and `prefix`).",
     ),
     "bell.unheard": (
         "error",
-        "An open stream did not hear within {seconds} s what happened in this process.",
+        "A stream did not receive an event of this process within {seconds} s.",
         "See whether the server's log says that the log of streams cannot be read; restart it.",
     ),
 }
@@ -297,7 +297,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     # Reaching it
     "reach.dns": (
         "error",
-        "No address is known for the name {host}: {why}.",
+        "The host name {host} does not resolve: {why}.",
         "Correct the host in the URL or in `DJANGO_MCP['BASE_URL']`, or add a DNS record for it.",
     ),
     "reach.refused": (
@@ -328,16 +328,16 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     "tls.expiring": (
         "warning",
         "The TLS certificate of {host} expires in {days} days.",
-        "Renew it: `certbot renew`, and see why that did not happen by itself.",
+        "Renew it: `certbot renew`, and check why automatic renewal failed.",
     ),
     "tls.untrusted": (
         "error",
-        "The TLS certificate of {host} is by nobody whom this machine trusts: {why}.",
+        "This machine does not trust the issuer of the TLS certificate of {host}: {why}.",
         "Send the whole chain (nginx: `ssl_certificate fullchain.pem`), or `--insecure` for an authority of your own.",
     ),
     "tls.failed": (
         "error",
-        "{host}:{port} does not speak TLS as it should: {why}.",
+        "The TLS handshake with {host}:{port} failed: {why}.",
         "Correct scheme and port of the URL, or turn TLS on (nginx: `listen 443 ssl`).",
     ),
     "tls.unverified": ("hint", "The TLS certificate was not verified.", "Leave out `--insecure`: clients verify it."),
@@ -371,7 +371,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "answer.login": (
         "error",
-        "A login page is before the endpoint: {evidence}.",
+        "A login page blocks the endpoint: {evidence}.",
         (
             "Let the proxy pass {path} without a login (nginx: `auth_request off;`, oauth2-proxy: "
             "`--skip-auth-route`). In Django `django_mcp.urls` is exempt from LoginRequiredMiddleware: exempt it in "
@@ -380,7 +380,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "answer.proxy-auth": (
         "error",
-        "Something before the endpoint wants a login of its own: {status}, WWW-Authenticate {challenge}.",
+        "A server in front of the endpoint requires its own login: {status}, WWW-Authenticate {challenge}.",
         "Take it away for {path} (nginx: `auth_basic off;`): Authorization belongs to the endpoint.",
     ),
     "answer.csrf": (
@@ -393,7 +393,7 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "answer.not-found": (
         "error",
-        "{url} is a page that is not found (404).",
+        "{url} returns 404 Not Found.",
         "The endpoint's path is {path} here: give that, or add `path('', include('django_mcp.urls'))` to the URLconf.",
     ),
     "answer.method": (
@@ -403,12 +403,12 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "answer.bad-gateway": (
         "error",
-        "The proxy reaches no server (502).",
+        "The proxy cannot reach the server (502).",
         "Start the server, and see that `proxy_pass` names its address.",
     ),
     "answer.gateway-timeout": (
         "error",
-        "The proxy waited in vain for the server (504).",
+        "The server did not answer the proxy in time (504).",
         "See whether the server hangs; nginx: `proxy_read_timeout 300s;`",
     ),
     "answer.unavailable": (
@@ -423,12 +423,12 @@ WAYS: Mapping[str, tuple[str, str, str]] = {
     ),
     "answer.other": (
         "error",
-        "What answers is no MCP endpoint: {status}, {kind}.",
+        "The URL is not an MCP endpoint: {status}, {kind}.",
         "The endpoint's path is {path} here: give that as the URL, and pass it to the server.",
     ),
     "host.refused": (
         "error",
-        "The endpoint refuses the host {host}.",
+        "The endpoint rejects the host {host}.",
         "`ALLOWED_HOSTS = [..., '{host}']`",
     ),
     "host.rewritten": (
@@ -573,4 +573,4 @@ def summary(all_checked: Iterable[Checked]) -> str:
     found = [each.severity for checked in all_checked for each in checked.findings]
     count = {kind: found.count(kind) for kind in (Severity.ERROR, Severity.WARNING, Severity.HINT)}
     told = [f"{number} {kind.word}{'' if number == 1 else 's'}" for kind, number in count.items() if number]
-    return ", ".join(told) + "." if told else "Nothing to complain of."
+    return ", ".join(told) + "." if told else "No problems found."

@@ -125,7 +125,7 @@ class AuthorizationRequest:
         """
         twice = [name for name, each in self.values.items() if len(each) > 1 and name != "resource"]
         if twice:
-            return f"{twice[0]} is given more than once."
+            return f"{twice[0]} must not be repeated."
         if not self.get("code_challenge"):
             return "code_challenge is missing: use PKCE with S256."
         if self.get("code_challenge_method") != "S256":
@@ -215,7 +215,7 @@ def propose(asked: AuthorizationRequest, request: Any) -> Proposal:
     resources = {uri: known_resources()[uri] for uri in chosen_resources(asked.resources)}
     scopes = granted(asked.scopes, default_scopes(resources), None if policy is None else policy.scopes)
     if not scopes:
-        raise error_for(request, "invalid_scope", "None of these scopes may be granted to this client.")
+        raise error_for(request, "invalid_scope", "None of the requested scopes may be granted to this client.")
     return Proposal(asked, request, resources, scopes)
 
 
@@ -228,7 +228,7 @@ def check_redirect(request: Any) -> None:
     uri, application = request.redirect_uri, request.client
     right = redirect_ok(uri) if is_self_registered(application) else True
     if not right or urlsplit(uri).scheme not in application.get_allowed_schemes():
-        raise AuthorizationError(_("The application’s address is of a kind that this site sends nobody to."))
+        raise AuthorizationError(_("This site does not redirect to addresses of the kind that the application uses."))
 
 
 def resource_problem(asked: AuthorizationRequest) -> str | None:
@@ -298,7 +298,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
             raise AuthorizationError(
                 _("Log in to this site first, then start again from the application."), "login_required"
             )
-        raise proposal.error("login_required", "The user has to log in.")
+        raise proposal.error("login_required", "The user must log in.")
 
     def is_free_to_test(self, asked: AuthorizationRequest) -> bool:
         """Whether testing fetches no client metadata document, for the client is stored and its document fresh."""
@@ -331,7 +331,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         if proposal.is_trusted and not proposal.closed_to(request.user):
             return self.answer(proposal, allow=True)
         if "none" in self.prompt():
-            raise proposal.error("consent_required", "The user has to agree.")
+            raise proposal.error("consent_required", "The user must give consent.")
         return self.ask(proposal)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
@@ -339,7 +339,7 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
         try:
             asked = AuthorizationRequest.from_signed(request.POST.get("asked", ""), request.user)
         except signing.BadSignature:
-            text = _("This page is too old, or was made for somebody else. Start again from the application.")
+            text = _("This page has expired or belongs to another user. Start again from the application.")
             raise AuthorizationError(text) from None
         if "switch" in request.POST:
             logout(request)
@@ -411,4 +411,4 @@ class AuthorizeView(AuthorizationView):  # type: ignore[misc]
 
 
 def _unsafe() -> str:
-    return _("The application that sent you here is unknown to this site, or asks in a way that is not safe.")
+    return _("The application that sent you here is unknown to this site, or its request is unsafe.")

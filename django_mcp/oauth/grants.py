@@ -155,8 +155,8 @@ def why_not_a_resource(given: Iterable[str]) -> str:
         try:
             if canonical(uri) in others:
                 return (
-                    "resource is an endpoint that takes no access tokens of this site: call it without signing in, or "
-                    "with what its owner gave you, like an API key."
+                    "resource is an endpoint that does not accept access tokens of this site. Call it without signing "
+                    "in, or with a credential from its owner, such as an API key."
                 )
         except ValueError:
             continue
@@ -217,7 +217,9 @@ def resources_granted(request: Any) -> list[str]:
     """
     issued_for = known(stored(request))
     if not issued_for:
-        raise errors.InvalidGrantError(description="It was issued for no endpoint of this site.", request=request)
+        raise errors.InvalidGrantError(
+            description="The code or token was not issued for an endpoint of this site.", request=request
+        )
     wanted = resources_asked_for(request) if requested(request) else issued_for
     if not set(wanted) <= set(issued_for):
         raise invalid_target(request)

@@ -252,14 +252,12 @@ def register(metadata: Mapping[str, Any]) -> dict[str, Any]:
         RegistrationError: there are too many clients that nobody uses.
     """
     if isinstance(given := metadata.get("redirect_uris"), list) and len(given) > MOST:
-        raise InvalidMetadata(f"There are more than {MOST} redirect_uris.", "invalid_redirect_uri")
+        raise InvalidMetadata(f"redirect_uris must have at most {MOST} entries.", "invalid_redirect_uri")
     redirects, grants, method, name = (read(metadata) for read in (redirects_of, grants_of, _method_of, name_of))
     model = get_application_model()
     if not make_room(model.RegistrationSource.DCR):
         wait = {"Retry-After": str(int(YOUNG.total_seconds()))}
-        raise RegistrationError(
-            429, "temporarily_unavailable", "Too many clients have registered. Try again later.", wait
-        )
+        raise RegistrationError(429, "temporarily_unavailable", "Too many clients have registered. Retry later.", wait)
     client = model(
         name=name,
         redirect_uris=" ".join(redirects),
@@ -285,7 +283,7 @@ def _save(client: Any) -> None:
     try:
         client.full_clean(validate_unique=False, validate_constraints=False)
     except ValidationError:
-        raise InvalidMetadata("This site does not take a client with these values.") from None
+        raise InvalidMetadata("This site does not accept a client with these values.") from None
     client.save(force_insert=True)
     if isinstance(client.pk, int) and client.pk % EVERY == 0:
         prune_clients(most=BATCH)
@@ -293,24 +291,24 @@ def _save(client: Any) -> None:
 
 def _read(request: HttpRequest) -> Mapping[str, Any]:
     if not oauth2_settings.DCR_ENABLED:
-        raise RegistrationError(404, "not_found", "Clients do not register here.")
+        raise RegistrationError(404, "not_found", "Dynamic client registration is disabled.")
     if request.method != "POST":
-        raise RegistrationError(405, "invalid_request", "POST the metadata of a client.", {"Allow": "POST, OPTIONS"})
+        raise RegistrationError(405, "invalid_request", "Send the client metadata by POST.", {"Allow": "POST, OPTIONS"})
     if request.content_type != "application/json":
         raise RegistrationError(415, "invalid_client_metadata", "Content-Type must be application/json.")
     body = request.read(LARGEST + 1)
     if len(body) > LARGEST:
-        raise RegistrationError(413, "invalid_client_metadata", f"The body is larger than {LARGEST} bytes.")
+        raise RegistrationError(413, "invalid_client_metadata", f"The body must be at most {LARGEST} bytes.")
     who = caller(request.META)
     if not (throttle := address_throttle("registrations", who)).allow_request(who.name):
-        text = "Too many registrations from this address. Try again later."
+        text = "Too many registrations from this address. Retry later."
         raise RegistrationError(429, "temporarily_unavailable", text, {"Retry-After": str(throttle.wait())})
     try:
         metadata = decode(body)
     except ParseError:
         metadata = None
     if not isinstance(metadata, dict):
-        raise InvalidMetadata("The body must be a JSON object, in UTF-8, without a name that occurs twice.")
+        raise InvalidMetadata("The body must be a JSON object in UTF-8 without duplicate names.")
     return metadata
 
 

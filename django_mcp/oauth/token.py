@@ -90,12 +90,12 @@ class TokenView(ForPrograms, ToolkitTokenView):  # type: ignore[misc]
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ARG002
         """Tokens, or what is wrong. There is no device flow."""
         if request.POST.get("grant_type", "").startswith("urn:"):
-            return _error("unsupported_grant_type", "Use authorization_code or refresh_token.")
+            return _error("unsupported_grant_type", "grant_type must be authorization_code or refresh_token.")
         try:
             response: HttpResponse = self.authorization_flow_token_response(request)
         except get_access_token_model().DoesNotExist:
             # The toolkit reads again what it has just saved, and another request had it revoked.
-            return _error("invalid_grant", "It was used twice at the same time.")
+            return _error("invalid_grant", "The code or refresh token was used twice at the same time.")
         return response
 
 
@@ -106,19 +106,19 @@ class RevokeView(ForPrograms, ToolkitRevokeView):  # type: ignore[misc]
 def problem_of(request: HttpRequest) -> str | None:
     """What is wrong with a request before its parameters are looked at; None for nothing."""
     if request.META.get("QUERY_STRING"):
-        return "Send parameters in the body; URLs are written into logs."
+        return "Send parameters in the body, not in the URL, which servers log."
     if request.content_type != FORM:
-        return f"Send {FORM}."
+        return f"Content-Type must be {FORM}."
     if not request.headers.get("Authorization", "").isascii():
-        return "The Authorization header holds characters other than ASCII."
+        return "The Authorization header must be ASCII."
     try:
         values = _read(request)
     except (SuspiciousOperation, BadRequest):
-        return f"The body must be UTF-8, and not longer than {LONGEST} bytes."
+        return f"The body must be UTF-8 and at most {LONGEST} bytes."
     if any("\0" in text for name, texts in values.items() for text in (name, *texts)):
-        return "The body holds NUL characters."
+        return "The body must not contain NUL characters."
     repeated = [name for name, texts in values.items() if len(texts) > 1 and name in PARAMETERS - {"resource"}]
-    return f"{repeated[0]} is given more than once." if repeated else None
+    return f"{repeated[0]} must not be repeated." if repeated else None
 
 
 def _read(request: HttpRequest) -> dict[str, list[str]]:

@@ -796,7 +796,7 @@ def test_a_refused_call_says_so(browser: Browser, server: MCPServer) -> None:
     page = typed(browser, "pay")
     decisions.deny(Approval.objects.get(), person("cleo", "approve_tool_call"), reason="Too dear.")
     again = sees(press(browser, address("pay"), "again", **hidden(page)))
-    assert "They say: Too dear." in again
+    assert "Reason: Too dear." in again
     assert "Pending approval" not in again
 
 

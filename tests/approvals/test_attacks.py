@@ -54,7 +54,7 @@ def test_a_caller_cannot_have_more_calls_waiting_than_allowed(server: MCPServer,
         for client in ("phone", "laptop", "desk"):  # another client is no other caller
             serve(server, people["ann"], "act", {"number": len(looked)}, client_id=client)
         result = serve(server, people["ann"], "pay", FIVE)
-        assert "2 of your calls wait" in texts([result])[0]
+        assert "2 of your calls are already waiting for approval" in texts([result])[0]
         assert Approval.objects.count() == 2
         assert looked == [0, 1], "nothing is worked out for a call that cannot wait"
         assert kind_of(serve(server, people["ben"], "pay", FIVE)) == "approval_required"

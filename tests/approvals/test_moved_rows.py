@@ -137,7 +137,7 @@ def test_a_call_does_not_run_for_a_row_that_took_the_place_of_the_approved_one_a
     finally:
         post_save.disconnect(move, sender=ApprovalEvent)
     assert kind_of(answer) == "expired"
-    assert "means another row now than when it was approved" in answer["content"][0]["text"]
+    assert "refers to a different row than the one approved" in answer["content"][0]["text"]
     assert ran == []
     assert set(Tag.objects.values_list("word", flat=True)) == {"ocean", SEA}
     assert not Book.objects.get().tags.exists()

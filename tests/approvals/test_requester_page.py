@@ -128,7 +128,7 @@ def test_a_task_that_waits_names_this_page(client: Client, people: People) -> No
     made = client.request("tools/call", params, headers=as_user(people["ann"])).result
     assert made["resultType"] == "task"
     (url,) = re.findall(r"http\S+", Task.objects.get().message)
-    assert "Once it is approved, it goes on by itself." in words(signed_in(people["ann"]).get(address(url)))
+    assert "Once it is approved, it continues automatically." in words(signed_in(people["ann"]).get(address(url)))
 
 
 def test_approvers_are_told_of_the_page_in_the_admin(client: Client, people: People) -> None:
@@ -206,7 +206,7 @@ def test_an_approved_call_is_approved_then_done(client: Client, people: People) 
     approve(the_ticket(), people["cleo"], reason="Ben of accounts said so.")
     said = look(client, people)
     assert "Approved" in said
-    assert "make exactly the same call again" in said
+    assert "repeat exactly the same call" in said
     assert "accounts" not in said, "that reason is for the log"
     assert call(client, people["ann"], amount=5).text == PAID
     assert "Done" in look(client, people)

@@ -185,7 +185,7 @@ class TestFailing:
         channel.dialogue = Dialogue(answers={"sure": {"action": "accept", "content": {}}})
         context = context_of(server, INLINE, {}, channel=channel, **capabilities)
         assert look(server, context) is None
-        assert "its preview asks the client, which only the tool can do" in caplog.text
+        assert "no preview, because it requests input from the client" in caplog.text
         assert channel.dialogue.asked == {}
 
     def test_tasks_in_a_group_cannot_ask_either(
@@ -200,7 +200,7 @@ class TestFailing:
 
         offer(server, preview)
         assert look(server) is None
-        assert "its preview asks the client" in caplog.text
+        assert "requests input from the client" in caplog.text
 
     def test_it_does_nothing_once(self, server: MCPServer, db: None, caplog: pytest.LogCaptureFixture) -> None:
         done: list[int] = []
@@ -222,7 +222,7 @@ class TestFailing:
                 "error": "The preview failed."
             }
         assert done == []
-        assert "is for acts, and a preview does nothing" in caplog.text
+        assert "is not allowed in a preview" in caplog.text
 
     def test_it_tells_the_client_nothing_and_hears_that_it_went_away(self, server: MCPServer, db: None) -> None:
         class Loud(Channel):

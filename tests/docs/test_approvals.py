@@ -46,7 +46,7 @@ def test_the_page_on_approvals_does_what_it_says(site: Site) -> None:
     wanted = call("withdraw_book", title="Emma")
     (waits,) = site.requests(wanted)
     assert waits["result"]["isError"] is True
-    assert waits["result"]["content"][0]["text"].startswith("This call of withdraw_book was not run: a person")
+    assert waits["result"]["content"][0]["text"].startswith("withdraw_book was not run: this call requires approval")
     assert waits["result"]["_meta"]["django-mcp/approval"]["kind"] == "approval_required"
     is_there, preview, approved = json.loads(site.run("-c", DECIDES))
     assert (is_there, preview["pages"], approved) == (True, 474, True)

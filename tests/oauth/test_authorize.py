@@ -318,7 +318,7 @@ def test_consent_to_one_address_is_none_to_another(site: Site) -> None:
     client = site.make_client("two", redirect_uris=f"{CALLBACK} https://app.example.com/cb")
     site.tokens_for(application=client)
     page = site.ask(client, redirect_uri="https://app.example.com/cb", approval_prompt="auto")
-    assert "It takes you to app.example.com" in text_of(page)
+    assert "Redirects to app.example.com" in text_of(page)
 
 
 def test_a_client_that_wants_no_page_is_told_that_one_is_needed(site: Site, subtests: pytest.Subtests) -> None:
@@ -487,9 +487,9 @@ def test_the_page_names_client_host_endpoint_scopes_and_user(site: Site) -> None
     client = site.make_client("c", name="Claude", redirect_uris="https://evil.example/cb", registration_source="dcr")
     text = text_of(site.ask(client, redirect_uri="https://evil.example/cb", scope="travel:write"))
     for words in (
-        "It calls itself Claude registered itself; nobody at this site has checked it",
-        "It takes you to evil.example",
-        f"At alpha, it would {BASE_URL}/alpha/mcp",
+        "Calls itself Claude registered itself; nobody at this site has checked it",
+        "Redirects to evil.example",
+        f"On alpha, it could {BASE_URL}/alpha/mcp",
         "Change your trips Look up your trips",
         "You are logged in as ada . Use another account",
     ):

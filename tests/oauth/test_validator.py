@@ -108,7 +108,7 @@ def test_an_unknown_resource_is_refused_before_consent(site: Site, subtests: pyt
 def test_signing_in_for_an_endpoint_that_needs_no_token_says_so(site: Site) -> None:
     opened = site.make_server("welcome", authentication=["django_mcp.AllowAny"])
     for resource, words in [
-        (site.resource(opened), "is an endpoint that takes no access tokens of this site: call it without signing in"),
+        (site.resource(opened), "does not accept access tokens of this site"),
         ("https://evil.example/mcp", "is not an endpoint of this site"),
     ]:
         answer = site.answer(resource=resource)

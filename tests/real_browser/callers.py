@@ -123,7 +123,7 @@ class OldPlain(Kind):
         self.reply = DeclaredLegacy(self.port).open().start("pay", token=7, **arguments)
         told = self.reply.message()
         assert told["method"] == "notifications/progress", told
-        assert "Waits for approval" in told["params"]["message"]
+        assert "Waiting for approval" in told["params"]["message"]
 
     def end(self) -> str:
         return text(self.reply.last())

@@ -175,7 +175,7 @@ def test_what_somebody_does_in_the_admin_is_told_in_chinese(browser: Client, app
 
 def test_the_page_of_consent_is_in_chinese_but_for_the_words_of_the_site(site: Site) -> None:
     found = texts_of(site.ask())
-    assert {"允许此应用代表您执行操作吗？", "它将带您前往", "此计算机上的程序", "允许", "拒绝"} <= found
+    assert {"允许此应用代表您执行操作吗？", "重定向至", "此计算机上的程序", "允许", "拒绝"} <= found
     assert "Look up your trips" in found
 
 
@@ -201,7 +201,7 @@ def test_the_page_of_applications_with_access_is_in_chinese(site: Site) -> None:
 def test_a_mail_about_a_call_that_waits_is_in_the_language_of_the_site(approval: Approval) -> None:
     with override(CHINESE):
         notices.send_mail(Notice(approval=approval, target="cleo@example.com"))
-    assert mail.outbox[0].subject == "pay 等待审批，请求者：ada-the-caller"
-    assert "有一个调用正在等待审批。" in mail.outbox[0].body
+    assert mail.outbox[0].subject == "待审批：pay，请求者：ada-the-caller"
+    assert "有一个调用需要您审批。" in mail.outbox[0].body
     assert "工具： pay (desk)" in mail.outbox[0].body
     assert [line for line in mail.outbox[0].body.splitlines() if line in ENGLISH] == []

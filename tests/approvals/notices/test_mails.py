@@ -48,13 +48,13 @@ def test_it_says_who_asks_for_what_until_when_and_where_to_decide(configure: Con
 
     message = sent()
     assert message.to == ["desk@example.com"]
-    assert message.subject == "book_hotel waits for approval, asked for by annika"
+    assert message.subject == "Approval needed: book_hotel, requested by annika"
     text = message.body
     assert "book_hotel (default)" in text
-    assert "Client, as it says of itself: Desk 1.2" in text
+    assert "Client (self-reported): Desk 1.2" in text
     assert '> {\n>   "card": "***",\n>   "hotel": "Seaview",\n>   "nights": 3\n> }' in text
     assert "> Total: 300 EUR\n> Balance: 12 EUR\n" in text
-    assert "It waits until 2126-05-04 10:00 UTC (" in text
+    assert "2126-05-04 10:00 UTC (" in text
     assert approval.public_id in text
     url = f"https://travel.example.com/admin/django_mcp/approval/{approval.pk}/change/"
     assert text.count("http") == text.count(url) == 1
@@ -80,7 +80,7 @@ def test_nothing_of_the_callers_gets_out_of_its_line(configure: Configure) -> No
         assert character not in message.subject + message.body
     lines = [line for line in message.body.split("\n") if "Approved by the boss" in line]
     assert len(lines) == 5
-    assert all(line.startswith(("Tool: ", "Asked for by: ", "Client, as it says of itself: ", "> ")) for line in lines)
+    assert all(line.startswith(("Tool: ", "Requested by: ", "Client (self-reported): ", "> ")) for line in lines)
 
 
 def test_markup_is_not_escaped_for_it_is_plain_text(configure: Configure) -> None:
@@ -108,7 +108,7 @@ def test_without_an_address_of_the_site_it_names_no_page(configure: Configure) -
     asked()
     notices.deliver_due()
     assert "http" not in sent().body
-    assert "It is decided on the page of approvals in the site’s admin." in sent().body
+    assert "in the site’s admin" in sent().body
 
 
 @pytest.mark.postgresql

@@ -76,7 +76,7 @@ def test_a_task_waits_and_is_run_once_by_the_worker_when_it_is_approved(queue: S
     task = queue.client.make("pay", label=label)
     assert queue.client.make("pay", label=label) == task, "the same call waits once"
     works_for_others(queue, label, task)
-    assert queue.client.get(task)["statusMessage"].startswith("Waits for approval")
+    assert queue.client.get(task)["statusMessage"].startswith("Waiting for approval")
     assert f"paid {label}" not in queue.journal()
 
     approved(queue.environment, label)
