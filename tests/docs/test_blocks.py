@@ -496,7 +496,7 @@ def test_the_page_on_primitives_does_what_it_says(site: Site) -> None:
     assert {tool["name"] for tool in listed["result"]["tools"]} == names
     lent, not_lent, of_author, photo, pages = others
     assert lent["result"]["content"][0]["text"] == "Emma to Ann, for 14 days."
-    assert not_lent["result"]["content"][0]["text"] == "There is no book 9. Use search_books to find one."
+    assert not_lent["result"]["content"][0]["text"].startswith("No book with primary key '9' found.")
     assert {row["title"] for row in data(of_author)} == {"Emma", "Persuasion"}
     assert (photo["result"]["content"][0]["type"], photo["result"]["content"][0]["mimeType"]) == ("image", "image/png")
     assert pages["result"]["content"][1]["text"] == "Persuasion: 249 pages."

@@ -68,7 +68,7 @@ class TestViewSets:
         drf_tools(shop.BookViewSet, server=server)
         assert ann.data("get_book", slug="tides")["title"] == "Tides"
         assert arguments(ann, "get_book")["properties"] == {
-            "slug": {"type": "string", "description": "The slug of the book."}
+            "slug": {"type": "string", "description": "Slug of the book."}
         }
 
     def test_a_key_in_the_url_and_its_new_value_are_two_arguments(
