@@ -612,7 +612,7 @@ def test_the_page_on_views_does_what_it_says(site: Site) -> None:
     assert refused["result"]["content"][0]["text"] == "The request was not accepted. title: At most 100 characters."
     site.append("mysite/who.py", "WHO = AnonymousUser()")
     (nobody,) = site.requests(call("add_book", title="x", author="y"))
-    assert nobody["result"]["content"][0]["text"] == "This needs a caller who is signed in."
+    assert nobody["result"]["content"][0]["text"] == "Authentication is required for this."
 
 
 ANN_JOINS_THE_DESK = """

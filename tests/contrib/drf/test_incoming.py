@@ -143,7 +143,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
                 "properties": {
                     "word": {"type": "string", "maxLength": 50, "minLength": 1, "pattern": "^[-a-zA-Z0-9_]+$"}
                 },
-                "description": "An object, or what else names a tag, such as its key.",
+                "description": "An object, or another value that identifies a tag, such as its key.",
             },
         ),
         (ByHash(queryset=User.objects.all()), {"description": "Key of a user."}),

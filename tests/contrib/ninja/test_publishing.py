@@ -179,7 +179,7 @@ def test_the_operations_own_guards_are_asked_about_the_caller(
 ) -> None:
     publish(api, server)
     mount(api)
-    assert nobody.problem("add_book", title="x") == "This needs a caller who is signed in. Unauthorized"
+    assert nobody.problem("add_book", title="x") == "Authentication is required for this. Unauthorized"
     assert ann.data("add_book", title="x")["owner"] == "ann"
     assert "signed in" in ann.problem("drop_book", pk=1)  # the operation wants staff, and says no more than this
     assert boss.call("drop_book", pk=1).text == "Done."

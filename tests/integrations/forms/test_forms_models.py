@@ -317,7 +317,7 @@ def test_the_row_may_be_the_caller_s_own(server: MCPServer, reader: Made) -> Non
     )
     reader("ann").data("update_me", first_name="Ann")
     assert User.objects.get(username="ann").first_name == "Ann"
-    assert reader("").problem("update_me", first_name="x") == "There is nothing here that you could change."
+    assert reader("").problem("update_me", first_name="x") == "Nothing to update was found for you."
 
 
 def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Made) -> None:
@@ -501,7 +501,7 @@ class TestRightsToWriteRows:
     ) -> None:
         form_tool(AuthorForm, name="mine", instance=lambda _: Author(), policy="allow", server=server)
         grant(people["ann"], "change_author")
-        assert reader("ann").problem("mine", name="New") == "You may not add authors."
+        assert reader("ann").problem("mine", name="New") == "You do not have permission to add authors."
         grant(people["ann"], "add_author")
         assert reader("ann").data("mine", name="New")["name"] == "New"
 
