@@ -332,7 +332,8 @@ class Lookup:
             raise ImproperlyConfigured(msg)
         self.model, self.name, self._rows = model, name, rows
         self.called = options.verbose_name
-        key = "Primary key" if self.field.primary_key else capfirst(str(self.field.verbose_name))
+        field: Any = self.field
+        key = "Primary key" if field.primary_key else capfirst(str(field.verbose_name))
         self.schema = {**json_type(self.field), "description": f"{key} of the {self.called}."}
 
     def find(self, ctx: Context, value: Any) -> Any:

@@ -252,7 +252,7 @@ def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
             "At most 8 digits. At most 6 decimal places.",
         ),
         (serializers.TimeField(help_text=gettext_lazy("Grade")), "hh:mm[:ss[.uuuuuu]]."),
-        (serializers.FileField(help_text=gettext_lazy("Grade")), "The file itself"),
+        (serializers.FileField(help_text=gettext_lazy("Grade")), "The file"),
         (
             serializers.PrimaryKeyRelatedField(queryset=Author.objects.all(), help_text=gettext_lazy("Grade")),
             "Key of an author.",
