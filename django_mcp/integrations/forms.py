@@ -243,8 +243,8 @@ class WritePermission:
         """
         options, is_new = obj._meta, obj._state.adding  # noqa: SLF001 - Django's documented API
         if not _allows(ctx, type(obj), "create" if is_new else "update"):
-            words = f"add {options.verbose_name_plural}" if is_new else f"change this {options.verbose_name}"
-            raise ToolError(f"You may not {words}.")
+            words = f"add {options.verbose_name_plural}" if is_new else f"update this {options.verbose_name}"
+            raise ToolError(f"You do not have permission to {words}.")
         bound = rules_at(ctx.server, type(obj))
         if bound is not None and not is_new:
             require_change(bound, ctx, obj)
@@ -504,7 +504,7 @@ class DeclaredForm:
         except (ObjectDoesNotExist, Http404):
             obj = None
         if obj is None and self._instance is not None:
-            raise ToolError("There is nothing here that you could change.")
+            raise ToolError("Nothing to update was found for you.")
         if obj is not None and obj.pk is not None:
             require_same(ctx, "", obj)
         return obj

@@ -62,8 +62,8 @@ MAX_CHARACTERS = 4000
 
 _WORDS = {
     HTTPStatus.BAD_REQUEST: "The request was not accepted.",
-    HTTPStatus.UNAUTHORIZED: "This needs a caller who is signed in.",
-    HTTPStatus.FORBIDDEN: "You are not allowed to do this.",
+    HTTPStatus.UNAUTHORIZED: "Authentication is required for this.",
+    HTTPStatus.FORBIDDEN: "You do not have permission to do this.",
     HTTPStatus.NOT_FOUND: "Not found.",
     HTTPStatus.CONFLICT: "This conflicts with what is there.",
     HTTPStatus.GONE: "It is no longer there.",
@@ -97,7 +97,7 @@ def refused(response: Any, body: bytes, request: Any) -> ToolError:
     words, told = _WORDS.get(status, f"{response.reason_phrase}."), readable(response, body)
     sentences = [told] if words.strip(".").lower() in told.lower() else [words, told]
     if wait := response.headers.get("Retry-After"):
-        sentences.append(f"Try again in {wait} seconds." if wait.isdecimal() else f"Try again after {wait}.")
+        sentences.append(f"Retry after {wait} seconds." if wait.isdecimal() else f"Retry after {wait}.")
     return ToolError(" ".join(filter(None, sentences)))
 
 
@@ -487,9 +487,9 @@ def require_no_login(url: str, request: Any) -> None:
     leads_back = any(value in own for values in parse_qs(parts.query).values() for value in values)
     if request.user.is_authenticated:
         if leads_back:
-            raise ToolError("You are not allowed to do this.")
+            raise ToolError("You do not have permission to do this.")
     elif leads_back or parts.path == _login_path(request):
-        raise ToolError("This needs a caller who is signed in.")
+        raise ToolError("Authentication is required for this.")
 
 
 def _login_path(request: HttpRequest) -> str:
@@ -577,7 +577,7 @@ def close(response: HttpResponseBase) -> None:
 
 def _follow(request: Any, ctx: Context, call: Call, most: int, redirects: int) -> ToolResult[Any]:
     if not redirects:
-        raise ToolError(f"It leads on and on; the last page would be {call.path}.")
+        raise ToolError(f"Too many redirects; the last one was to {call.path}.")
     following: Any = site_request(ctx, call)
     following._messages = request._messages  # noqa: SLF001 - the next page is where they are shown
     found = following.resolver_match
@@ -612,7 +612,7 @@ def _read(response: Any, most: int) -> bytes:
         body = response.content if not response.streaming else _collected(response, most)
         length = str(len(body))
     if int(length) > most:
-        raise ToolError(f"The answer has more than {most:,} bytes. Ask for less of it.")
+        raise ToolError(f"The response is larger than the limit of {most:,} bytes. Request less data.")
     return body
 
 

@@ -306,7 +306,7 @@ def _as_url(name: str, converter: Any, value: Any) -> Any:
 def nothing_with(values: Mapping[str, Any]) -> str:
     """What is told of values of a URL's variables that lead nowhere."""
     named = ", ".join(f"{name} {shown(value)}" for name, value in values.items())
-    return f"There is nothing with {named}." if values else "Say which one is meant."
+    return f"Nothing with {named} found." if values else "Not found. Give an argument that identifies the object."
 
 
 class Published:

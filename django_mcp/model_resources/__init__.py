@@ -1,1 +1,1 @@
-"""Models as resources: one declaration of fields, filters, rows and people, and what is made of it."""
+"""Serve models as resources and tools, from one declaration of fields, filters, rows and permissions."""

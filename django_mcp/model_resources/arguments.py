@@ -104,9 +104,7 @@ class Argument:
         annotation = replaced(parameter.annotation, self._addressed)
         if is_many:
             annotation = Annotated[annotation, Field(max_length=MOST)]
-        words = f"The {self._of} of the {self.one}."
-        if is_many:
-            words = f"The {self._of} of each {self.one}."
+        words = f"{capfirst(self._of)} of {'each' if is_many else 'the'} {self.one}."
         if parameter.description:
             words = f"{parameter.description.rstrip('.')}. {words}"
         has_words = any(field.description for field in parameter.fields)
@@ -205,9 +203,9 @@ class Argument:
         return (on_writer(rows) if self._tool.atomic else rows).order_by()
 
     def _missing(self, values: Iterable[Any], access: RowAccess) -> ToolError:
-        """The same words for what does not exist and for what the caller may not see."""
-        named = [f"no {self.one} {str(value)[:80]}" for value in list(dict.fromkeys(values))[:_NAMED]]
-        return ToolError(f"There is {' and '.join(named)}.{finding_hint(self._bound, access)}")
+        """Return the same error for rows that do not exist and rows that the caller may not see."""
+        named = ", ".join(repr(str(value)[:80]) for value in list(dict.fromkeys(values))[:_NAMED])
+        return ToolError(f"No {self.one} with {self._of} {named} found.{finding_hint(self._bound, access)}")
 
 
 def resolved(arguments: Mapping[str, Argument], keywords: dict[str, Any], access: RowAccess) -> dict[str, Any]:
@@ -259,7 +257,7 @@ def search_tool(bound: BoundResource, access: RowAccess) -> str | None:
 
 
 def finding_hint(bound: BoundResource | None, access: RowAccess) -> str:
-    """How the caller finds a row that there is, to be said behind words on one that there is not."""
+    """Return a sentence that names the search tool, for the end of an error about a row that was not found."""
     name = None if bound is None else search_tool(bound, access)
     return f" Use {name} to find one." if name else ""
 
@@ -399,7 +397,7 @@ class Results:
         if len(shown) < len(seen):
             search = search_tool(bound, self._access)
             hint = f" Use {search} for others." if search else ""
-            self._notes.append(TextContent(f"These are the first {len(shown)}; there are more.{hint}"))
+            self._notes.append(TextContent(f"Only the first {len(shown)} rows are listed; more were left out.{hint}"))
         return shown
 
     def _rows(self, bound: BoundResource, objects: list[Any]) -> Iterator[dict[str, Any]]:

@@ -198,20 +198,24 @@ _ANNOTATIONS: Mapping[str, Any] = {
 }
 
 WORDS = {
-    "exact": "",
-    "in": "is one of these",
-    "isnull": "has none",
-    "gt": "is greater than this",
-    "gte": "is at least this",
-    "lt": "is less than this",
-    "lte": "is at most this",
-    "iexact": "is this, in any case of letters",
-    "contains": "has this in it",
-    "icontains": "has this in it, in any case of letters",
-    "startswith": "begins with this",
-    "istartswith": "begins with this, in any case of letters",
-    "endswith": "ends with this",
-    "iendswith": "ends with this, in any case of letters",
+    "exact": "equals this value",
+    "in": "is one of these values",
+    "isnull": "is empty (true) or not empty (false)",
+    "gt": "is greater than this value",
+    "gte": "is greater than or equal to this value",
+    "lt": "is less than this value",
+    "lte": "is less than or equal to this value",
+    "iexact": "equals this text (case-insensitive)",
+    "contains": "contains this text (case-sensitive)",
+    "icontains": "contains this text (case-insensitive)",
+    "startswith": "starts with this text (case-sensitive)",
+    "istartswith": "starts with this text (case-insensitive)",
+    "endswith": "ends with this text (case-sensitive)",
+    "iendswith": "ends with this text (case-insensitive)",
+    "date": "falls on this date",
+    "year": "falls in this year",
+    "month": "falls in this month (1 to 12)",
+    "day": "falls on this day of the month (1 to 31)",
 }
 
 LINK_SCHEMA = {
@@ -299,10 +303,11 @@ class Filter:
     @property
     def _words(self) -> str:
         what = self.declared.replace(LOOKUP_SEP, " ").replace("_", " ")
-        how = WORDS.get(self.lookup, f"is of this {self.lookup}")
-        by = f", by {_called(self.path.field)}" if self._leads_to_row else ""
-        # Not the help text of the column, which is for who fills in a form: "Required." of an optional filter.
-        return f"Only rows whose {what} {how or 'is this'}{by}."
+        # Without the column's help text: it is for people who fill in a form ("Required.").
+        if not self._leads_to_row:
+            return f"Filter: {what} {WORDS[self.lookup]}."
+        key = _called(self.path.field)
+        return f"Filter: {what}, by {key}: {WORDS[self.lookup]}."
 
 
 def _called(field: Any) -> str:
@@ -498,8 +503,14 @@ class BoundResource:
         return self.resource.lookup_field
 
     @property
+    def lookup_description(self) -> str:
+        """Describe the argument that identifies a row."""
+        source = f"as returned by search_{self.plural}" if "search" in self.resource.tools else "as in its URI"
+        return f"{capfirst(_called(self.lookup))} of the {self.one}, {source}."
+
+    @property
     def description(self) -> str:
-        """What the model is, for whoever reads it."""
+        """Return the declaration's description; by default its docstring or the model's title."""
         written = self.resource.description or type(self.resource).__doc__
         return inspect.cleandoc(written) if written else f"{self.title}."
 
@@ -507,7 +518,7 @@ class BoundResource:
 
     def missing(self, value: object) -> ToolError:
         """The error for a row that does not exist for the caller: the same whether it exists for others or not."""
-        return ToolError(f"There is no {self.one} with {self.lookup_name} {str(value)[:80]!r}.")
+        return ToolError(f"No {self.one} with {self.lookup_name} {str(value)[:80]!r} found.")
 
     def uri_of(self, obj: Any) -> str:
         """The URI of a row."""

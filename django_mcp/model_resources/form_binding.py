@@ -20,7 +20,7 @@ from django.forms.formsets import DELETION_FIELD_NAME, ORDERING_FIELD_NAME
 from django.utils.choices import flatten_choices
 from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
-from django.utils.text import camel_case_to_spaces, slugify
+from django.utils.text import camel_case_to_spaces, capfirst, slugify
 
 from django_mcp.core.context import Context
 from django_mcp.core.database import queries
@@ -220,10 +220,10 @@ def unknown(given: Iterable[str], known: Iterable[str], *where: str) -> Iterator
 
 
 RULE = (
-    "The values do not fit together, or not with what there is already: other values must be unique, or something that "
-    "is needed is missing."
+    "The values conflict with each other or with existing data: for example, a value must be unique, or a required "
+    "value is missing. Change the values and retry."
 )
-"""Said in place of words that name a constraint, or columns that callers cannot give."""
+"""Replaces messages that name a constraint, or columns that callers cannot set."""
 
 
 def problems(form: Any, given: Container[str], arguments: Mapping[str, str], where: str = "") -> Iterator[str]:
@@ -280,7 +280,7 @@ def _hint(field: Any, error: ValidationError) -> str:
     if error.code == "invalid_choice" and not isinstance(field, forms.ModelChoiceField):
         return _offer(field, str((error.params or {}).get("value", "")))
     example = getattr(field_type(field), "example", None)
-    return f" Write it like {example}." if error.code == "invalid" and example else ""
+    return f" Example: {example}." if error.code == "invalid" and example else ""
 
 
 def _offer(field: Any, value: str) -> str:
@@ -289,7 +289,7 @@ def _offer(field: Any, value: str) -> str:
     named = close or choices[:_MAX_NAMED]
     if not named:
         return ""
-    return f" {'Choose one of' if len(named) == len(choices) else 'There are, among others,'} {', '.join(named)}."
+    return f" {'Choose one of:' if len(named) == len(choices) else 'The choices include:'} {', '.join(named)}."
 
 
 def plain(error: ValidationError) -> str:
@@ -332,7 +332,9 @@ class Lookup:
             raise ImproperlyConfigured(msg)
         self.model, self.name, self._rows = model, name, rows
         self.called = options.verbose_name
-        self.schema = {**json_type(self.field), "description": f"Of which {self.called}."}
+        field: Any = self.field
+        key = "Primary key" if field.primary_key else capfirst(str(field.verbose_name))
+        self.schema = {**json_type(self.field), "description": f"{key} of the {self.called}."}
 
     def find(self, ctx: Context, value: Any) -> Any:
         """The row, locked until the transaction ends.
@@ -344,7 +346,7 @@ class Lookup:
         obj = None if key is None else locked(self.model, lambda: self._look(access, key))
         if obj is None:
             hint = finding_hint(None if self._rows else ctx.server.model_resources.get(self.model), access)
-            raise ToolError(f"There is no {self.called} with {self.name} {str(value)[:80]!r}.{hint}")
+            raise ToolError(f"No {self.called} with {self.name} {str(value)[:80]!r} found.{hint}")
         return obj
 
     def _look(self, access: RowAccess, key: Any) -> Any:

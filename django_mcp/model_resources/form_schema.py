@@ -23,6 +23,7 @@ from django.utils import timezone
 from django.utils.choices import BaseChoiceIterator, BlankChoiceIterator
 from django.utils.dateparse import parse_date, parse_datetime, parse_time
 from django.utils.functional import Promise, keep_lazy_text
+from django.utils.text import capfirst
 from pydantic_core import PydanticCustomError
 
 from django_mcp.model_resources.schema import (
@@ -57,7 +58,7 @@ FILE_SCHEMA: dict[str, Any] = {
     "properties": {
         "filename": {"type": "string", "minLength": 1},
         "content": {"type": "string", "contentEncoding": "base64"},
-        "content_type": {"type": "string", "description": "Media type; by default told from the name."},
+        "content_type": {"type": "string", "description": "Media type. By default guessed from filename."},
     },
     "required": ["filename", "content"],
     "additionalProperties": False,
@@ -65,8 +66,8 @@ FILE_SCHEMA: dict[str, Any] = {
 
 
 def file_note(most_bytes: int = MAX_BYTES) -> str:
-    """What the schema of a file cannot say."""
-    return f"The file itself, not where it is; {size(most_bytes)} at most."
+    """Return the part of a file's description that JSON Schema cannot express."""
+    return f"The file's content, not a path or URL. At most {size(most_bytes)}."
 
 
 def file_argument(name: str, value: Any) -> SimpleUploadedFile:
@@ -102,14 +103,14 @@ def read_file(value: Any, most_bytes: int = MAX_BYTES) -> SimpleUploadedFile:
         raise _wrong(f"must be an object with 'filename' and 'content', not {kind_name(value)}.")
     known = FILE_SCHEMA["properties"]
     if wrong := sorted(value.keys() - known.keys()):
-        raise _wrong(f"It has no {wrong[0][:100]!r}; it takes {', '.join(known)}.")
+        raise _wrong(f"unknown key {wrong[0][:100]!r}; the keys are {', '.join(known)}.")
     name, content = (_required(value, key) for key in FILE_SCHEMA["required"])
     try:
         file = SimpleUploadedFile(_last_part(without_nul(name)), Upload(most_bytes).read(content))
     except PydanticCustomError as error:
-        raise _wrong(f"Its 'content': {error.message()}.") from None
+        raise _wrong(f"its 'content': {error.message()}.") from None
     except (SuspiciousFileOperation, ValueError):
-        raise _wrong("Its 'filename' cannot be the name of a file.") from None
+        raise _wrong("its 'filename' is not a valid file name.") from None
     told = value.get("content_type")
     is_type = isinstance(told, str) and _MEDIA_TYPE.fullmatch(told)
     file.content_type = told if is_type else mimetypes.guess_type(str(file.name))[0] or "application/octet-stream"
@@ -124,7 +125,7 @@ def _last_part(name: str) -> str:
 
 def _required(value: Mapping[str, Any], key: str) -> str:
     if not isinstance(value.get(key), str):
-        raise _wrong(f"Its {key!r} must be there, and be a string.")
+        raise _wrong(f"its {key!r} is required and must be a string.")
     text: str = value[key]
     return text
 
@@ -200,7 +201,7 @@ def _read_number(field: Any, value: Any) -> Any:
     except DecimalException:
         return _text(field, value)  # perhaps with the separators of a language; the form knows
     if number is None or (number.is_finite() and abs(number.adjusted()) > MAX_DIGITS):
-        raise ValidationError("must not be that large or small.", code="kind")
+        raise ValidationError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}.", code="kind")
     return number if field.localize else value
 
 
@@ -219,7 +220,7 @@ def _choice(_: Any, value: Any) -> Any:
 
 
 def _key(field: Any, value: Any) -> Any:
-    _require(value, (str, int), "the key of one")
+    _require(value, (str, int), "a key (a string or an integer)")
     return _choice(field, value)
 
 
@@ -271,7 +272,7 @@ def _moment(text: str) -> datetime.datetime | None:
 def _clock(text: str) -> datetime.time | None:
     found = parse_time(text)
     if found is not None and datetime.time.fromisoformat(text).tzinfo is not None:
-        raise ValidationError("must not have an offset.", code="kind")
+        raise ValidationError("must not have a UTC offset.", code="kind")
     return found
 
 
@@ -483,11 +484,11 @@ def _notes(field: Any, schema: Mapping[str, Any]) -> Iterable[Any]:
     if isinstance(field, forms.ModelChoiceField) and field.queryset is not None:
         options = field.queryset.model._meta  # noqa: SLF001 - Django's documented API
         many = isinstance(field, forms.ModelMultipleChoiceField)
-        called = options.verbose_name_plural if many else options.verbose_name
         column = key_column(field)
-        yield _by_key(called, "primary key" if column.primary_key else column.name)
+        key = "primary key" if column.primary_key else column.name
+        yield _key_words(key, "each" if many else "the", options.verbose_name)
     elif isinstance(field, forms.ChoiceField) and _is_known_later(field):
-        yield "What can be chosen is looked up in each call; an error names it."
+        yield "The choices are known only at call time. An invalid value returns an error that lists them."
     elif isinstance(field, forms.ChoiceField):
         yield choice_words(form_choices(field))
     yield from digit_words(field)
@@ -507,8 +508,8 @@ def _is_known_later(field: Any) -> bool:
 
 
 @keep_lazy_text
-def _by_key(called: str, key: str) -> str:
-    return f"Which {called}, by {key}."
+def _key_words(key: str, article: str, called: str) -> str:
+    return f"{capfirst(key)} of {article} {called}."
 
 
 def _default(field: Any, initial: Any, schema: Mapping[str, Any]) -> Any:

@@ -107,8 +107,11 @@ def decode(ctx: Context, question: object, cursor: str) -> list[Any]:
 
 
 def invalid() -> InvalidParams:
-    """The error for a cursor that cannot be used; it does not say which of the reasons it was."""
-    return InvalidParams("Invalid cursor: it belongs to another question. Ask again without one, from the beginning.")
+    """Return the error for an unusable cursor, which is the same whatever the reason."""
+    return InvalidParams(
+        "Invalid cursor. A cursor works only for the same caller and the same arguments. "
+        "Repeat the request without a cursor to start from the first page."
+    )
 
 
 def _digest(ctx: Context, question: object) -> str:

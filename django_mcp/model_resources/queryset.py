@@ -366,7 +366,7 @@ def searched(rows: QuerySet[Any], text: str, access: RowAccess, bound: BoundReso
     words = words_of(text)
     rows = annotated(rows, [field.path.source for field in bound.search_fields], access, bound)
     if not 0 < len(words) <= MAX_WORDS:
-        raise ToolError(f"Give 1 to {MAX_WORDS} words to look for; it takes rows in which all of them occur.")
+        raise ToolError(f"Argument 'query' must have 1 to {MAX_WORDS} search terms, not {len(words)}.")
     fields: Sequence[SearchField] = bound.search_fields
     whole = [each for each in fields if each.lookup == "search"] if connections[rows.db].vendor == "postgresql" else []
     apart = [each for each in fields if each not in whole and not each.is_vector]

@@ -1,4 +1,4 @@
-"""What starts model resources with the site, and the signals they receive."""
+"""Build model resources when the site starts, and on later signals."""
 
 from functools import partial
 from typing import Any

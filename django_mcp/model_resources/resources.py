@@ -12,6 +12,7 @@ from django.db import connections, models
 from django.db.models import Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
+from django.utils.text import capfirst
 from pydantic import Field
 
 from django_mcp.core.context import Context
@@ -276,7 +277,7 @@ def resources(bound: BoundResource) -> Iterator[Resource]:
         bound,
         f"{bound.base}{{?cursor}}",
         f"{bound.plural}-page",
-        phrase("{}, further on", many),
+        phrase("{}, next page", many),
         partial(_list, bound),
         [later],
     )
@@ -290,7 +291,7 @@ def resources(bound: BoundResource) -> Iterator[Resource]:
         bound,
         f"{row}{{?format}}",
         bound.name,
-        phrase("One {}", one),
+        capfirst(one),
         partial(_row, bound),
         [lookup, FORMAT],
         **options,
@@ -301,7 +302,7 @@ def resources(bound: BoundResource) -> Iterator[Resource]:
             bound,
             f"{row}/{{field}}",
             f"{bound.name}-field",
-            phrase("A text or file of one {}", one),
+            phrase("Text or file of one {}", one),
             partial(_field, bound),
             [lookup, names],
             mime_type=None,
@@ -311,7 +312,7 @@ def resources(bound: BoundResource) -> Iterator[Resource]:
         bound,
         schema_uri(bound),
         f"{bound.name}-schema",
-        phrase("What {} are made of", many, lower=True),
+        phrase("Schema of {}", many, lower=True),
         partial(_schema, bound),
         [],
     )

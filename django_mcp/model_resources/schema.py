@@ -177,14 +177,14 @@ def _decimals(field: Any) -> Any:
 def _written_out(value: Decimal) -> Decimal:
     """A number that can be written without an exponent: 1E-999999999 is short, and would be a gigabyte of zeros."""
     if abs(value.adjusted()) > MAX_DIGITS:
-        raise ValueError("must not be that large or small")
+        raise ValueError(f"must have a decimal exponent from -{MAX_DIGITS} to {MAX_DIGITS}")
     return value
 
 
 def moment(value: datetime.datetime) -> datetime.datetime:
     """With an offset, that of the site's time zone where none was given, and inside what databases hold."""
     if not 1 < value.year < datetime.MAXYEAR:
-        raise ValueError("must be of the years 2 to 9998")
+        raise ValueError("must be in the years 2 to 9998")
     if timezone.is_naive(value):
         value = timezone.make_aware(value)
     return value.astimezone(datetime.UTC) if settings.USE_TZ else timezone.make_naive(value)
@@ -193,7 +193,7 @@ def moment(value: datetime.datetime) -> datetime.datetime:
 def _clock(value: datetime.time) -> datetime.time:
     """Without an offset, for columns of times have none."""
     if value.tzinfo is not None:
-        raise ValueError("must not have an offset")
+        raise ValueError("must not have a UTC offset")
     return value
 
 
@@ -224,7 +224,7 @@ def without_nul(text: str) -> str:
         ValueError: there is one in it.
     """
     if "\0" in text:
-        raise ValueError("must not contain NUL")
+        raise ValueError("must not contain NUL characters")
     return text
 
 
@@ -291,15 +291,15 @@ def storable(value: Any) -> Any:
     """
     for each, depth in _parts(value):
         if depth > MAX_DEPTH:
-            raise ValueError(f"must not be nested deeper than {MAX_DEPTH}")
+            raise ValueError(f"must not be nested deeper than {MAX_DEPTH} levels")
         if isinstance(each, str):
             without_nul(each)
     try:
         length = len(to_json(value))
     except ValueError:
-        raise ValueError("must not contain half of a surrogate pair") from None
+        raise ValueError("must be valid Unicode: it contains an unpaired surrogate") from None
     if length > MAX_TEXT:
-        raise ValueError(f"must have at most {MAX_TEXT} bytes")
+        raise ValueError(f"must have at most {MAX_TEXT} bytes as JSON")
     return value
 
 
@@ -368,7 +368,7 @@ def _reading(field: Any) -> Iterator[None]:
         yield
     except _NO_VALUE as error:
         logger.warning("A value given for %s could not be read: %s", field, shortened(repr(error), _MAX_LOGGED))
-        raise ValidationError("it is no value of this field.", code="invalid") from None
+        raise ValidationError("not a valid value of this field.", code="invalid") from None
 
 
 def require_kept(field: Any, given: Any, value: Any) -> None:
@@ -385,11 +385,11 @@ def _lost(given: Any, kept: Any, where: str = "") -> str:
     """Say which part of *given* is not in *kept*; values that are no lists and objects may have become others."""
     if isinstance(given, list) and isinstance(kept, list):
         if len(given) > len(kept):
-            return f"only {len(kept)} of {len(given)} parts of {where or 'the list'} are of a kind that it takes."
+            return f"only {len(kept)} of the {len(given)} items of {where or 'the list'} have a type that is allowed."
         parts = [(f"{where}[{at}]", each, kept[at]) for at, each in enumerate(given)]
     elif isinstance(given, Mapping) and isinstance(kept, Mapping):
         if unknown := [key for key in given if key not in kept]:
-            return f"{where or 'the object'} has no part {unknown[0]!r}."
+            return f"unknown key {unknown[0]!r} in {where or 'the object'}."
         parts = [(f"{where}.{key}".removeprefix("."), each, kept[key]) for key, each in given.items()]
     else:
         return ""

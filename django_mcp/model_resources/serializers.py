@@ -22,10 +22,10 @@ from django_mcp.primitives.schema import json_schema
 FILE_SCHEMA = {
     "type": "object",
     "properties": {
-        "uri": {"type": "string", "description": "The resource to read it from."},
+        "uri": {"type": "string", "description": "URI of the resource that holds the file's content."},
         "mimeType": {"type": "string"},
         "name": {"type": "string"},
-        "size": {"type": "integer", "description": "In bytes."},
+        "size": {"type": "integer", "description": "Size in bytes."},
     },
     "required": ["uri", "mimeType"],
     "additionalProperties": False,
@@ -55,7 +55,7 @@ def read_file(file: Any, mime_type: str) -> str | bytes:
     except OSError:
         raise Http404 from None
     if len(data) > MAX_BYTES:
-        raise ToolError(f"The file is too large to be read here: more than {MAX_BYTES // 1024**2} MiB.")
+        raise ToolError(f"The file is too large to read: the limit is {MAX_BYTES // 1024**2} MiB.")
     if mime_type.startswith("text/") or mime_type == "application/json":
         try:
             return data.decode()
@@ -269,7 +269,7 @@ def serialize_row(
 def row_schema(bound: BoundResource, columns: Iterable[OutputField]) -> dict[str, Any]:
     """Return the JSON Schema of what ``serialize_row`` returns."""
     properties = {
-        "uri": {"type": "string", "description": "The resource to read the whole of it from."},
+        "uri": {"type": "string", "description": "URI of the resource with all fields of the row."},
         bound.lookup_name: json_type(bound.lookup),
         **{column.name: column.schema for column in columns},
     }

@@ -1,4 +1,4 @@
-"""Tools of a model: search, get, aggregate, create, update and delete."""
+"""Generate a model's tools: search, get, aggregate, create, update and delete."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from django_mcp.model_resources.previews import preview_create, preview_delete, 
 from django_mcp.model_resources.queryset import COUNT, MAX_DIMENSIONS, aggregated, filtered, searched
 from django_mcp.model_resources.schema import input_type
 from django_mcp.model_resources.serializers import row_schema
-from django_mcp.model_resources.writes import Writer, run_delete
+from django_mcp.model_resources.writes import OUT_OF_RANGE, Writer, run_delete
 from django_mcp.primitives.base import ToolError, phrase
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.output import ToolResult
@@ -33,27 +33,27 @@ from django_mcp.protocol.errors import InvalidParams
 DEFAULT_ROWS = 20
 MAX_GROUPS = 200
 RESERVED = frozenset({"ctx", "query", "order_by", "limit", "cursor", "measures", "by", "uri"})
-"""Arguments of these tools that no filter can be called after."""
+"""Argument names of these tools, which filters cannot have."""
 
 
 def read_tools(bound: BoundResource) -> Iterator[Tool]:
-    """The read tools that a declaration asks for."""
+    """Yield the read tools that a declaration asks for."""
     wanted, titles = bound.resource.tools, bound.titles
     if "search" in wanted:
-        finds = "Go through rows"
-        if bound.filters or bound.search_fields:
-            finds = f"Find rows by {'words and ' if bound.search_fields else ''}filters; all that is given must hold"
-        words = f"{finds}. The answer says how to get more, where there are more."
+        ways = ["search terms"] * bool(bound.search_fields) + ["filters"] * bool(bound.filters)
+        words = "Returns one page of rows. To get the next page, pass next_cursor as cursor."
+        if ways:
+            words = f"Search by {' and '.join(ways)}. Returns rows that match all of them, one page at a time."
         schema = _page_schema(row_schema(bound, bound.list_columns))
         title = phrase("Search {}", titles, lower=True)
         yield _read_tool(bound, f"search_{bound.plural}", title, words, run_search, _search_parameters(bound), schema)
     if "get" in wanted:
-        words = "Gives one row with all that is shown of it."
+        words = "Returns one row with all its fields."
         title, schema = phrase("Get {}", bound.options.verbose_name), row_schema(bound, bound.columns)
         yield _read_tool(bound, f"get_{bound.name}", title, words, run_get, get_parameters(bound), schema)
     if "aggregate" in wanted and bound.resource.aggregates is not None:
-        words = "Counts rows and adds them up, in groups or all together."
-        title = phrase("Add up {}", titles, lower=True)
+        words = _aggregate_description(bound)
+        title = phrase("Aggregate {}", titles, lower=True)
         parameters, schema = _aggregate_parameters(bound), _groups_schema(bound)
         yield _read_tool(bound, f"aggregate_{bound.plural}", title, words, run_aggregate, parameters, schema)
 
@@ -92,21 +92,23 @@ def _search_parameters(bound: BoundResource) -> list[Parameter]:
     parameters = [*_narrowing(bound)]
     ways = [way for way in bound.sortings if way]
     if ways:
-        words = "What to sort by; with a minus the largest first."
+        words = "Field to sort by. Prefix with '-' for descending order."
         parameters.append(Parameter("order_by", optional(one_of(ways)), None, words))
     most = bound.resource.max_page_size
     limit = Annotated[int, Field(ge=1, le=most)]
-    parameters.append(Parameter("limit", limit, min(DEFAULT_ROWS, most), f"The most rows to give, up to {most}."))
-    words = "next_cursor of the page before, with the same other arguments."
+    words = f"Maximum number of rows to return, 1 to {most}."
+    parameters.append(Parameter("limit", limit, min(DEFAULT_ROWS, most), words))
+    words = "next_cursor from the previous page. Keep the other arguments the same."
     parameters.append(Parameter("cursor", optional(Annotated[str, Field(max_length=4096)]), None, words))
     return parameters
 
 
 def _narrowing(bound: BoundResource) -> Iterator[Parameter]:
-    """The arguments that say which rows."""
+    """Yield the arguments that select rows."""
     if bound.search_fields:
-        where = ", ".join(dict.fromkeys(field.path.source.replace("__", " ") for field in bound.search_fields))
-        words = f"Words, all of which must occur in: {where}."
+        names = list(dict.fromkeys(field.path.source.replace("__", " ") for field in bound.search_fields))
+        where = names[0] if len(names) == 1 else f"one of: {', '.join(names)}"
+        words = f"Search terms. A row matches if every term occurs in {where}. Use double quotes for a phrase."
         yield Parameter("query", optional(Annotated[str, Field(max_length=200)]), None, words)
     for each in bound.filters:
         yield each.parameter
@@ -117,9 +119,15 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "rows": {"type": "array", "items": row},
-            "total": {"type": ["integer", "null"], "description": f"How many rows match; null if over {COUNTED}."},
-            "next_cursor": {"type": ["string", "null"], "description": "For the rows behind these; null at the end."},
-            "note": {"type": "string", "description": "What this is a part of, and how to get the rest."},
+            "total": {
+                "type": ["integer", "null"],
+                "description": f"Number of matching rows. Null if unknown, for example if there are over {COUNTED}.",
+            },
+            "next_cursor": {
+                "type": ["string", "null"],
+                "description": "Cursor of the next page. Null on the last page.",
+            },
+            "note": {"type": "string", "description": "Number of rows on this page, and how to get the next page."},
         },
         "required": ["rows", "total", "next_cursor", "note"],
         "additionalProperties": False,
@@ -127,10 +135,10 @@ def _page_schema(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """A page of rows.
+    """Return one page of rows.
 
     Raises:
-        ToolError: the words, a filter or the cursor cannot be used.
+        ToolError: the search terms, a filter or the cursor are invalid.
     """
     access = RowAccess(ctx)
     question = [bound.options.label, {key: value for key, value in given.items() if key not in {"cursor", "limit"}}]
@@ -139,7 +147,7 @@ def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
         place = pagination.decode(ctx, question, given["cursor"]) if given.get("cursor") else None
         rows = narrowed(bound, access, given)
         page = read_page(bound, access, rows, sorting, bound.list_columns, given["limit"], place)
-        # Counted where it is asked for the first time; from then on it is known.
+        # Only the first page is counted.
         total = count(bound, rows) if place is None and page.place else None
     if place is None and not page.place:
         total = len(page.rows)
@@ -151,17 +159,17 @@ def run_search(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> 
 def _note(page: Page, total: int | None, *, is_first: bool) -> str:
     shown = f"{len(page.rows)} row{'' if len(page.rows) == 1 else 's'}"
     if page.place is None:
-        return f"{shown}; there are no more."
+        return f"{shown}. This is the last page."
     known = f" of {'many' if total is None else total}" if is_first else ""
-    cut = " More would be too long for one answer." if page.was_cut else ""
-    return f"{shown}{known}.{cut} For the next ones call again with the same arguments and cursor=next_cursor."
+    cut = " The page was cut because the output is limited." if page.was_cut else ""
+    return f"{shown}{known}.{cut} For the next page, repeat the call with cursor set to next_cursor."
 
 
 def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) -> Any:
-    """The rows that exist for the caller and fit what is given.
+    """Return the rows that the caller may see and that match the arguments.
 
     Raises:
-        ToolError: the words cannot be searched for.
+        ToolError: the search terms are invalid.
     """
     rows = filtered(access.get_queryset(bound), given, access, bound)
     return searched(rows, given["query"], access, bound) if given.get("query") else rows
@@ -171,16 +179,15 @@ def narrowed(bound: BoundResource, access: RowAccess, given: Mapping[str, Any]) 
 
 
 def get_parameters(bound: BoundResource) -> list[Parameter]:
-    """The one argument that says which row."""
-    words = "Of which row, as search and URIs show it."
-    return [Parameter(bound.lookup_name, input_type(bound.lookup), EMPTY, words)]
+    """Return the argument that identifies a row."""
+    return [Parameter(bound.lookup_name, input_type(bound.lookup), EMPTY, bound.lookup_description)]
 
 
 def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """One row in full.
+    """Return one row with all its fields.
 
     Raises:
-        ToolError: there is none, for this caller.
+        ToolError: the row does not exist for the caller.
     """
     access, value = RowAccess(ctx), given[bound.lookup_name]
     row = show_row(bound, access, find_row(bound, access, str(value)))
@@ -189,20 +196,26 @@ def run_get(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> Too
     return ToolResult(row)
 
 
-# Adding up
+# Aggregates
+
+
+def _aggregate_description(bound: BoundResource) -> str:
+    functions = list(dict.fromkeys(measure.function for measure in bound.measures.values()))
+    what = f"Counts rows and computes {', '.join(functions)} of fields" if functions else "Counts rows"
+    return f"{what}, in total{' or by group' if bound.dimensions else ''}."
 
 
 def _aggregate_parameters(bound: BoundResource) -> list[Parameter]:
     measures = list_of(one_of([COUNT, *bound.measures]), least=1, most=10)
-    parameters = [Parameter("measures", measures, [COUNT], "What to work out.")]
+    parameters = [Parameter("measures", measures, [COUNT], "Aggregates to compute.")]
     if bound.dimensions:
         by = list_of(one_of(bound.dimensions), most=MAX_DIMENSIONS)
-        parameters.append(Parameter("by", by, [], "What to group rows by; nothing: all rows together."))
+        parameters.append(Parameter("by", by, [], "Fields to group by. If empty, all rows form one group."))
     return [*parameters, *_narrowing(bound)]
 
 
 def _groups_schema(bound: BoundResource) -> dict[str, Any]:
-    properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "How many rows."}}
+    properties: dict[str, Any] = {COUNT: {"type": "integer", "description": "Number of rows."}}
     properties |= {name: measure.schema for name, measure in bound.measures.items()}
     properties |= {name: dimension.schema for name, dimension in bound.dimensions.items()}
     group = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -215,60 +228,60 @@ def _groups_schema(bound: BoundResource) -> dict[str, Any]:
 
 
 def run_aggregate(bound: BoundResource, ctx: Context, given: Mapping[str, Any]) -> ToolResult[Any]:
-    """Groups of rows, and what was worked out of them.
+    """Return aggregates of the matching rows, by group.
 
     Raises:
-        ToolError: the words or a filter cannot be used.
+        ToolError: the search terms or a filter are invalid.
     """
     access = RowAccess(ctx)
     measures, by = list(dict.fromkeys(given["measures"])), list(dict.fromkeys(given.get("by", ())))
     with readable_errors():
         groups = aggregated(narrowed(bound, access, given), measures, by, MAX_GROUPS, access, bound)
     shown = groups[:MAX_GROUPS]
-    rest = " There are more: filter, or group by less." if len(groups) > len(shown) else ""
+    rest = " More groups were left out. Filter rows, or group by fewer fields." if len(groups) > len(shown) else ""
     return ToolResult({"groups": shown, "note": f"{len(shown)} group{'s' * (len(shown) != 1)}.{rest}"})
 
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """What cannot be asked of the database, in words from which a model can mend its call.
+    """Turn errors that a caller's values cause into messages from which a model can correct its call.
 
     Raises:
-        ToolError: in place of what a caller's values led to.
+        ToolError: instead of the error.
     """
     try:
         yield
     except InvalidParams as error:
         raise ToolError(error.message) from None
     except (DataError, ArithmeticError, UnicodeEncodeError):
-        raise ToolError("A value is outside of what the database holds. Use another one.") from None
+        raise ToolError(OUT_OF_RANGE) from None
 
 
 _DELETED = {
     "type": "object",
-    "properties": {"deleted": {"type": "string", "description": "The URI that the row had."}},
+    "properties": {"deleted": {"type": "string", "description": "URI of the deleted row."}},
     "required": ["deleted"],
     "additionalProperties": False,
 }
 
 
 def writing_tools(bound: BoundResource) -> Iterator[Tool]:
-    """The tools for the verbs that a declaration opts in to."""
+    """Yield the tools for the actions that a declaration opts in to."""
     verbs = bound.resource.actions
     row = shaped(row_schema(bound, bound.columns))
     if "create" in verbs:
-        words = "Creates one row, and gives it with all that is shown of it."
+        words = "Creates one row and returns it with all its fields."
         writer = Writer(bound, change=False)
         look = partial(preview_create, writer)
         yield _write_tool(
             bound, "create", writer.create, look, words, [], row, writer, destructive=False, idempotent=False
         )
     if "update" in verbs:
-        words = "Changes one row: what is given, and nothing else. Gives it with all that is shown of it."
+        words = "Updates one row: fields that are not given keep their values. Returns the row with all its fields."
         writer = Writer(bound, change=True)
         yield _write_tool(bound, "update", writer.update, partial(preview_update, writer), words, [], row, writer)
     if "delete" in verbs:
-        words = "Deletes one row, and what there cannot be without it."
+        words = "Deletes one row, and related rows that cannot exist without it."
         call, look = partial(run_delete, bound), partial(preview_delete, bound)
         yield _write_tool(bound, "delete", call, look, words, get_parameters(bound), shaped(_DELETED))
 
@@ -303,7 +316,7 @@ def _write_tool(
         preview=function(look, f"preview_{name}", "", parameters if writer is None else [GIVEN], resource),
     )
     tool.rows_of = partial(rows_of, bound, writer)
-    # Only what the site wrote itself can ask the person at the client.
+    # Only the site's own code can elicit input from the user.
     hook = "delete_model" if verb == "delete" else "save_model"
     tool.is_interactive = getattr(type(resource), hook) is not getattr(ModelResource, hook)
     return tool

@@ -86,7 +86,16 @@ def _look(bound: BoundResource, ctx: Context, value: object) -> Any:
 
 logger = logging.getLogger("django_mcp")
 
-NOT_SET = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
+NOT_SET = (
+    "A required value is missing that no argument of this tool sets. Do not retry: the site's operator must fix "
+    "this. The site's log names the field."
+)
+OUT_OF_RANGE = "A value is out of range for the database. Use a smaller or shorter value."
+IS_NEEDED = "This {} cannot be deleted because other rows refer to it."
+NOT_CREATED = "The {} was not created: its values would make it invisible to you. Change them and retry."
+NOT_UPDATED = "The {} was not updated: the new values would make it invisible to you. Change them and retry."
+MAY_NOT_UPDATE = "You do not have permission to update this {}."
+MAY_NOT_DELETE = "You do not have permission to delete this {}."
 _LACKING = frozenset({"blank", "null", "required"})
 
 
@@ -110,7 +119,7 @@ def readable(ctx: Context, bound: BoundResource, arguments: Mapping[str, str]) -
             logger.warning("A row of %s could not be written: %s", bound.options.label, others)
         raise ToolError(in_words(error, bound, arguments)) from None
     except (ProtectedError, RestrictedError):
-        raise ToolError(f"This {bound.one} cannot be deleted: there is something else that needs it.") from None
+        raise ToolError(IS_NEEDED.format(bound.one)) from None
 
 
 @contextmanager
@@ -132,7 +141,7 @@ def stored(label: str) -> Iterator[None]:
         logger.warning("A row of %s could not be written", label, exc_info=error)
         raise ToolError(RULE) from None
     except (DataError, OverflowError):
-        raise ToolError("A value is outside of what the database holds. Use another one.") from None
+        raise ToolError(OUT_OF_RANGE) from None
 
 
 def in_words(error: ValidationError, bound: BoundResource, arguments: Mapping[str, str]) -> str:
@@ -155,7 +164,7 @@ def _sentence(name: str, error: Any, bound: BoundResource, arguments: Mapping[st
 def _of_another_field(name: str, code: Any, message: str, bound: BoundResource) -> str:
     """What is told of a field that is no argument. It is named where the caller knows it, from reading rows."""
     if name in {column.name for column in bound.columns if column.path is not None and not column.path.hops}:
-        return f"Field {name!r}, which this tool cannot set: {message}"
+        return f"Field {name!r}, which this tool does not set: {message}"
     return NOT_SET if code in _LACKING else message
 
 
@@ -235,7 +244,7 @@ def _form_field(bound: BoundResource, field: Any, **options: Any) -> Any:
         return asked
     target = bound.on_server(field.related_model)
     asked = field.formfield(**options, to_field_name=None)
-    words = format_lazy("there is no {} with {} '%(value)s'.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
+    words = format_lazy("no {} with {} '%(value)s' found.", target.options.verbose_name, target.lookup_name)  # type: ignore[union-attr]
     asked.error_messages["invalid_choice"] = words
     return asked
 
@@ -264,7 +273,7 @@ class Writer:
         schema = self.source.schema(self.bound.server)
         if not self.change:
             return schema
-        which = {**json_type(self.bound.lookup), "description": "Of which row, as search and URIs show it."}
+        which = {**json_type(self.bound.lookup), "description": self.bound.lookup_description}
         return with_lookup(schema, self.bound.lookup_name, which)
 
     def create(self, ctx: Context, keywords: Mapping[str, Any]) -> ToolResult[Any]:
@@ -275,7 +284,7 @@ class Writer:
         """
         with in_database(self.bound.model), readable(ctx, self.bound, self.arguments):
             form = self._save(ctx, self.bound.model(), keywords["given"])
-            shown = self._shown(ctx, form.instance, f"The {self.bound.one} was not created: you could not see it.")
+            shown = self._shown(ctx, form.instance, NOT_CREATED.format(self.bound.one))
             note(ctx, form.instance, ADDED, form)
             return shown
 
@@ -290,8 +299,7 @@ class Writer:
             obj = lock_row(self.bound, ctx, value)
             require_change(self.bound, ctx, obj)
             form = self._save(ctx, obj, given)
-            words = f"The {self.bound.one} was not changed: you could not see it any more."
-            shown = self._shown(ctx, form.instance, words)
+            shown = self._shown(ctx, form.instance, NOT_UPDATED.format(self.bound.one))
             note(ctx, form.instance, CHANGED, form)
             return shown
 
@@ -314,7 +322,9 @@ class Writer:
         """
         form = self.source.bind_form(ctx, given, obj)
         if self.change and not given:
-            raise ToolError(f"Give at least one of {', '.join(map(repr, self.arguments.values()))}.")
+            raise ToolError(
+                f"Nothing to update. Give at least one of: {', '.join(map(repr, self.arguments.values()))}."
+            )
         return form
 
     def _save(self, ctx: Context, obj: Any, given: Mapping[str, Any]) -> Any:
@@ -370,7 +380,7 @@ def require_change(bound: BoundResource, ctx: Context, obj: Any) -> None:
         ToolError: they may not.
     """
     if not bound.resource.has_change_permission(ctx, obj):
-        raise ToolError(f"You may not change this {bound.one}.")
+        raise ToolError(MAY_NOT_UPDATE.format(bound.one))
 
 
 def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> None:
@@ -380,7 +390,7 @@ def require_delete(bound: BoundResource, ctx: Context, obj: Any) -> None:
         ToolError: they may not.
     """
     if not bound.resource.has_delete_permission(ctx, obj):
-        raise ToolError(f"You may not delete this {bound.one}.")
+        raise ToolError(MAY_NOT_DELETE.format(bound.one))
 
 
 def in_database(model: type[Model]) -> AbstractContextManager[None]:

@@ -113,7 +113,7 @@ async def get_skill(context: Context) -> Result:
     uri = _uri(context)
     skill = context.server.resources.get(uri)
     if not isinstance(skill, SkillResource) or not await may_use(context, skill):
-        raise InvalidParams(f"No skill is served at {uri[:500]}.")
+        raise InvalidParams(f"No skill found at {uri[:500]}.")
     return _result(context, skill, {"skill": skill.folder.entry})
 
 
@@ -130,7 +130,7 @@ async def read_directory(context: Context) -> Result:
             if (last := after + len(shown)) + 1 < len(entries):
                 fields["nextCursor"] = encode_cursor(last)
             return _result(context, skill, fields)
-    raise InvalidParams(f"{uri[:500]} is no directory of a skill. Write it without a slash at its end.")
+    raise InvalidParams(f"{uri[:500]} is not a directory of a skill. Directory URIs have no trailing slash.")
 
 
 def about(server: MCPServer, uri: str) -> Iterator[SkillResource]:

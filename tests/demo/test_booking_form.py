@@ -105,7 +105,7 @@ def test_the_schema_is_small_however_many_hotels_there_are(client: Client) -> No
     (tool,) = [each for each in client.list("tools/list") if each["name"] == "hold_rooms"]
     assert tool["inputSchema"]["properties"]["hotel"] == {
         "type": "integer",
-        "description": "Which hotel, by primary key.",
+        "description": "Primary key of the hotel.",
     }
     assert set(tool["inputSchema"]["required"]) == {"hotel", "check_in", "nights"}
     assert tool["description"].startswith("Hold rooms in a hotel")

@@ -394,7 +394,7 @@ class TestStaff:
 
         found = client.call("search_bookings", user__username="nobody").result["structuredContent"]
 
-        assert (found["rows"], found["note"]) == ([], "0 rows; there are no more.")
+        assert (found["rows"], found["note"]) == ([], "0 rows. This is the last page.")
 
     def test_anna_cancels_for_a_customer(self):
         booking = booking_of("ben")

@@ -429,7 +429,7 @@ def test_the_page_on_tools_does_what_it_says(site: Site) -> None:
     names = {"count_books", "search_books", "due_date", "lend", "by_author", "turn_over", "list_pages", "get_book"}
     assert {tool["name"] for tool in listed["result"]["tools"]} == names
     assert lent["result"]["content"][0]["text"] == "Emma to Ann, for 14 days."
-    assert "no book 9" in not_lent["result"]["content"][0]["text"]
+    assert not_lent["result"]["content"][0]["text"].startswith("No book with primary key '9' found.")
     assert {row["title"] for row in data(of_author)} == {"Emma", "Persuasion"}
     assert (photo["result"]["content"][0]["type"], photo["result"]["content"][0]["mimeType"]) == ("image", "image/png")
     assert pages["result"]["content"][1]["text"] == "Persuasion: 249 pages."
@@ -566,7 +566,7 @@ def test_the_page_on_views_does_what_it_says(site: Site) -> None:
     assert refused["result"]["content"][0]["text"] == "The request was not accepted. title: At most 100 characters."
     site.append("mysite/who.py", "WHO = AnonymousUser()")
     (nobody,) = site.requests(call("add_book", title="x", author="y"))
-    assert nobody["result"]["content"][0]["text"] == "This needs a caller who is signed in."
+    assert nobody["result"]["content"][0]["text"] == "Authentication is required for this."
 
 
 ANN_JOINS_THE_DESK = """

@@ -276,7 +276,7 @@ class TestFormsThatWantArguments:
         form_tool(Places, server=server)
         client = by_view(server)
         assert client.call("places", country="pt", city="Lisbon").text == "Lisbon"
-        assert "Choose one of Lisbon." in client.call("places", country="pt", city="Barcelona").text
+        assert "Choose one of: Lisbon." in client.call("places", country="pt", city="Barcelona").text
 
 
 def test_a_form_with_a_prefix_works(server: MCPServer, open_database: None) -> None:
@@ -346,7 +346,7 @@ TWENTY: dict[str, tuple[dict[str, Any], str]] = {
     "list of numbers": ({**GOOD, "travellers": [2]}, "Argument 'travellers' must be a number, not an array."),
     "extra": ({**GOOD, "colour": "red"}, "Unknown argument 'colour'."),
     "misspelt": ({**GOOD, "e-mail": "a@example.com"}, "Did you mean 'email'?"),
-    "nul": ({**GOOD, "name": "a\0"}, "Argument 'name' must not contain NUL."),
+    "nul": ({**GOOD, "name": "a\0"}, "Argument 'name' must not contain NUL characters."),
 }
 
 
@@ -394,7 +394,10 @@ def test_choices_and_initial_values_that_are_rows_are_known_to_each_call_and_to_
     assert fields["hall"]["enum"] == ["east", "west", ""]
     assert fields["room"]["type"] == "string"
     assert "enum" not in fields["room"]
-    assert fields["room"]["description"] == "What can be chosen is looked up in each call; an error names it."
+    assert (
+        fields["room"]["description"]
+        == "The choices are known only at call time. An invalid value returns an error that lists them."
+    )
     assert "default" not in fields["row"]
     assert "room of" not in str(tool)
     Group.objects.create(name="room that is new")
@@ -402,5 +405,5 @@ def test_choices_and_initial_values_that_are_rows_are_known_to_each_call_and_to_
     Group.objects.filter(name__contains="first").delete()
     answer = client.call("seat", room="room of the first listing")
     assert answer.result["isError"] is True
-    assert "Choose one of room that is new." in answer.text
+    assert "Choose one of: room that is new." in answer.text
     assert client.list("tools/list") == [tool]

@@ -137,7 +137,7 @@ EXAMPLES = {
         "b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10",
         uuid.UUID("b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10"),
         "7",
-        "Enter a valid UUID. Write it like b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10.",
+        "Enter a valid UUID. Example: b7c6e1a4-4f0e-4c5b-9a53-3c1d7f1f9e10.",
     ),
     "GenericIPAddressField": Example(
         forms.GenericIPAddressField(),
@@ -197,7 +197,7 @@ EXAMPLES = {
         1e-7,
         Decimal("1e-7"),
         "1E-999999999",
-        "must not be that large or small.",
+        "must have a decimal exponent from -1000 to 1000.",
     ),
     "BooleanField": Example(
         forms.BooleanField(required=False),
@@ -230,7 +230,7 @@ EXAMPLES = {
         "first",
         "first",
         "second",
-        "Select a valid choice. second is not one of the available choices. Choose one of economy, first.",
+        "Select a valid choice. second is not one of the available choices. Choose one of: economy, first.",
     ),
     "grouped ChoiceField": Example(
         forms.ChoiceField(choices=[("Sea", [("s", "Ship")]), ("t", "Train")], required=False),
@@ -246,7 +246,7 @@ EXAMPLES = {
         "first",
         "first",
         "x",
-        "Select a valid choice. x is not one of the available choices. Choose one of economy, first.",
+        "Select a valid choice. x is not one of the available choices. Choose one of: economy, first.",
         {"enum"},
     ),
     "ChoiceField of a column": Example(
@@ -263,7 +263,7 @@ EXAMPLES = {
         "",
         "",
         "second",
-        "Select a valid choice. second is not one of the available choices. Choose one of economy, first.",
+        "Select a valid choice. second is not one of the available choices. Choose one of: economy, first.",
     ),
     "ChoiceField of a column with a function": Example(
         models.CharField(choices=lambda: CABINS, max_length=9).formfield(),
@@ -271,7 +271,7 @@ EXAMPLES = {
         "first",
         "first",
         "x",
-        "Select a valid choice. x is not one of the available choices. Choose one of economy, first.",
+        "Select a valid choice. x is not one of the available choices. Choose one of: economy, first.",
         {"enum"},
     ),
     "TypedChoiceField": Example(
@@ -280,7 +280,7 @@ EXAMPLES = {
         2,
         2,
         3,
-        "Select a valid choice. 3 is not one of the available choices. Choose one of 1, 2.",
+        "Select a valid choice. 3 is not one of the available choices. Choose one of: 1, 2.",
     ),
     "MultipleChoiceField": Example(
         forms.MultipleChoiceField(choices=CABINS),
@@ -305,7 +305,7 @@ EXAMPLES = {
         "2026-05-31",
         datetime.date(2026, 5, 31),
         "soon",
-        "Enter a valid date. Write it like 2026-05-31.",
+        "Enter a valid date. Example: 2026-05-31.",
     ),
     "DateField of another country": Example(
         forms.DateField(input_formats=["%d.%m.%Y"]),
@@ -321,7 +321,7 @@ EXAMPLES = {
         "2026-05-31T12:00:00+02:00",
         datetime.datetime(2026, 5, 31, 10, tzinfo=datetime.UTC),
         "0001-01-01T00:00:00Z",
-        "must be of the years 2 to 9998.",
+        "must be in the years 2 to 9998.",
     ),
     "SplitDateTimeField": Example(
         forms.SplitDateTimeField(),
@@ -329,7 +329,7 @@ EXAMPLES = {
         "2026-05-31T12:00:00+02:00",
         datetime.datetime(2026, 5, 31, 10, tzinfo=datetime.UTC),
         "noon",
-        "Enter a valid date and time. Write it like 2026-05-31T18:30:00+02:00.",
+        "Enter a valid date and time. Example: 2026-05-31T18:30:00+02:00.",
     ),
     "TimeField": Example(
         forms.TimeField(),
@@ -337,7 +337,7 @@ EXAMPLES = {
         "18:30",
         datetime.time(18, 30),
         "25:00",
-        "Enter a valid time. Write it like 18:30:00.",
+        "Enter a valid time. Example: 18:30:00.",
     ),
     "DurationField": Example(
         forms.DurationField(),
@@ -345,10 +345,10 @@ EXAMPLES = {
         "PT90M",
         datetime.timedelta(minutes=90),
         "long",
-        "Enter a valid duration. Write it like P3DT2H30M, or 2:30:00.",
+        "Enter a valid duration. Example: P3DT2H30M, or 2:30:00.",
     ),
     "JSONField": Example(
-        forms.JSONField(), {}, {"a": [1, None]}, {"a": [1, None]}, "a\0b", "must not contain NUL.", {"type"}
+        forms.JSONField(), {}, {"a": [1, None]}, {"a": [1, None]}, "a\0b", "must not contain NUL characters.", {"type"}
     ),
     "text for JSONField": Example(forms.JSONField(), {}, "words", "words", None, "This field is required."),
     "FileField": Example(
@@ -356,7 +356,7 @@ EXAMPLES = {
         {
             "type": "object",
             "required": ["filename", "content"],
-            "description": "The file itself, not where it is; 1 MiB at most.",
+            "description": "The file's content, not a path or URL. At most 1 MiB.",
         },
         FILE,
         b"words",
@@ -364,7 +364,7 @@ EXAMPLES = {
         "must be an object with 'filename' and 'content', not a string.",
     ),
     "FileField without a name": Example(
-        forms.FileField(), {}, FILE, b"words", {"content": ""}, "Its 'filename' must be there, and be a string."
+        forms.FileField(), {}, FILE, b"words", {"content": ""}, "its 'filename' is required and must be a string."
     ),
     "FileField with a folder for a name": Example(
         forms.FileField(),
@@ -372,7 +372,7 @@ EXAMPLES = {
         FILE,
         b"words",
         {**FILE, "filename": ".."},
-        "Its 'filename' cannot be the name of a file.",
+        "its 'filename' is not a valid file name.",
     ),
     "FileField that is not encoded": Example(
         forms.FileField(),
@@ -380,7 +380,7 @@ EXAMPLES = {
         FILE,
         b"words",
         {**FILE, "content": "?"},
-        "Its 'content': Input should be Base64, without anything else in it.",
+        "its 'content': Input should be Base64, without anything else in it.",
     ),
     "ImageField": Example(
         forms.ImageField(),
@@ -547,7 +547,7 @@ def test_very_many_choices_are_not_named_and_the_nearest_are_when_one_is_wrong(s
     assert len(str(made.schema)) < 200
     assert made.client.call("shop", it="city-4711").text == "The form was accepted."
     words = made.problem(it="city-47111")
-    assert "There are, among others, city-4711" in words
+    assert "The choices include: city-4711" in words
     assert len(words) < 600
 
 
@@ -560,7 +560,7 @@ def test_labels_of_many_choices_are_not_told(shop: Callable[..., Shop]) -> None:
 def test_a_file_may_not_be_larger_than_said(shop: Callable[..., Shop]) -> None:
     made = shop(forms.FileField(), max_file_bytes=3)
     words = made.problem(it=FILE)
-    assert words.startswith("Argument 'it': Its 'content': must have 3 bytes at most when decoded")
+    assert words.startswith("Argument 'it': its 'content': must have 3 bytes at most when decoded")
 
 
 def test_a_file_comes_with_its_name_and_type(server: MCPServer, open_database: None) -> None:
@@ -611,7 +611,7 @@ def test_a_password_is_marked_and_never_shown_again(server: MCPServer, open_data
 
 def test_careless_text_is_told_what_it_must_be(shop: Callable[..., Shop], subtests: pytest.Subtests) -> None:
     for value, words in [
-        ("a\0b", "must not contain NUL."),
+        ("a\0b", "must not contain NUL characters."),
         ("x" * 100_001, "must have at most 100000 characters, not 100001."),
         ([1] * 1000, "must be a string, not an array."),
         (True, "must be a string, not true or false."),
@@ -631,7 +631,10 @@ def test_a_huge_list_is_told_how_long_it_may_be(shop: Callable[..., Shop]) -> No
 
 
 def test_a_huge_number_is_no_trouble(shop: Callable[..., Shop]) -> None:
-    assert shop(forms.FloatField()).problem(it=10**3000) == "Argument 'it' must not be that large or small."
+    assert (
+        shop(forms.FloatField()).problem(it=10**3000)
+        == "Argument 'it' must have a decimal exponent from -1000 to 1000."
+    )
 
 
 def test_half_of_a_surrogate_pair_is_turned_down_before_any_form_sees_it(shop: Callable[..., Shop]) -> None:

@@ -12,7 +12,7 @@ from benchmarks.process import ROOT
 
 pytestmark = pytest.mark.slow
 
-LOOKED_UP = "What can be chosen is looked up in each call; an error names it."
+LOOKED_UP = "The choices are known only at call time. An invalid value returns an error that lists them."
 LIST = """
 import json
 import django

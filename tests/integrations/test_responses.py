@@ -122,8 +122,8 @@ class TestRefusals:
             (422, {"detail": [{"type": "x", "loc": ["body", "n"], "msg": "Bad."}]}, "Unprocessable Entity. n: Bad."),
             (404, {"detail": "Not found."}, "Not found."),
             (404, {"error": "no such flight"}, "Not found. no such flight"),
-            (403, {"detail": "Ask Ann."}, "You are not allowed to do this. Ask Ann."),
-            (401, {}, "This needs a caller who is signed in."),
+            (403, {"detail": "Ask Ann."}, "You do not have permission to do this. Ask Ann."),
+            (401, {}, "Authentication is required for this."),
             (409, None, "This conflicts with what is there."),
         ]:
             with subtests.test(status=status, body=body, words=words):
@@ -142,7 +142,7 @@ class TestRefusals:
 
     def test_when_to_come_back_is_told(self, subtests: pytest.Subtests) -> None:
         for status, (after, words) in product(
-            [429, 503], [("30", "Try again in 30 seconds."), ("Fri, 01 Jan 2027", "Try again after Fri, 01 Jan 2027.")]
+            [429, 503], [("30", "Retry after 30 seconds."), ("Fri, 01 Jan 2027", "Retry after Fri, 01 Jan 2027.")]
         ):
             with subtests.test(status=status, after=after, words=words):
                 assert refusal(HttpResponse(status=status, headers={"Retry-After": after})).endswith(words)

@@ -24,7 +24,10 @@ def test_a_stream_is_read_to_its_end_or_to_its_limit(
         with subtests.test(name=name):
             view_tool(name.replace("_", "-"), name=name, arguments={"many": int}, max_response_bytes=100, server=site)
             assert visitor.text(name, many=2) == "line 0\nline 1\n"
-            assert visitor.problem(name, many=10**12) == "The answer has more than 100 bytes. Ask for less of it."
+            assert (
+                visitor.problem(name, many=10**12)
+                == "The response is larger than the limit of 100 bytes. Request less data."
+            )
 
 
 def test_a_file_is_a_resource_with_its_name(site: MCPServer, visitor: Visitor) -> None:
@@ -37,7 +40,7 @@ def test_a_file_is_a_resource_with_its_name(site: MCPServer, visitor: Visitor) -
 
 def test_a_file_that_is_too_large_is_not_read(site: MCPServer, visitor: Visitor) -> None:
     view_tool("ticket", max_response_bytes=3, server=site)
-    assert visitor.problem("ticket") == "The answer has more than 3 bytes. Ask for less of it."
+    assert visitor.problem("ticket") == "The response is larger than the limit of 3 bytes. Request less data."
 
 
 def test_an_output_schema_is_published_and_a_list_is_wrapped(site: MCPServer, visitor: Visitor) -> None:
@@ -69,7 +72,7 @@ class TestRefusals:
         for (how, words), debug in product(
             [
                 ("404", "Not found."),
-                ("403", "You are not allowed to do this."),
+                ("403", "You do not have permission to do this."),
                 ("400", "The request was not accepted."),
                 ("suspicious", "The request was not accepted."),
                 ("multipart", "The request was not accepted."),
@@ -108,7 +111,7 @@ class TestLogin:
         for name in ["secret", "mine", "staff", "ann"]:
             with subtests.test(name=name):
                 view_tool(name, server=site)
-                assert visitor.problem(name) == "This needs a caller who is signed in."
+                assert visitor.problem(name) == "Authentication is required for this."
 
     def test_who_is_signed_in_and_may_not_is_told_so(
         self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests
@@ -117,7 +120,7 @@ class TestLogin:
             with subtests.test(name=name):
                 view_tool(name.replace("_", "-"), server=site)
                 visitor.user = "bob"
-                assert visitor.problem(name) == "You are not allowed to do this."
+                assert visitor.problem(name) == "You do not have permission to do this."
 
     def test_who_may_is_let_in(self, site: MCPServer, visitor: Visitor, subtests: pytest.Subtests) -> None:
         for name, user in [("secret", "bob"), ("mine", "bob"), ("staff", "root"), ("ann", "ann")]:
@@ -129,7 +132,7 @@ class TestLogin:
     def test_a_login_page_elsewhere_is_no_secret_of_its_own(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("secret", server=site)
         with override_settings(LOGIN_URL="https://login.example.com/?app=7"):
-            assert visitor.problem("secret") == "This needs a caller who is signed in."
+            assert visitor.problem("secret") == "Authentication is required for this."
 
     def test_a_site_that_wants_a_login_for_every_page_wants_it_here_too(
         self, site: MCPServer, visitor: Visitor
@@ -140,7 +143,7 @@ class TestLogin:
         from django.conf import settings
 
         with override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, every]):
-            assert visitor.problem("board") == "This needs a caller who is signed in."
+            assert visitor.problem("board") == "Authentication is required for this."
             visitor.user = "bob"
             assert visitor.data("board")["user"] == "bob"
 
@@ -181,11 +184,11 @@ class TestRedirects:
 
     def test_what_leads_in_a_circle_ends(self, site: MCPServer, visitor: Visitor) -> None:
         view_tool("circle", server=site)
-        assert visitor.problem("circle") == "It leads on and on; the last page would be /circle/."
+        assert visitor.problem("circle") == "Too many redirects; the last one was to /circle/."
 
     def test_a_page_for_others_is_refused_after_a_redirect_too(self, site: MCPServer, visitor: Visitor) -> None:
         self.follow(site)
-        assert visitor.problem("to", target="/secret/") == "This needs a caller who is signed in."
+        assert visitor.problem("to", target="/secret/") == "Authentication is required for this."
 
 
 @pytest.mark.postgresql

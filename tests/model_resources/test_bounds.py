@@ -74,8 +74,8 @@ def test_a_page_that_is_too_long_is_cut_and_goes_on_with_the_very_next_row(serve
     first, *others = pages_of(reader(), limit=5)
     assert len(first["rows"]) == 2
     assert first["note"] == (
-        "2 rows of 5. More would be too long for one answer. "
-        "For the next ones call again with the same arguments and cursor=next_cursor."
+        "2 rows of 5. The page was cut because the output is limited. "
+        "For the next page, repeat the call with cursor set to next_cursor."
     )
     assert [title for page in (first, *others) for title in titles(page)] == EVERYTHING
     assert all(len(json.dumps(page["rows"])) <= 1000 for page in (first, *others))
@@ -209,10 +209,10 @@ def test_no_more_related_rows_are_shown_where_each_is_asked_about(server, reader
 def test_the_note_counts_in_the_singular_and_in_the_plural(server, reader, books):
     offer(server, filterset_fields=["shelf"])
     said = [page["note"] for page in pages_of(reader(), limit=4)]
-    following = "For the next ones call again with the same arguments and cursor=next_cursor."
-    assert said == [f"4 rows of 5. {following}", "1 row; there are no more."]
-    assert reader().data("search_books", shelf="A")["note"] == "1 row; there are no more."
-    assert reader().data("search_books", shelf="none")["note"] == "0 rows; there are no more."
+    following = "For the next page, repeat the call with cursor set to next_cursor."
+    assert said == [f"4 rows of 5. {following}", "1 row. This is the last page."]
+    assert reader().data("search_books", shelf="A")["note"] == "1 row. This is the last page."
+    assert reader().data("search_books", shelf="none")["note"] == "0 rows. This is the last page."
     assert reader().data("search_books", limit=1)["note"] == f"1 row of 5. {following}"
 
 

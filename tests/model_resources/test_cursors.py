@@ -12,7 +12,10 @@ from tests.clients import MODERN
 from tests.model_resources.conftest import ByName, Reader
 from tests.model_resources.library.models import Author, Book, Tag
 
-WORDS = "Invalid cursor: it belongs to another question. Ask again without one, from the beginning."
+WORDS = (
+    "Invalid cursor. A cursor works only for the same caller and the same arguments. "
+    "Repeat the request without a cursor to start from the first page."
+)
 INVALID_PARAMS = -32602
 OLD, NEW = "the old key " * 5, "the new key " * 5
 

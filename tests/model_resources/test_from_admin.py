@@ -91,7 +91,7 @@ def test_what_the_admin_compares_can_be_compared(made: Made, books: list[Book], 
         *("published__year", "published__month", "published__day"),
         *("order_by", "limit", "cursor"),
     ]
-    assert "Words, all of which must occur in: title, slug, author name, shelf." in str(offered["query"])
+    assert "if every term occurs in one of: title, slug, author name, shelf." in str(offered["query"])
 
 
 def test_nothing_is_shown_but_what_is_written(made: Made, books: list[Book], reader: Callable[..., Reader]) -> None:
@@ -340,7 +340,7 @@ def test_an_admin_that_decides_row_by_row_is_asked_for_each(
     ann = reader("ann")
     assert titles(ann.data("search_books")) == ["Salt"]
     assert ann.data("get_book", slug="salt")["title"] == "Salt"
-    assert "There is no book" in ann.problem("get_book", slug="tides")
+    assert "No book" in ann.problem("get_book", slug="tides")
     assert [
         each["uri"] for each in ann.list("resources/list") if "/salt" in each["uri"] or "/tides" in each["uri"]
     ] == ["library://book/salt"]
@@ -413,7 +413,7 @@ def test_rows_that_the_admin_does_not_have_do_not_exist(
     found = ann.data("search_books", pages__gte=1)
     assert (titles(found), found["total"]) == (["Salt"], 1)
     assert ann.data("aggregate_books")["groups"] == [{"count": 1}]
-    assert "There is no book" in ann.problem("get_book", slug="tides")
+    assert "No book" in ann.problem("get_book", slug="tides")
     assert titles(reader("root").data("search_books")) == []
 
 

@@ -25,7 +25,7 @@ def test_rows_of_django_guardian_and_rules_exist_for_those_whom_they_allow() -> 
             *("library://book", "schema://library/book", "library://author", "schema://library/author"),
             *("library://book/book-1", "library://book/book-3"),
         ],
-        "hidden": "There is no book with slug 'book-0'.",
+        "hidden": "No book with slug 'book-0' found.",
         "author": None,
         "by rule": ["Carl Dahl"],
         "against rule": [],

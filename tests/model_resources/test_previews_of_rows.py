@@ -45,7 +45,7 @@ def test_rows_are_found_through_the_door_of_their_declaration(server: MCPServer,
         "tag": "sea",
     }
     for slug in ("tides", "nosuch"):
-        with pytest.raises(ToolError, match=f"There is no book {slug}"):
+        with pytest.raises(ToolError, match=f"No book with slug {slug!r} found"):
             look(server, ann, "lend", books=["salt", slug])
 
 
@@ -60,7 +60,7 @@ def test_the_tool_says_which_rows_there_are(server: MCPServer, ann: User) -> Non
         raise AssertionError
 
     assert look(server, ann, "take", tag="sea") == {"text": "ann takes sea"}
-    with pytest.raises(ToolError, match="There is no tag night"):
+    with pytest.raises(ToolError, match="No tag with word 'night' found"):
         look(server, ann, "take", tag="night")
 
 
@@ -89,9 +89,9 @@ def test_without_a_preview_nobody_is_asked_about_rows_that_are_not_there(server:
 
     sea, night = (Tag.objects.get(word=word).pk for word in ("sea", "night"))
     assert look(server, ann, "lend", book="salt", tag=sea) == {"text": "book: Book Salt"}
-    with pytest.raises(ToolError, match=f"There is no tag {night}"):
+    with pytest.raises(ToolError, match=f"No tag with primary key '{night}' found"):
         look(server, ann, "lend", book="salt", tag=night)
-    with pytest.raises(ToolError, match="There is no book tides"):
+    with pytest.raises(ToolError, match="No book with slug 'tides' found"):
         look(server, ann, "lend", book="tides", tag=sea)
 
 

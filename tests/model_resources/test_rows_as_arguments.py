@@ -69,7 +69,7 @@ def test_a_row_is_given_by_the_lookup_that_was_declared(
     ann = reader("ann")
     assert ann.call("describe", book="salt", loud=True).text == "SALT"
     told = argument(ann, "describe", "book")
-    assert told == {"type": "string", "maxLength": 200, "description": "The one to describe. The slug of the book."}
+    assert told == {"type": "string", "maxLength": 200, "description": "The one to describe. Slug of the book."}
 
 
 def test_a_row_is_given_by_its_key_where_no_lookup_was_declared(
@@ -83,7 +83,7 @@ def test_a_row_is_given_by_its_key_where_no_lookup_was_declared(
     anna = bound[0].author
     assert argument(reader("ann"), "email", "author") == {
         "type": "integer",
-        "description": "The primary key of the author.",
+        "description": "Primary key of the author.",
     }
     assert reader("ann").call("email", author=anna.pk).text == anna.email
     for given in (str(anna.pk), True):
@@ -112,7 +112,7 @@ def test_an_argument_that_filters_by_a_row_says_by_what(
         Review, type("Reviews", (AuthorResource,), {"fields": ["book"], "filterset_fields": ["book"]}), server=server
     )
     told = argument(reader("ann"), "search_reviews", "book")
-    assert told["description"] == "Only rows whose book is this, by slug."
+    assert told["description"] == "Filter: book, by slug: equals this value."
     words = reader("ann").problem("search_reviews", book=1)
     assert words == "Argument 'book' must be the slug of a book (it was 1)."
 
@@ -154,7 +154,7 @@ def test_a_hidden_row_and_none_at_all_get_the_same_words(
         assert reader("ann").problem("describe", book=value).startswith("Argument 'book' must not contain NUL")
     else:
         words = reader("ann").problem("describe", book=value)
-        assert words == f"There is no book {value[:80]}. Use search_books to find one."
+        assert words == f"No book with slug {value[:80]!r} found. Use search_books to find one."
     assert ran == []
 
 
@@ -165,7 +165,7 @@ def test_who_may_not_view_the_model_finds_no_row_and_no_hint(
     def describe(book: Book) -> str:
         return book.title
 
-    assert reader("bob").problem("describe", book="salt") == "There is no book salt."
+    assert reader("bob").problem("describe", book="salt") == "No book with slug 'salt' found."
     assert reader("root").call("describe", book="foghorn").text == "Foghorn"
 
 
@@ -191,7 +191,7 @@ def test_many_rows_are_found_in_one_query(
     assert kept == {"result": ["Tides", "Salt", "Foghorn", "Tides"]}
     assert argument(root, "keep", "books")["minItems"] == 1
     words = reader("ann").problem("keep", books=["salt", "foghorn", "none", "foghorn"])
-    assert words == "There is no book foghorn and no book none. Use search_books to find one."
+    assert words == "No book with slug 'foghorn', 'none' found. Use search_books to find one."
     assert root.problem("keep", books=[]) == "Argument 'books' must not be empty."
     assert root.problem("keep", books=["salt"] * 201) == "Argument 'books' must have at most 200 entries, not 201."
     assert root.data("keep_set") == {"result": -1}
@@ -206,7 +206,7 @@ def test_a_row_may_be_left_out(server: MCPServer, bound: list[Book], reader: Mak
     assert reader("ann").call("describe").text == "nothing"
     assert reader("ann").call("describe", book=None).text == "nothing"
     assert reader("ann").call("describe", book="salt").text == "Salt"
-    assert "no book gone" in reader("ann").problem("describe", book="gone")
+    assert "No book with slug 'gone' found" in reader("ann").problem("describe", book="gone")
 
 
 def own_books(ctx: Context) -> models.QuerySet[Any]:
@@ -226,9 +226,9 @@ def test_an_annotation_may_say_which_rows_there_are(
         return len(tags)
 
     assert reader("ann").call("price", book="salt").text == "ann: 12.50"
-    assert reader("ann").problem("price", book="tides") == "There is no book tides."
+    assert reader("ann").problem("price", book="tides") == "No book with slug 'tides' found."
     assert reader("bob").call("price", book="tides").text == "bob: 9.90"
-    assert argument(reader("ann"), "price", "book")["description"] == "The slug of the book."
+    assert argument(reader("ann"), "price", "book")["description"] == "Slug of the book."
     assert reader("bob").data("borrow", tags=[tag.pk for tag in Tag.objects.all()]) == {"result": 2}
 
 
@@ -363,7 +363,7 @@ def test_each_endpoint_has_its_own_rows(
     def describe(book: Book) -> str:
         return book.title
 
-    assert "no book foghorn" in reader("ann").problem("describe", book="foghorn")
+    assert "No book with slug 'foghorn' found" in reader("ann").problem("describe", book="foghorn")
     elsewhere = Reader(other, reader("ann").version, "view")
     elsewhere.user = "ann"
     assert elsewhere.call("describe", book=bound[4].pk).text == "Foghorn"
@@ -397,4 +397,7 @@ def test_object_permissions_are_asked_for(
         return book.title
 
     assert reader("ann").call("describe", book="salt").text == "Salt"
-    assert reader("bob").problem("describe", book="salt") == "There is no book salt. Use search_books to find one."
+    assert (
+        reader("bob").problem("describe", book="salt")
+        == "No book with slug 'salt' found. Use search_books to find one."
+    )

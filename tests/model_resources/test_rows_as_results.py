@@ -128,7 +128,10 @@ def test_more_rows_than_an_answer_has_room_for_are_told(
     giving(server, list[Book], lambda: Book.objects.order_by("title"))
     result = reader("root").call("give").result
     assert [row["title"] for row in result["structuredContent"]["result"]] == ["Foghorn", "Lanterns", "Night Ferry"]
-    assert result["content"][1]["text"] == "These are the first 3; there are more. Use search_books for others."
+    assert (
+        result["content"][1]["text"]
+        == "Only the first 3 rows are listed; more were left out. Use search_books for others."
+    )
 
 
 def test_relations_take_a_number_of_queries_that_does_not_depend_on_the_rows(
@@ -244,8 +247,8 @@ def test_a_hidden_row_gets_the_words_of_one_that_does_not_exist_and_its_change_i
         book.save()
         return book
 
-    assert reader("ann").problem("hide", slug="salt") == "There is no book with slug 'salt'."
-    assert reader("ann").problem("get_book", slug="foghorn") == "There is no book with slug 'foghorn'."
+    assert reader("ann").problem("hide", slug="salt") == "No book with slug 'salt' found."
+    assert reader("ann").problem("get_book", slug="foghorn") == "No book with slug 'foghorn' found."
     assert Book.objects.get(slug="salt").shelf == "A"
     assert reader("root").data("hide", slug="salt")["slug"] == "salt"
 
@@ -261,7 +264,7 @@ def test_a_new_row_can_be_returned_and_one_that_was_not_saved_cannot(
         return author
 
     assert reader("ann").data("create", title="Eva", save=True)["name"] == "Eva"
-    assert reader("ann").problem("create", title="Eva", save=False) == "There is no author with pk 'None'."
+    assert reader("ann").problem("create", title="Eva", save=False) == "No author with pk 'None' found."
 
 
 def test_rows_of_which_nothing_is_said_are_never_shown(

@@ -85,7 +85,7 @@ def test_no_words_find_all_and_too_many_are_refused(
 
     register(Book, Books, server=server)
     for words in ("   ", "a b c d e f g h i j k"):
-        assert "Give 1 to 10 words" in reader("ann").problem("search_books", query=words), words
+        assert "must have 1 to 10 search terms" in reader("ann").problem("search_books", query=words), words
     assert reader("ann").data("search_books", query="")["total"] == 5
 
 
@@ -101,6 +101,6 @@ def test_a_filter_is_described_without_the_help_text_of_the_column(
     (tool,) = [each for each in reader("root").list("tools/list") if each["name"] == "search_users"]
     told = [tool["inputSchema"]["properties"][name]["description"] for name in ("username", "username__icontains")]
     assert told == [
-        "Only rows whose username is this.",
-        "Only rows whose username has this in it, in any case of letters.",
+        "Filter: username equals this value.",
+        "Filter: username contains this text (case-insensitive).",
     ]

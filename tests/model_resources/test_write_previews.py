@@ -220,7 +220,7 @@ class TestDeleting:
         register(Book, allowing.Books, server=server)
         Copy.objects.create(book=Book.objects.get(slug="salt"), number=1, note="x")
         words = problem(ann, "delete_book", slug="salt")
-        assert words == "This book cannot be deleted: there is something else that needs it."
+        assert words == "This book cannot be deleted because other rows refer to it."
         assert reader("ann").problem("delete_book", slug="salt") == words
 
     def test_a_site_that_deletes_in_its_own_way_may_do_so_nevertheless(self, server: MCPServer, ann: Look) -> None:
@@ -264,7 +264,7 @@ class TestDoors:
         register(Book, Few, server=server)
         for slug in ("tides", "lanterns", "nosuch", "a/b"):
             words = reader("ann").problem("update_book", slug=slug, title="x")
-            assert words == f"There is no book with slug {slug!r}."
+            assert words == f"No book with slug {slug!r} found."
             assert problem(ann, "update_book", slug=slug, title="x") == words
             assert problem(ann, "delete_book", slug=slug) == words
 
@@ -280,7 +280,7 @@ class TestDoors:
         register(Book, Owned, server=server)
         for name, more in (("update_book", {"title": "x"}), ("delete_book", {})):
             words = reader("ann").problem(name, slug="tides", **more)
-            assert words.startswith("You may not ")
+            assert words.startswith("You do not have permission")
             assert problem(ann, name, slug="tides", **more) == words
 
     def test_values_that_cannot_be(self, server: MCPServer, ann: Look, reader: Callable[..., Reader]) -> None:
@@ -379,7 +379,7 @@ class TestRelations:
         assert "Carl" not in str(shown)
         hidden = person("Carl Dahl").pk
         words = problem(ann, "update_book", slug="salt", author=hidden)
-        assert words == f"Argument 'author': there is no author with pk '{hidden}'."
+        assert words == f"Argument 'author': no author with pk '{hidden}' found."
 
     def test_relations_that_are_not_shown_have_no_before(self, server: MCPServer, ann: Look) -> None:
         register(Book, type("Bare", (Related,), {"fields": ("title",)}), server=server)

@@ -134,8 +134,10 @@ class TestPeople:
 
         register(Book, Owned, server=server)
         ann = reader("ann")
-        assert ann.problem("update_book", slug="tides", title="Mine") == "You may not change this book."
-        assert ann.problem("delete_book", slug="tides") == "You may not delete this book."
+        assert (
+            ann.problem("update_book", slug="tides", title="Mine") == "You do not have permission to update this book."
+        )
+        assert ann.problem("delete_book", slug="tides") == "You do not have permission to delete this book."
         assert ann.data("update_book", slug="salt", title="Mine")["title"] == "Mine"
         assert ann.data("delete_book", slug="salt") == {"deleted": "library://book/salt"}
         assert Book.objects.get(slug="tides").title == "Tides"
@@ -164,7 +166,7 @@ class TestCreating:
 
         register(Book, Forgetful, server=server)
         words = reader("root").problem("create_book", title="Reef", slug="reef")
-        assert words.startswith("The values do not fit together")
+        assert words.startswith("The values conflict with each other or with existing data")
         assert "author" not in words
         assert not Book.objects.filter(slug="reef").exists()
         assert "could not be written" in caplog.text
@@ -178,7 +180,7 @@ class TestCreating:
 
         register(Book, Cheap, server=server)
         words = reader("root").problem("create_book", title="Reef", slug="reef", price="200")
-        assert words == "The book was not created: you could not see it."
+        assert words == "The book was not created: its values would make it invisible to you. Change them and retry."
         assert not Book.objects.filter(slug="reef").exists()
         assert reader("root").data("create_book", title="Reef", slug="reef", price="20")["title"] == "Reef"
 
@@ -198,7 +200,7 @@ class TestChanging:
 
     def test_at_least_one_value_has_to_be_given(self, ann: Reader) -> None:
         words = ann.problem("update_book", slug="salt")
-        assert words.startswith("Give at least one of 'title', 'new_slug', 'price'")
+        assert words.startswith("Nothing to update. Give at least one of: 'title', 'new_slug', 'price'")
 
     def test_null_is_a_value_where_there_may_be_none(self, ann: Reader) -> None:
         ann.data("update_book", slug="salt", published="2026-01-02", weight=1.5, extra={})
@@ -210,7 +212,7 @@ class TestChanging:
     def test_a_row_can_be_given_another_address(self, ann: Reader) -> None:
         moved = ann.data("update_book", slug="salt", new_slug="pepper")
         assert moved["uri"] == "library://book/pepper"
-        assert ann.problem("get_book", slug="salt") == "There is no book with slug 'salt'."
+        assert ann.problem("get_book", slug="salt") == "No book with slug 'salt' found."
 
     def test_a_row_cannot_be_moved_out_of_its_caller_s_sight(
         self, server: MCPServer, reader: Callable[..., Reader], books: list[Book]
@@ -221,7 +223,7 @@ class TestChanging:
 
         register(Book, Cheap, server=server)
         words = reader("root").problem("update_book", slug="salt", price="200", title="Gone")
-        assert words == "The book was not changed: you could not see it any more."
+        assert words.startswith("The book was not updated: the new values would make it invisible")
         salt = Book.objects.get(slug="salt")
         assert (str(salt.price), salt.title) == ("12.50", "Salt")
 
@@ -236,7 +238,7 @@ class TestChanging:
         allow(people["ann"], "change_book", "delete_book")
         ann = reader("ann")
         for slug in ("tides", "nosuch"):
-            words = f"There is no book with slug '{slug}'."
+            words = f"No book with slug '{slug}' found."
             assert ann.problem("update_book", slug=slug, title="Mine") == words
             assert ann.problem("delete_book", slug=slug) == words
         assert Book.objects.get(slug="tides").title == "Tides"
@@ -250,7 +252,7 @@ class TestChanging:
 
         register(Book, Joined, server=server)
         assert reader("root").data("update_book", slug="night-ferry", title="Ferry")["title"] == "Ferry"
-        assert reader("root").problem("update_book", slug="tides", title="Mine").startswith("There is no book")
+        assert reader("root").problem("update_book", slug="tides", title="Mine").startswith("No book")
 
 
 class TestDeleting:
@@ -258,12 +260,12 @@ class TestDeleting:
         assert ann.data("delete_book", slug="salt") == {"deleted": "library://book/salt"}
         assert not Book.objects.filter(slug="salt").exists()
         assert not Review.objects.exists()
-        assert ann.problem("delete_book", slug="salt") == "There is no book with slug 'salt'."
+        assert ann.problem("delete_book", slug="salt") == "No book with slug 'salt' found."
 
     def test_what_something_else_needs_stays_and_it_is_not_said_what(self, ann: Reader, books: list[Book]) -> None:
         Copy.objects.create(book=books[0], number=1, note="from Bob")
         words = ann.problem("delete_book", slug="salt")
-        assert words == "This book cannot be deleted: there is something else that needs it."
+        assert words == "This book cannot be deleted because other rows refer to it."
         assert Book.objects.filter(slug="salt").exists()
 
     def test_a_restricted_row_stays_too(
@@ -276,7 +278,7 @@ class TestDeleting:
         register(Publisher, Publishers, server=server)
         house = Publisher.objects.create(name="Small House")
         Copy.objects.create(book=books[0], number=1, note="x", place=house)
-        assert "something else that needs it" in reader("root").problem("delete_publisher", pk=house.pk)
+        assert "because other rows refer to it" in reader("root").problem("delete_publisher", pk=house.pk)
 
     def test_delete_model_decides_what_deleting_is(
         self, server: MCPServer, reader: Callable[..., Reader], books: list[Book]
@@ -292,7 +294,7 @@ class TestDeleting:
         register(Book, Soft, server=server)
         root = reader("root")
         root.data("delete_book", slug="salt")
-        assert root.problem("get_book", slug="salt") == "There is no book with slug 'salt'."
+        assert root.problem("get_book", slug="salt") == "No book with slug 'salt' found."
         assert Book.objects.get(slug="salt").shelf == "bin"
 
 

@@ -182,7 +182,7 @@ def test_a_row_is_validated_as_a_whole_although_the_form_has_only_a_part(
     assert Copies
     Copy.objects.create(book=books[0], number=1, note="x")
     other = Copy.objects.create(book=books[0], number=2, note="x")
-    assert reader("root").problem("update_copy", pk=other.pk, number=1).startswith("The values do not fit together")
+    assert reader("root").problem("update_copy", pk=other.pk, number=1).startswith("The values conflict")
 
 
 def test_a_form_with_a_prefix_and_a_widget_of_many_inputs_works(

@@ -34,7 +34,7 @@ def ann(server: MCPServer, reader: Callable[..., Reader], books: list[Book]) -> 
 
 def test_a_row_that_may_not_be_viewed_is_missing_in_the_words_of_get(ann: Reader) -> None:
     words = ann.problem("get_book", slug="foghorn")
-    assert words == "There is no book with slug 'foghorn'."
+    assert words == "No book with slug 'foghorn' found."
     assert ann.problem("update_book", slug="foghorn", title="Mine") == words
     assert ann.problem("delete_book", slug="foghorn") == words
     assert ann.problem("update_book", slug="nosuch", title="Mine") == words.replace("foghorn", "nosuch")
@@ -42,7 +42,7 @@ def test_a_row_that_may_not_be_viewed_is_missing_in_the_words_of_get(ann: Reader
 
 
 def test_a_row_that_may_be_viewed_and_not_changed_is_refused(ann: Reader) -> None:
-    assert ann.problem("update_book", slug="tides", title="Mine") == "You may not change this book."
+    assert ann.problem("update_book", slug="tides", title="Mine") == "You do not have permission to update this book."
     assert ann.data("update_book", slug="salt", title="Mine")["title"] == "Mine"
 
 
@@ -64,6 +64,6 @@ def test_a_row_hidden_from_the_caller_while_they_waited_for_it_is_missing(
 
     register(Book, Racing, server=server)
     ann = reader("ann")
-    assert ann.problem("update_book", slug="salt", title="Mine") == "There is no book with slug 'salt'."
-    assert ann.problem("delete_book", slug="tides") == "There is no book with slug 'tides'."
+    assert ann.problem("update_book", slug="salt", title="Mine") == "No book with slug 'salt' found."
+    assert ann.problem("delete_book", slug="tides") == "No book with slug 'tides' found."
     assert not Book.objects.filter(title="Mine").exists()

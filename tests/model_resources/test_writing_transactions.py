@@ -131,6 +131,9 @@ def test_nothing_is_left_of_a_row_that_could_not_be_created(
             Author.objects.filter(name="Anna Berg").update(email="changed@example.com")
 
     register(Author, Hiding, server=server)
-    assert reader("root").problem("create_author", name="Nobody") == "The author was not created: you could not see it."
+    assert (
+        reader("root").problem("create_author", name="Nobody")
+        == "The author was not created: its values would make it invisible to you. Change them and retry."
+    )
     assert not Author.objects.filter(name="Nobody").exists()
     assert not Author.objects.filter(email="changed@example.com").exists()

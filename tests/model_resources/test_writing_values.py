@@ -11,6 +11,7 @@ from django.db import models
 
 from django_mcp import MCPServer, ModelResource, register
 from django_mcp.model_resources.schema import input_type
+from django_mcp.model_resources.writes import NOT_SET
 from django_mcp.primitives import field_schema
 from django_mcp.primitives.function import EMPTY, Parameter
 from django_mcp.primitives.schema import ArgumentError, Arguments
@@ -109,7 +110,7 @@ class TestWords:
         Copy.objects.create(book=books[0], number=1, note="x")
         other = Copy.objects.create(book=books[0], number=2, note="x")
         words = reader("root").problem("update_copy", pk=other.pk, number=1)
-        assert words.startswith("The values do not fit together")
+        assert words.startswith("The values conflict")
         assert "ook" not in words
 
     def test_a_constraint_that_has_words_of_its_own_is_told_in_them(self, root: Reader) -> None:
@@ -117,12 +118,12 @@ class TestWords:
 
     def test_a_constraint_that_has_none_is_told_without_its_name(self, root: Reader) -> None:
         words = root.problem("create_copy", book="salt", number=1, note="x", lent="2026-01-02", due="2026-01-01")
-        assert words.startswith("The values do not fit together")
+        assert words.startswith("The values conflict")
         assert "hidden" not in words
 
     def test_a_constraint_on_values_that_were_not_given_is_looked_at_too(self, root: Reader, books: list[Book]) -> None:
         copy = Copy.objects.create(book=books[0], number=1, note="x", lent=datetime.date(2026, 1, 2))
-        assert root.problem("update_copy", pk=copy.pk, due="2026-01-01").startswith("The values do not fit together")
+        assert root.problem("update_copy", pk=copy.pk, due="2026-01-01").startswith("The values conflict")
 
     def test_the_model_s_own_clean_is_asked_and_fields_that_cannot_be_written_are_not_named(self, root: Reader) -> None:
         words = root.problem("create_copy", book="salt", number=1, note="lost", lent="2026-01-02")
@@ -184,7 +185,7 @@ class TestWrongValues:
             ({"reading_time": "forever"}, "Argument 'reading_time'"),
             ({"added": "0001-01-01T00:00:00"}, "Argument 'added'"),
             ({"added": "05/31/2030 14:30"}, "Argument 'added': Enter a valid date/time."),
-            ({"published": "05/31/2030"}, "Argument 'published': Enter a valid date. Write it like 2026-05-31."),
+            ({"published": "05/31/2030"}, "Argument 'published': Enter a valid date. Example: 2026-05-31."),
             ({"published": 20300531}, "Argument 'published' must be a"),
             ({"internal": "seen"}, "Unknown argument 'internal'."),
             ({"id": 1}, "Unknown argument 'id'."),
@@ -213,12 +214,12 @@ class TestWrongValues:
         assert words == (
             ""
             if connection.vendor == "postgresql"
-            else "A value is outside of what the database holds. Use another one."
+            else "A value is out of range for the database. Use a smaller or shorter value."
         )
 
     def test_a_time_has_no_offset(self, root: Reader) -> None:
         words = root.problem("create_copy", book="salt", number=1, note="x", opened="10:00:00Z")
-        assert words.startswith("Argument 'opened' must not have an offset")
+        assert words.startswith("Argument 'opened' must not have a UTC offset")
         assert root.data("create_copy", book="salt", number=1, note="x", opened="10:00:00")["opened"] == "10:00:00"
 
     def test_long_texts_can_be_written_where_the_column_is_long(self, author: Callable[..., str]) -> None:
@@ -230,7 +231,7 @@ class TestWrongValues:
 class TestTypes:
     def test_a_number_without_limits_still_has_to_be_one_that_can_be_written_out(self) -> None:
         annotation = input_type(models.DecimalField())
-        assert "must not be that large or small" in refused(annotation, "1E+999999999")
+        assert "must have a decimal exponent" in refused(annotation, "1E+999999999")
 
 
 class TestColumnsOfOtherPackages:
@@ -273,9 +274,9 @@ class TestColumnsOfOtherPackages:
         self, leaves: Reader, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
     ) -> None:
         refusals: list[tuple[dict[str, Any], str]] = [
-            ({"body": "Salt"}, "Argument 'body': it is no value of this field."),
-            ({"body": [{"kind": "p"}]}, "Argument 'body': it is no value of this field."),
-            ({"body": [{"type": "p", "value": 7}]}, "Argument 'body': it is no value of this field."),
+            ({"body": "Salt"}, "Argument 'body': not a valid value of this field."),
+            ({"body": [{"kind": "p"}]}, "Argument 'body': not a valid value of this field."),
+            ({"body": [{"type": "p", "value": 7}]}, "Argument 'body': not a valid value of this field."),
             ({"body": []}, "Argument 'body': This field is required."),
             (
                 {"body": [{"type": "p", "value": " "}]},
@@ -283,13 +284,13 @@ class TestColumnsOfOtherPackages:
             ),
             (
                 {"body": [{"type": "p", "value": "x"}, {"type": "script", "value": "x"}]},
-                "Argument 'body': only 1 of 2 parts of the list are of a kind that it takes.",
+                "Argument 'body': only 1 of the 2 items of the list have a type that is allowed.",
             ),
             (
                 {"body": [{"type": "p", "value": "x", "colour": "red"}]},
-                "Argument 'body': [0] has no part 'colour'.",
+                "Argument 'body': unknown key 'colour' in [0].",
             ),
-            ({"place": "7"}, "Argument 'place': it is no value of this field."),
+            ({"place": "7"}, "Argument 'place': not a valid value of this field."),
         ]
         for values, words in refusals:
             with subtests.test(values=values):
@@ -318,9 +319,9 @@ class TestColumnsOfOtherPackages:
         made = root.data("create_leaf", title="Reef", body=[{"type": "p", "value": "x"}], place="B/7")
         assert (made["body"], made["place"]) == ([{"type": "p", "value": "x"}], "B/7")
         assert root.data("update_leaf", pk=made["pk"], title="Salt")["body"] == made["body"]
-        assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': it is no value")
+        assert root.problem("update_leaf", pk=made["pk"], body=7).startswith("Argument 'body': not a valid value")
         words = root.problem("update_leaf", pk=made["pk"], body=[{"type": "script", "value": "x"}])
-        assert words.startswith("Argument 'body': only 0 of 1 parts of the list")
+        assert words.startswith("Argument 'body': only 0 of the 1 items of the list")
 
     def test_are_read_and_shown_as_the_site_registered_them(
         self, server: MCPServer, reader: Callable[..., Reader], people: Any, monkeypatch: pytest.MonkeyPatch
@@ -351,7 +352,7 @@ class TestColumnsOfOtherPackages:
         assert root.data("update_leaf", pk=made["pk"], title="Salt")["place"] == made["place"]
         assert root.data("update_leaf", pk=made["pk"], place=None)["place"] is None
         words = root.problem("update_leaf", pk=made["pk"], place={"shelf": "B"})
-        assert words == "Argument 'place': it is no value of this field."
+        assert words == "Argument 'place': not a valid value of this field."
 
     def test_are_neither_compared_nor_sorted_by_where_they_hold_json(self, server: MCPServer) -> None:
         declared: list[dict[str, Any]] = [
@@ -387,8 +388,8 @@ class TestFieldsThatAreNoArguments:
 
         assert Leaves
         words = reader("root").problem("create_leaf", title="Reef", body=[{"type": "p", "value": "x"}])
-        missing = "A value is missing that this tool cannot set, whatever its arguments are. The site's log says which."
-        named = "Field 'depth', which this tool cannot set: This field cannot be null."
+        missing = NOT_SET
+        named = "Field 'depth', which this tool does not set: This field cannot be null."
         assert words == " ".join([missing, named] if "depth" in shown else [missing])
         assert "library.Leaf could not be written: {'path': ['This field cannot be blank.']" in caplog.text
         assert "'depth': ['This field cannot be null.']" in caplog.text

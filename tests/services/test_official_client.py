@@ -87,6 +87,6 @@ def test_a_client_names_a_row_repairs_its_call_and_hears_of_progress(site: Site,
     made, wrong, right, roll = use(site, mode, work)
     assert made.structured_content["name"] == f"Tennis {mode}"
     assert wrong.is_error
-    assert wrong.content[0].text == "There is no group Secret Chess. Use search_groups to find one."
+    assert wrong.content[0].text == "No group with name 'Secret Chess' found. Use search_groups to find one."
     assert right.content[0].text == f"It is Padel {mode} now."
     assert heard == [(number, block.text) for number, block in enumerate(roll.content, 1)]

@@ -113,7 +113,7 @@ def test_what_is_no_skill_cannot_be_got(
             answer = modern.request("skills/get", {"uri": uri})
 
             assert answer.code == -32602
-            assert answer.error["message"] == f"No skill is served at {uri}."
+            assert answer.error["message"] == f"No skill found at {uri}."
 
 
 def test_a_uri_is_a_string(modern: Client, serve: Serve, trip: None, subtests: pytest.Subtests) -> None:

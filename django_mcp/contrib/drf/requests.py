@@ -116,8 +116,8 @@ def answered(result: ToolResult[Any], arguments: APIArguments, output: Schema | 
 def page_arguments() -> dict[str, Schema]:
     """What ``_pages`` adds, for an output schema."""
     return {
-        NEXT: {"type": "object", "description": "Call again with these too for the next page."},
-        PREVIOUS: {"type": "object", "description": "Call again with these too for the page before."},
+        NEXT: {"type": "object", "description": "Arguments to add for the next page. Keep the others."},
+        PREVIOUS: {"type": "object", "description": "Arguments to add for the previous page. Keep the others."},
     }
 
 
@@ -180,10 +180,10 @@ def _advice(response: Any, lines: Sequence[str], user: Any) -> Iterator[str]:
     if response.status_code in (HTTP_401_UNAUTHORIZED, HTTP_403_FORBIDDEN) and (
         user is None or not user.is_authenticated
     ):
-        yield "The caller is not signed in."
+        yield "The caller is not authenticated."
     wait = response.headers.get("Retry-After")
     if response.status_code == HTTP_429_TOO_MANY_REQUESTS and wait and not any(wait in line for line in lines):
-        yield f"Try again in {wait} seconds."
+        yield f"Retry after {wait} seconds."
 
 
 def _body(response: Any) -> Any:

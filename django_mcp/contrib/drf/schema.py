@@ -219,7 +219,10 @@ def _untyped(field: Any, schema: Schema) -> Schema:
     model = getattr(getattr(getattr(field, "child", field), "Meta", None), "model", None)
     if model is None or "properties" not in kept:
         return kept
-    return {**kept, "description": f"An object, or what else names {with_article(called(model))}, such as its key."}
+    return {
+        **kept,
+        "description": f"An object, or another value that identifies {with_article(called(model))}, such as its key.",
+    }
 
 
 # Operations

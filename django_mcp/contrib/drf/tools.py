@@ -367,7 +367,7 @@ class Described:
             column = column_of(self.model, self.view.lookup_field)
             schema = variable_schema(column)
             words = "key" if self.view.lookup_field in {"pk", "id"} else self.view.lookup_field.replace("_", " ")
-            return {**schema, "description": self.noun.in_words(f"The {words} of the {{name}}.")}
+            return {**schema, "description": self.noun.in_words(f"{words.capitalize()} of the {{name}}.")}
         if parameter is not None and parameter.annotation is not parameter.empty:
             return from_annotation(parameter.annotation) or variable_schema(None)
         return variable_schema(None)

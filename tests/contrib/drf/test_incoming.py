@@ -143,7 +143,7 @@ def test_a_field_becomes_a_schema(subtests: pytest.Subtests) -> None:
                 "properties": {
                     "word": {"type": "string", "maxLength": 50, "minLength": 1, "pattern": "^[-a-zA-Z0-9_]+$"}
                 },
-                "description": "An object, or what else names a tag, such as its key.",
+                "description": "An object, or another value that identifies a tag, such as its key.",
             },
         ),
         (ByHash(queryset=User.objects.all()), {"description": "Key of a user."}),
@@ -252,7 +252,7 @@ def test_a_lazy_help_text_is_told_beside_what_the_type_says_of_itself() -> None:
             "At most 8 digits. At most 6 decimal places.",
         ),
         (serializers.TimeField(help_text=gettext_lazy("Grade")), "hh:mm[:ss[.uuuuuu]]."),
-        (serializers.FileField(help_text=gettext_lazy("Grade")), "The file itself"),
+        (serializers.FileField(help_text=gettext_lazy("Grade")), "The file"),
         (
             serializers.PrimaryKeyRelatedField(queryset=Author.objects.all(), help_text=gettext_lazy("Grade")),
             "Key of an author.",

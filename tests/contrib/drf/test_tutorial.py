@@ -94,7 +94,7 @@ def test_only_an_owner_changes_a_row(published: MCPServer, bob: Reader, snippets
 
 
 def test_whoever_is_not_signed_in_is_told_so(published: MCPServer, nobody: Reader) -> None:
-    assert nobody.problem("create_snippet", code="1").endswith("The caller is not signed in.")
+    assert nobody.problem("create_snippet", code="1").endswith("The caller is not authenticated.")
     assert not Snippet.objects.exists()
 
 

@@ -68,7 +68,7 @@ class TestViewSets:
         drf_tools(shop.BookViewSet, server=server)
         assert ann.data("get_book", slug="tides")["title"] == "Tides"
         assert arguments(ann, "get_book")["properties"] == {
-            "slug": {"type": "string", "description": "The slug of the book."}
+            "slug": {"type": "string", "description": "Slug of the book."}
         }
 
     def test_a_key_in_the_url_and_its_new_value_are_two_arguments(
@@ -99,8 +99,8 @@ class TestViewSets:
     ) -> None:
         """DELETE /books/sold_out/ is not the deletion of a book."""
         drf_tools(shop.BookViewSet, actions=["destroy"], server=server)
-        assert ann.problem("delete_book", slug="sold_out") == "There is nothing with slug 'sold_out'."
-        assert ann.problem("delete_book", slug="../echo") == "There is nothing with slug '../echo'."
+        assert ann.problem("delete_book", slug="sold_out") == "Nothing with slug 'sold_out' found."
+        assert ann.problem("delete_book", slug="../echo") == "Nothing with slug '../echo' found."
         assert Book.objects.count() == len(books)
 
     def test_a_part_of_the_actions_is_offered(self, server: MCPServer, ann: Reader) -> None:

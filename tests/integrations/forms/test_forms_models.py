@@ -60,7 +60,7 @@ class TestMakingARow:
         asked = schema["properties"]
         assert asked["title"] == {"type": "string", "minLength": 1, "maxLength": 200, "description": "As on the cover."}
         assert asked["pages"] | {"type": "integer", "minimum": 0, "default": 100} == asked["pages"]
-        assert asked["author"] == {"type": "integer", "description": "Which author, by primary key."}
+        assert asked["author"] == {"type": "integer", "description": "Primary key of the author."}
         assert asked["tags"]["items"] == {"type": "integer"}
         assert asked["binding"]["enum"] == ["paper", "cloth"]
 
@@ -108,7 +108,7 @@ class TestMakingARow:
         words = ann.problem("create_book", **new(author=999_999, tags=[999_999, True]))
         assert words == (
             "Argument 'author': Select a valid choice. That choice is not one of the available choices. "
-            "Argument 'tags' must be the key of one, not true or false."
+            "Argument 'tags' must be a key (a string or an integer), not true or false."
         )
         for wrong in (10**30, "x", "", {"pk": 1}, "\0"):
             assert "Argument 'author'" in ann.problem("create_book", **new(author=wrong))
@@ -118,7 +118,7 @@ class TestMakingARow:
             Tag.objects.create(word="sea")
 
         form_tool(BookForm, name="twice", handle=twice, permission=None, server=server)
-        assert reader("ann").problem("twice", **new()).startswith("The values do not fit together")
+        assert reader("ann").problem("twice", **new()).startswith("The values conflict with each other")
 
     def test_is_all_or_nothing(self, server: MCPServer, reader: Made) -> None:
         def half(ctx: Context, form: Any) -> None:
@@ -220,12 +220,12 @@ class TestRegisteredModels:
         hidden, seen = Book.objects.get(slug="tides"), Book.objects.get(slug="salt")
         for key in (hidden.pk, "Pet00"):
             words = ann.problem("update_book", pk=key, title="x")
-            assert words == f"There is no book with pk '{key}'. Use search_books to find one."
+            assert words == f"No book with pk '{key}' found. Use search_books to find one."
         assert ann.data("update_book", pk=seen.pk, title="Pepper")["title"] == "Pepper"
 
     def test_who_may_not_view_the_model_finds_none(self, ann: Reader, reader: Made) -> None:
         seen = Book.objects.get(slug="salt")
-        assert reader("bob").problem("update_book", pk=seen.pk, title="x") == f"There is no book with pk '{seen.pk}'."
+        assert reader("bob").problem("update_book", pk=seen.pk, title="x") == f"No book with pk '{seen.pk}' found."
 
     def test_what_is_there_and_hidden_stays(self, ann: Reader) -> None:
         ferry = Book.objects.get(slug="night-ferry")
@@ -258,7 +258,7 @@ class TestChangingARow:
         (tool,) = ann.list("tools/list")
         assert tool["name"] == "update_book"
         assert tool["inputSchema"]["required"] == ["pk"]
-        assert tool["inputSchema"]["properties"]["pk"] == {"type": "integer", "description": "Of which book."}
+        assert tool["inputSchema"]["properties"]["pk"] == {"type": "integer", "description": "Primary key of the book."}
         assert tool["description"] == "Changes one book. What is not given stays as it is."
 
     def test_changes_only_what_is_given(self, ann: Reader, mine: Book) -> None:
@@ -280,7 +280,7 @@ class TestChangingARow:
     def test_rows_of_others_do_not_exist(self, ann: Reader, mine: Book) -> None:
         other = Book.objects.get(slug="tides")
         for key in (other.pk, 999_999, "x", [], {}, None, "\0", 10**30):
-            assert ann.problem("update_book", pk=key, title="x").startswith("There is no book with pk ")
+            assert ann.problem("update_book", pk=key, title="x").startswith("No book with pk ")
         assert ann.problem("update_book", title="x") == "Missing argument 'pk'."
 
     def test_unknown_arguments_are_told_by_the_form_s_names(self, ann: Reader, mine: Book) -> None:
@@ -317,7 +317,7 @@ def test_the_row_may_be_the_caller_s_own(server: MCPServer, reader: Made) -> Non
     )
     reader("ann").data("update_me", first_name="Ann")
     assert User.objects.get(username="ann").first_name == "Ann"
-    assert reader("").problem("update_me", first_name="x") == "There is nothing here that you could change."
+    assert reader("").problem("update_me", first_name="x") == "Nothing to update was found for you."
 
 
 def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Made) -> None:
@@ -331,7 +331,7 @@ def test_a_relation_is_given_by_the_field_it_is_to(server: MCPServer, reader: Ma
     form_tool(Tagged, name="draft", permission=None, server=server)
     ann = reader("ann")
     (tool,) = ann.list("tools/list")
-    assert tool["inputSchema"]["properties"]["tag"] == {"type": "string", "description": "Which tag, by word."}
+    assert tool["inputSchema"]["properties"]["tag"] == {"type": "string", "description": "Word of the tag."}
     assert ann.data("draft", title="a", tag="sea")["tag"] == Tag.objects.get(word="sea").pk
     assert ann.problem("draft", title="a", tag="night").startswith("Argument 'tag': Select a valid choice.")
 
@@ -493,7 +493,7 @@ class TestRightsToWriteRows:
         assert ann.data("create_author", name="New")["name"] == "New"
         server.tools["update_author"].policy = "allow"
         carl = Author.objects.get(name="Carl Dahl")
-        assert ann.problem("update_author", pk=carl.pk, name="x") == "You may not change this author."
+        assert ann.problem("update_author", pk=carl.pk, name="x") == "You do not have permission to update this author."
         assert ann.data("update_author", pk=anna(), name="Anna")["name"] == "Anna"
 
     def test_a_new_object_in_place_of_a_row_takes_the_add_permission(
@@ -501,7 +501,7 @@ class TestRightsToWriteRows:
     ) -> None:
         form_tool(AuthorForm, name="mine", instance=lambda _: Author(), policy="allow", server=server)
         grant(people["ann"], "change_author")
-        assert reader("ann").problem("mine", name="New") == "You may not add authors."
+        assert reader("ann").problem("mine", name="New") == "You do not have permission to add authors."
         grant(people["ann"], "add_author")
         assert reader("ann").data("mine", name="New")["name"] == "New"
 
@@ -510,7 +510,7 @@ class TestRightsToWriteRows:
     ) -> None:
         form_tool(AuthorForm, form_kwargs=lambda _: {"instance": Author.objects.get(name="Anna Berg")}, server=server)
         grant(people["ann"], "add_author")
-        assert reader("ann").problem("create_author", name="New") == "You may not change this author."
+        assert reader("ann").problem("create_author", name="New") == "You do not have permission to update this author."
         assert Author.objects.filter(name="Anna Berg").exists()
 
     def test_a_selection_of_tools_without_the_model_keeps_its_rules(
@@ -573,7 +573,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
     def test_are_chosen_by_that_field(self, ann: Reader) -> None:
         (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_review")
         said = tool["inputSchema"]["properties"]["book"]
-        assert (said["type"], said["description"]) == ("string", "Which book, by slug.")
+        assert (said["type"], said["description"]) == ("string", "Slug of the book.")
         made = ann.data("create_review", book="salt", text="Wet.")
         assert made["book"] == "salt"
         assert Review.objects.get(pk=made["pk"]).book.slug == "salt"
@@ -584,7 +584,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
             assert ann.problem("create_review", book=wrong, text="x") == f"Argument 'book': {CHOOSE}"
         assert ann.problem("create_review", book=None, text="x") == "Argument 'book': This field is required."
         assert ann.problem("create_review", book=["salt"], text="x").startswith(
-            "Argument 'book' must be the key of one"
+            "Argument 'book' must be a key (a string or an integer)"
         )
 
     def test_of_which_several_are_chosen_are_named_as_they_were_given(self, server: MCPServer, reader: Made) -> None:
@@ -600,7 +600,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
         form_tool(Tagging, server=server)
         ann = reader("ann")
         (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "tagging")
-        assert tool["inputSchema"]["properties"]["tags"]["description"] == "Which tags, by word."
+        assert tool["inputSchema"]["properties"]["tags"]["description"] == "Word of each tag."
         assert tool["inputSchema"]["properties"]["tags"]["items"]["type"] == "string"
         assert ann.call("tagging", tags=["sea", str(sea.pk)]).text == f"{sea.pk}, sea"
         for wrong in ("night", "wind", "no-such-word"):
@@ -644,7 +644,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
         ann = reader("ann")
         (tool,) = (tool for tool in ann.list("tools/list") if tool["name"] == "create_reviews")
         item = tool["inputSchema"]["properties"]["reviews"]["items"]
-        assert item["properties"]["book"]["description"] == "Which book, by slug."
+        assert item["properties"]["book"]["description"] == "Slug of the book."
         ann.data("create_reviews", reviews=[{"book": "salt", "text": "a"}, {"book": "foghorn", "text": "b"}])
         assert {each.book.slug for each in Review.objects.filter(text__in="ab")} == {"salt", "foghorn"}
         words = ann.problem("create_reviews", reviews=[{"book": "salt", "text": "a"}, {"book": "tides", "text": "b"}])
@@ -683,7 +683,7 @@ class TestRowsThatTheirDeclarationShowsByAnotherField:
             client.user = "ann"
             (tool,) = (tool for tool in client.list("tools/list") if tool["name"] == "create_review")
             said = tool["inputSchema"]["properties"]["book"]["description"]
-            assert said == f"Which book, by {field}."
+            assert said == f"{field.capitalize()} of the book."
             client.data("create_review", book=value, text="x")
             assert client.problem("create_review", book=salt.pk, text="x") == f"Argument 'book': {CHOOSE}"
 
@@ -709,7 +709,7 @@ def test_a_form_tool_follows_a_declaration_that_comes_after_it(server: MCPServer
         words: str = tool["inputSchema"]["properties"]["book"]["description"]
         return words
 
-    assert said() == "Which book, by primary key."
+    assert said() == "Primary key of the book."
 
     @register(Book, server=server)
     class Books(ModelResource):
@@ -717,7 +717,7 @@ def test_a_form_tool_follows_a_declaration_that_comes_after_it(server: MCPServer
         lookup_field = "slug"
 
     assert Books
-    assert said() == "Which book, by slug."
+    assert said() == "Slug of the book."
     assert ann.data("create_review", book="salt", text="x")["book"] == "salt"
 
 
@@ -745,9 +745,9 @@ class TestColumnsOfOtherPackages:
         form_tool(LeafForm, permission=None, server=server)
         root = reader("root")
         for body, words in [
-            (7, "it is no value of this field."),
+            (7, "not a valid value of this field."),
             ([{"type": "p", "value": " "}], "Some blocks are wrong."),
-            ([{"type": "script", "value": "x"}], "only 0 of 1 parts of the list are of a kind that it takes."),
+            ([{"type": "script", "value": "x"}], "only 0 of the 1 items of the list have a type that is allowed."),
         ]:
             assert words in root.problem("create_leaf", title="Reef", body=body)
         assert "body" in root.problem("create_leaf", title="Reef")

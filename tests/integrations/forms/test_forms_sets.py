@@ -68,7 +68,7 @@ def test_errors_say_in_which_item_they_are(ann: Reader) -> None:
         "Argument 'passengers[1].name' must be a string, not a number. "
         "Missing argument 'passengers[2].name'. "
         "Argument 'passengers[2].age': Ensure this value is less than or equal to 120. "
-        "Argument 'passengers[2].paper': Its 'content' must be there, and be a string."
+        "Argument 'passengers[2].paper': its 'content' is required and must be a string."
     )
 
 
@@ -215,7 +215,7 @@ class TestInlineSets:
     def test_not_to_one_that_the_caller_does_not(self, ann: Reader) -> None:
         book = Book.objects.get(slug="tides")
         words = ann.problem("create_reviews", pk=book.pk, reviews=[{"text": "Loud."}])
-        assert words == f"There is no book with pk '{book.pk}'. Use search_books to find one."
+        assert words == f"No book with pk '{book.pk}' found. Use search_books to find one."
         assert not book.reviews.exists()
 
     def test_tell_which_item_is_wrong(self, ann: Reader) -> None:
