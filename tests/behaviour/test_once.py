@@ -155,7 +155,7 @@ def test_an_act_whose_outcome_was_lost_is_not_done_again(server: MCPServer, talk
 
     outcome = talk.call("order", answers=lose)
     assert outcome.failed
-    assert "'order' was begun before and its outcome is not known" in outcome.text
+    assert "'order' was started before and its outcome is unknown" in outcome.text
     assert acts == [1]
 
 
@@ -305,7 +305,7 @@ def test_a_state_of_a_call_that_changes_something_is_good_for_one_round(
     assert modern_talk.request("tools/call", params).text == "paid True"
     again = modern_talk.request("tools/call", params)
     assert (again.status, again.error["code"]) == (400, -32602)
-    assert "used already" in again.error["message"]
+    assert "already used" in again.error["message"]
 
 
 @pytest.mark.parametrize("options", [{"read_only": True}, {"idempotent": True}])
@@ -329,7 +329,7 @@ def test_a_state_is_not_used_up_by_a_call_that_does_not_run(
     assert "busy" in modern_talk.request("tools/call", params).text
     slots.give_back()
     assert modern_talk.request("tools/call", params).text == "paid True"
-    assert "used already" in modern_talk.request("tools/call", params).error["message"]
+    assert "already used" in modern_talk.request("tools/call", params).error["message"]
 
 
 @pytest.mark.every_way_in

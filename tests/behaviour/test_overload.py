@@ -78,7 +78,7 @@ def test_one_too_many_is_refused_at_once_with_when_to_come_back_and_the_others_a
     refused = call(modern_talk).done()  # while nothing moves
     assert refused.status == 503
     assert refused.headers["retry-after"] == "1"
-    assert error_of(refused)["message"] == "The server has too much to do at the moment. Try again."
+    assert error_of(refused)["message"] == "The server is overloaded. Retry later."
     door.open.set()
     assert [each.json["result"]["content"][0]["text"] for each in calls] == ["done"] * len(calls)
     assert call(modern_talk).done().status == 200

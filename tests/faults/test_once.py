@@ -41,7 +41,7 @@ def test_an_act_in_which_the_process_died_is_not_begun_again(pair: Workers, labe
     answer = client.at(pair[1]).go_on("ask_and_die", asked, **arguments)
 
     assert answer["result"]["isError"]
-    assert "'act' was begun before and its outcome is not known" in text(answer)
+    assert "'act' was started before and its outcome is unknown" in text(answer)
     assert pair.journal().count(f"acted {label}") == 1
     assert text(client.at(pair[1]).call("notes", label=label)) == "0", "it was not committed"
 
@@ -50,7 +50,7 @@ def test_an_act_inside_a_transaction_of_the_tools_own_is_refused_in_the_log(pair
     answer = Modern(pair[0]).call("act_in_atomic", label=label)
 
     assert answer["result"]["isError"]
-    assert text(answer).startswith("Something went wrong on the server.")
+    assert text(answer).startswith("Internal server error.")
     reference = text(answer).rpartition(" ")[2].rstrip(".")
     log = pair.log(0)
     assert "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before" in log

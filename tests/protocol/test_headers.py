@@ -81,7 +81,7 @@ def test_the_form_with_something_else_than_base64_of_utf8_is_a_mismatch(subtests
         "=?base64?/w==?=",
         "=?base64?7aCA?=",
     ]:
-        with subtests.test(raw=raw), pytest.raises(HeaderMismatch, match="not Base64"):
+        with subtests.test(raw=raw), pytest.raises(HeaderMismatch, match="not valid Base64"):
             decode_value(raw)
 
 
@@ -140,7 +140,7 @@ def test_a_method_that_is_missing_or_another_is_a_mismatch(subtests: pytest.Subt
 
 
 def test_a_name_in_broken_base64_is_a_mismatch() -> None:
-    with pytest.raises(HeaderMismatch, match="not Base64"):
+    with pytest.raises(HeaderMismatch, match="not valid Base64"):
         check_mirrors({"mcp-method": "tools/call", "mcp-name": "=?base64?*?="}, "tools/call", {"name": "*"})
 
 

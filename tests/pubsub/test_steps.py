@@ -87,7 +87,7 @@ def test_what_failed_may_be_tried_again_and_left_nothing(tried: list[str]) -> No
 @pytest.mark.django_db
 def test_what_was_begun_and_not_ended_is_not_done_again() -> None:
     once.take("call", "once:pay")
-    with pytest.raises(ToolError, match="'pay' was begun before and its outcome is not known"):
+    with pytest.raises(ToolError, match="'pay' was started before and its outcome is unknown"):
         once.once(["call"], "pay", lambda: pytest.fail("done again"))
 
 

@@ -191,7 +191,7 @@ def test_nobody_has_the_task_of_another_caller_who_is_not_signed_in(
     assert client.ended(first)["structuredContent"] == {"number": 1}
     second = client.request("tools/call", {"name": "work", "arguments": {"book": "Emma"}, "_meta": OURS})
     assert second.failed
-    assert "was run already" in second.text
+    assert "has already run" in second.text
     assert first not in second.text
     assert runs == ["Emma"]
 
@@ -236,7 +236,7 @@ def test_the_same_key_with_other_arguments_is_refused(server: MCPServer, client:
     other = {"name": "work", "arguments": {"book": "Persuasion"}, "_meta": OURS}
     refused = client.request("tools/call", other)
     assert refused.failed
-    assert "used before, with other arguments" in refused.text
+    assert "already used with other arguments" in refused.text
     assert Task.objects.count() == 1
 
 

@@ -73,7 +73,7 @@ def test_a_task_that_cannot_be_put_into_its_queue_has_failed(
             gate.shut()
             failed = it.client.over(it.client.make("read", label=label))
             assert failed["status"] == "failed"
-            assert failed["error"]["message"] == "The task could not be started. Call the tool again later."
+            assert failed["error"]["message"] == "The task could not be started. Retry later."
             gate.open()
             it.hire()
             task = it.client.make("ask", label=label)
