@@ -177,8 +177,10 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     ),
     "a large file": (
         {"photo": "A" * 20},
-        "Argument 'photo' must have 12 bytes at most when decoded; these are 15 bytes "
-        "(received 'AAAAAAAAAAAAAAAAAAAA').",
+        (
+            "Argument 'photo' must have 12 bytes at most when decoded; these are 15 bytes "
+            "(received 'AAAAAAAAAAAAAAAAAAAA')."
+        ),
     ),
     "several mistakes": (
         {"city": ..., "nights": "x", "pets": 5},

@@ -241,8 +241,10 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
         ),
         (
             {"name": "refund_invoise"},
-            "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? "
-            "Use search_tools to find the available tools.",
+            (
+                "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? "
+                "Use search_tools to find the available tools."
+            ),
         ),
         ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. Use search_tools to find the available tools."),
         ({"name": "call_tool", "arguments": {"name": "book"}}, "Unknown tool: 'call_tool'."),

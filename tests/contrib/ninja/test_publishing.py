@@ -260,7 +260,7 @@ def test_a_throttle_counts_calls_and_says_when_to_come_back(
     publish(api, server)
     mount(api)
     assert "once" in ann.call("slow").text
-    assert "Too many requests. Retry after" in ann.problem("slow")
+    assert "Too many requests. Try again in" in ann.problem("slow")
 
 
 def test_headers_that_every_request_has_are_sent_and_are_no_arguments(
