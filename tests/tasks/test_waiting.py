@@ -237,7 +237,7 @@ def test_who_is_to_ask_later_reads_how_far_it_is(server: MCPServer, waiting: Con
         task_id = the_task().task_id
         told = later(waiting, task_id).text
     gate.open()
-    assert f"as task {task_id}. So far: Half (1 of 2)\nCall get_task_result" in told
+    assert f"as task {task_id}. Progress: Half (1 of 2)\nTo get the result, call get_task_result" in told
     assert later(waiting, task_id).text == "done"
 
 
