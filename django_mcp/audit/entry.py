@@ -56,7 +56,7 @@ def of_result(context: Context, result: Result) -> Ended:
         # As far as it is known here: a version of the protocol adds its own marks.
         size = len(next(iter(result.encoded.values())) if result.encoded else encode(fields))
     except UnencodableResult:
-        return Ended(Outcome.FAILED, "The result cannot be sent as JSON.")
+        return Ended(Outcome.FAILED, "The result cannot be encoded as JSON.")
     if context.method == "tools/call" and "content" not in fields:
         task = fields if fields.get("resultType") == "task" else fields.get("task")
         if isinstance(task, Mapping):

@@ -177,8 +177,8 @@ class NotRecorded(InternalError):
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
-            "The call was made but could not be recorded, so its result is withheld. "
-            f"Check what it did before you retry.{_advice(error)}"
+            "The call ran, but it could not be recorded, so its result is withheld. It may have taken "
+            f"effect; check before retrying.{_advice(error)}"
         )
 
 
@@ -186,8 +186,8 @@ class NotRecordable(InternalError):
     """Nothing can be written down at the moment, so the call is not made."""
 
     def __init__(self, error: Exception) -> None:
-        words = "The request log is unavailable, so this call was not made."
-        super().__init__(words + (_advice(error) or " Retry later."))
+        words = "Calls cannot be recorded at the moment, so this call was not run."
+        super().__init__(words + (_advice(error) or " Try again."))
 
 
 def _advice(error: Exception) -> str:
@@ -268,12 +268,12 @@ class Writer:
         """The database did not take rows."""
         if not self.is_failing:
             self.is_failing = True
-            logger.error("calls cannot be recorded: %s", error)
+            logger.error("the request log cannot be written: %s", error)
 
     def wrote(self) -> None:
         """It takes them again."""
         self.is_failing = False
-        logger.warning("calls are recorded again")
+        logger.warning("the request log is written again")
 
     def _write_some(self) -> None:
         """In the one thread: write what waits."""
@@ -389,4 +389,4 @@ def _write_here(facts: Facts, patience: float) -> None:
 
 def lost(facts: Facts, error: Exception) -> None:
     """Say in Python's log what cannot be written down."""
-    logger.error("a call could not be recorded (%s): %s", error, facts)
+    logger.error("a call could not be written to the request log (%s): %s", error, facts)

@@ -171,7 +171,9 @@ class Context(RequestContext):
         values = [self._answer(question, missing) for question in questions]
         if missing:
             if self.channel.dialogue.round >= MAX_ROUNDS:
-                raise ToolError(f"The call asked {MAX_ROUNDS} times and has still not all answers.")
+                raise ToolError(
+                    f"The call asked for input {MAX_ROUNDS} times, the maximum, and answers are still missing."
+                )
             raise InputRequired(missing)
         return tuple(values)
 

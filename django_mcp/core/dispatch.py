@@ -388,7 +388,7 @@ async def _approved(context: Context, tool: Tool, keywords: dict[str, Any]) -> R
     if tool.kind != "tool" or may_run:
         return None
     if approval_gate is None:
-        raise ToolError("This call needs approval, and this site has no way to approve calls.")
+        raise ToolError("This call requires approval, but approvals are not available on this site.")
     return await approval_gate(context, tool, keywords, rule)
 
 
@@ -425,7 +425,7 @@ async def _call_named(context: Context) -> Result:
         context.is_relayed = True
         return await call_tool(context)
     except Unknown as error:
-        return tool_failure(ToolError(f"{error.message} Use search_tools to find a tool."), context)
+        return tool_failure(ToolError(f"{error.message} Use search_tools to find the available tools."), context)
     except ArgumentError as error:
         return tool_failure(ArgumentError([*error.problems, *tool_search.misplaced(arguments)]), context)
 
@@ -445,7 +445,7 @@ async def _spend(context: Context) -> None:
     except Exception as error:
         raise request_failure(error, context) from error
     if not is_new:
-        raise InvalidParams("This requestState has been used already. Repeat the call without it.")
+        raise InvalidParams("This requestState was already used. Send the call again without it.")
 
 
 async def _run_resumed(
@@ -543,7 +543,7 @@ async def get_prompt(context: Context) -> Result:
         raise unknown("prompt", name)
     arguments = _arguments(context.params)
     if wrong := strings_only(arguments):
-        raise InvalidParams(f"Arguments of a prompt are strings; {', '.join(map(repr, wrong))} is not.")
+        raise InvalidParams(f"Arguments of a prompt must be strings. Not a string: {', '.join(map(repr, wrong))}.")
     given = {name: value for name, value in arguments.items() if value}  # forms send fields that nobody filled in
     if settings.CALL_CONTEXT_MANAGERS or context.is_large:
         checked = await _validated(context, prompt, given)

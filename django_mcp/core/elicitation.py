@@ -167,7 +167,7 @@ class Question(Generic[T]):
     @property
     def refusal(self) -> str:
         """The words for a client that did not declare it."""
-        return f"This needs a client that supports {self.needs!r}; yours did not declare it."
+        return f"This call requires a client that supports {self.needs!r}. Your client did not declare this capability."
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Elicitation(Question[ElicitResult[Any]]):
             return ElicitResult(action)
         content = answer.get("content")
         if not isinstance(content, dict):
-            raise FormError(["The client accepted the form without 'content'."])
+            raise FormError(["The form was accepted without content."])
         return ElicitResult(action, self.form.validate(content))
 
     def again(self, problems: Sequence[str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ logger = logging.getLogger("django_mcp")
 
 ABSENT = (PermissionDenied, Http404, ObjectDoesNotExist)
 """What a resource's function raises where there is nothing, or nothing for this caller."""
-NOT_FOUND = "Not found: no row has the values you gave."
+NOT_FOUND = "Not found: no object matches the given values."
 
 
 def tool_failure(error: BaseException, context: RequestContext) -> Result:
@@ -48,7 +48,7 @@ def tool_failure(error: BaseException, context: RequestContext) -> Result:
         case Http404():
             return _is_error(NOT_FOUND)
         case ObjectDoesNotExist():  # which may be a mistake of the site's own
-            logger.warning("%s looked for what is not there", _called(context), exc_info=error)
+            logger.warning("%s looked up an object that does not exist", _called(context), exc_info=error)
             return _is_error(NOT_FOUND)
     return _is_error(_logged(error, context))
 
@@ -86,7 +86,7 @@ def _is_error(text: str) -> Result:
 def _logged(error: BaseException, context: RequestContext) -> str:
     reference = secrets.token_hex(4)
     logger.error("[%s] %s failed", reference, _called(context), exc_info=error)
-    return f"Something went wrong on the server. Its log has the details under {reference}."
+    return f"Internal server error. Details are in the server's log under reference {reference}."
 
 
 def _called(context: RequestContext) -> str:

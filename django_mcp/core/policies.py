@@ -210,7 +210,7 @@ class PolicyCache:
 
 def unknown(*, is_missing: bool = False) -> InternalError:
     """Nobody knows what was decided, so nothing is run."""
-    return InternalError(NOT_MIGRATED if is_missing else "Something went wrong on the server.")
+    return InternalError(NOT_MIGRATED if is_missing else "Internal server error.")
 
 
 NEVER = float("inf")

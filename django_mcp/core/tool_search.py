@@ -69,7 +69,7 @@ def misplaced(arguments: Mapping[str, Any]) -> Iterable[str]:
     """What to do with arguments that were given to ``call_tool`` and are those of the tool that it names."""
     own = finders()[1].arguments.names
     if any(each not in own and not difflib.get_close_matches(each, own, n=1) for each in arguments):
-        yield "Put the tool's own arguments into 'arguments'."
+        yield "Put the arguments of the tool itself into 'arguments'."
 
 
 def nearest(context: Context, name: str) -> str | None:
@@ -220,13 +220,14 @@ def search_tools(
     query: Annotated[str, Field(max_length=500)],
     limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 5,
 ) -> ToolResult[dict[str, Any]]:
-    """Find tools by what they do. This server has more than are listed; look here before you say that there is none.
+    """Search this server's tools by what they do. Not all tools are listed: search before you conclude that one is
+    missing.
 
-    The answer has the best ones with their input schemas. Call what you found with call_tool.
+    Returns the best matches with their input schemas. Call a match with call_tool.
 
     Args:
-        query: Words for what is to be done, such as "refund an invoice"; also names of tools, tags and arguments.
-        limit: The most tools to give.
+        query: Search terms for the task, such as "refund an invoice". Names of tools, tags and arguments match too.
+        limit: Maximum number of tools to return.
     """
     tools = [each for each in tools_in(known_of(ctx, ctx.server.tools.values())) if each.find_failure() is None]
     language = ctx.language if ctx.server.is_translated else None
@@ -236,7 +237,7 @@ def search_tools(
     data: dict[str, Any] = {"tools": spoken(shown, language) if language else shown, "total": len(found)}
     if found:
         return ToolResult(data)
-    hint = f"No tool has any of these words. {overview(tools)}"
+    hint = f"No tool matches any of these words. {overview(tools)}"
     return ToolResult({**data, "hint": hint}, text=hint)
 
 
@@ -244,11 +245,11 @@ def call_tool(
     name: Annotated[str, Field(max_length=200)],
     arguments: dict[str, Any] = {},  # noqa: B006 - read by its signature alone
 ) -> TextContent:
-    """Call a tool that search_tools found.
+    """Call a tool returned by search_tools.
 
     Args:
-        name: Of the tool, as search_tools gave it.
-        arguments: As the tool's input schema has them.
+        name: Name of the tool, as returned by search_tools.
+        arguments: Arguments of the tool, as described by its input schema.
     """
     raise NotImplementedError  # methods.call_tool calls what it names
 

@@ -23,9 +23,9 @@ def hint(wanted: str, value: Any, *, is_optional: bool) -> str:
         is_optional: whether it may be left out.
     """
     if value is None:
-        return "; leave it out instead." if is_optional else "."
+        return "; omit it instead." if is_optional else "."
     if isinstance(value, str) and ("be an array" in wanted or "be an object" in wanted) and _is_json(value):
-        return "; send the JSON itself, not a string that holds it."
+        return "; send the JSON value itself, not a string that contains it."
     if (mended := _mended(wanted, value)) is not None:
         return f"; write {mended}." if len(mended) < _LONGEST else "."
     if isinstance(value, str) and (named := _NAMED.findall(wanted)):
@@ -63,7 +63,7 @@ _KINDS: Mapping[str, str] = {
     "int_type": _INTEGER,
     "int_parsing": _INTEGER,
     "int_from_float": _INTEGER,
-    "int_parsing_size": "an integer of fewer digits",
+    "int_parsing_size": "an integer with fewer digits",
     "float_type": "a number",
     "float_parsing": "a number",
     "finite_number": "a finite number",
@@ -93,8 +93,8 @@ _KINDS: Mapping[str, str] = {
     "datetime_parsing": _MOMENT,
     "datetime_from_date_parsing": _MOMENT,
     "datetime_object_invalid": _MOMENT,
-    "datetime_past": "a moment in the past",
-    "datetime_future": "a moment in the future",
+    "datetime_past": "a date and time in the past",
+    "datetime_future": "a date and time in the future",
     "timezone_aware": "a date and time with an offset, like 1999-12-31T14:30:00Z",
     "timezone_naive": "a date and time without an offset, like 1999-12-31T14:30:00",
     "time_type": _TIME,
@@ -126,13 +126,13 @@ _MEASURES: Mapping[str, str] = {
     "string_too_long": "at most {max_length} characters",
     "bytes_too_short": "at least {min_length} bytes",
     "bytes_too_long": "at most {max_length} bytes",
-    "too_short": "at least {min_length} entries",
-    "too_long": "at most {max_length} entries",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
 }
 _DIGITS: Mapping[str, str] = {
     "decimal_max_digits": "no more than {max_digits} digits",
-    "decimal_max_places": "no more than {decimal_places} digits after the point",
-    "decimal_whole_digits": "no more than {whole_digits} digits before the point",
+    "decimal_max_places": "no more than {decimal_places} digits after the decimal point",
+    "decimal_whole_digits": "no more than {whole_digits} digits before the decimal point",
 }
 _WRITTEN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -149,7 +149,7 @@ def predicate(detail: Any) -> str | None:
     if kind in _MEASURES:
         words = _MEASURES[kind].format_map(context)
         return "have " + (
-            words.replace("characters", "character").replace("entries", "entry") if " 1 " in words else words
+            words.replace("characters", "character").replace("items", "item") if " 1 " in words else words
         )
     if kind in _DIGITS:
         return "be a number with " + _DIGITS[kind].format_map(context)
@@ -246,7 +246,7 @@ def abridged(told: list[str]) -> list[str]:
     """As many of the sentences as are told, and how many more there are."""
     if len(told) <= MOST:
         return told
-    return [*told[: MOST - 1], f"And {len(told) - MOST + 1} more mistakes."]
+    return [*told[: MOST - 1], f"And {len(told) - MOST + 1} more errors."]
 
 
 def _problem(detail: Any, given: Any) -> Problem:
@@ -289,7 +289,7 @@ def _of_union(union: tuple[Any, ...], problems: Sequence[Problem], schema: Mappi
             f"{_form(form)}: {' '.join(_sentence(each, schema) for each in group[:MAX_FORMS])}"
             for form, group in list(inside.items())[:MAX_FORMS]
         ]
-        yield f"Argument {_where(union)} has none of the forms it may have. {' '.join(forms)}"
+        yield f"Argument {_where(union)} matches none of the accepted forms. {' '.join(forms)}"
 
 
 def _form(form: str) -> str:
@@ -321,7 +321,7 @@ def _sentence(problem: Problem, schema: Mapping[str, Any]) -> str:
     if (wanted := predicate(detail)) is not None:
         return _must(problem.path, [wanted], detail["input"], schema, context.get("actual_length"))
     words = detail["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").strip().rstrip(".")
-    return f"{about_argument(problem.path, shortened(words, 500))} (it was {shown(detail['input'])})."
+    return f"{about_argument(problem.path, shortened(words, 500))} (received {shown(detail['input'])})."
 
 
 def _must(

@@ -18,7 +18,10 @@ def check_uri(uri: str) -> str:
         ValueError: it has no scheme, or characters that must be percent-encoded.
     """
     if not _URI.fullmatch(uri):
-        msg = f"{uri[:100]!r} is no URI: it needs a scheme, and spaces, quotes, <, > and non-ASCII percent-encoded"
+        msg = (
+            f"{uri[:100]!r} is not a valid URI. It needs a scheme; spaces, quotes, <, > and non-ASCII must "
+            "be percent-encoded."
+        )
         raise ValueError(msg)
     return uri
 
@@ -61,7 +64,7 @@ class Icon:
     def __post_init__(self) -> None:
         """Refuse what every client has to refuse."""
         if not self.src.startswith(("https:", "http:", "data:")):
-            msg = f"An icon's src must be an https: or data: URI, not {self.src[:60]!r}"
+            msg = f"Icon.src must be an https: or data: URI, not {self.src[:60]!r}."
             raise ValueError(msg)
         check_uri(self.src)
 
@@ -182,7 +185,7 @@ class EmbeddedResource(Content):
     def __post_init__(self) -> None:
         """An embedded resource stands alone, so it has to say what it is."""
         if not self.resource.uri:
-            msg = "EmbeddedResource needs ResourceContents with a uri"
+            msg = "EmbeddedResource requires ResourceContents with a uri."
             raise ValueError(msg)
 
     def to_wire(self) -> dict[str, Any]:
@@ -268,7 +271,7 @@ def read_content(block: Any) -> Content:
         case {"type": "tool_use", "id": str(id_), "name": str(name), "input": dict(given)}:
             return ToolUseContent(id_, name, given)
     kind = block.get("type") if isinstance(block, Mapping) else block
-    msg = f"{str(kind)[:40]!r} is no content block of a known kind with all its members"
+    msg = f"{str(kind)[:40]!r} is not a complete content block of a known type"
     raise ValueError(msg)
 
 
@@ -276,5 +279,5 @@ def _bytes(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except ValueError:  # binascii.Error is one, and letters outside of ASCII are another
-        msg = "its data is not Base64"
+        msg = "its data is not valid Base64"
         raise ValueError(msg) from None

@@ -22,9 +22,9 @@ class ProtocolError(Exception):
     code: ClassVar[int] = -32603
     http_status: ClassVar[int] = 200
     broken_envelope: ClassVar[bool] = False
-    """True where the message itself could not be taken, so that no protocol version answers it with 200."""
+    """True if the message itself is malformed or rejected, so that no protocol version answers it with status 200."""
     headers: Sequence[tuple[str, str]] = ()
-    """HTTP headers that go with it."""
+    """HTTP headers to send with the error."""
 
     def __init__(self, message: str, data: Any = None, *, request_id: RequestId | None = None) -> None:
         super().__init__(message)
@@ -95,8 +95,8 @@ class TooManyRequests(ProtocolError):
     http_status = 429
     broken_envelope = True
 
-    def __init__(self, seconds: int, reason: str = "Too many calls.") -> None:
-        super().__init__(f"{reason} Try again in {seconds} s.", {"retryAfter": seconds})
+    def __init__(self, seconds: int, reason: str = "Rate limit exceeded.") -> None:
+        super().__init__(f"{reason} Retry after {seconds} s.", {"retryAfter": seconds})
         self.headers = [("Retry-After", str(seconds))]
 
 
@@ -111,7 +111,9 @@ class InsufficientScope(ProtocolError):
     http_status = 403
 
     def __init__(self, scope: str) -> None:
-        super().__init__(f"This needs the scope {scope}, which the credential does not have.", {"scope": scope})
+        super().__init__(
+            (f"This operation requires the scope {scope}, which the credential does not have."), {"scope": scope}
+        )
         self.scope = scope
 
 
@@ -141,6 +143,6 @@ class UnsupportedProtocolVersion(ProtocolError):
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
         super().__init__(
-            f"Unsupported protocol version {requested!r}; this server supports {', '.join(supported)}.",
+            f"Unsupported protocol version {requested!r}. Supported versions: {', '.join(supported)}.",
             {"supported": list(supported), "requested": requested},
         )

@@ -46,7 +46,10 @@ def decode_value(raw: str) -> str:
     value = raw.strip(" \t")
     if not (value.startswith(_OPEN) and value.endswith(_CLOSE) and len(value) >= len(_OPEN) + len(_CLOSE)):
         if not _PLAIN.fullmatch(value):
-            message = f"Header value {raw[:200]!r} must be visible ASCII, or =?base64?…?= with the Base64 of its UTF-8."
+            message = (
+                f"Header value {raw[:200]!r} must be visible ASCII, or =?base64?…?= around the Base64 of its "
+                "UTF-8 bytes."
+            )
             raise HeaderMismatch(message)
         return value
     held = value[len(_OPEN) : -len(_CLOSE)]
@@ -57,7 +60,7 @@ def decode_value(raw: str) -> str:
             return decoded.decode()
     except ValueError:
         pass
-    raise HeaderMismatch(f"Header value {raw[:200]!r} is not Base64 of UTF-8 text.")
+    raise HeaderMismatch(f"Header value {raw[:200]!r} is not valid Base64 of UTF-8 text.")
 
 
 def encode_value(text: str) -> str:
@@ -80,7 +83,7 @@ def idempotency_key(raw: str) -> str:
         return re.sub(r"\\(.)", r"\1", quoted[1])
     if _TOKEN.fullmatch(value):
         return value
-    raise InvalidParams(f"The header Idempotency-Key must be one string in quotation marks, not {raw[:200]!r}.")
+    raise InvalidParams(f"The Idempotency-Key header must be one quoted string, not {raw[:200]!r}.")
 
 
 def check_mirrors(headers: Mapping[str, str], method: str, params: Mapping[str, Any]) -> None:
@@ -126,10 +129,12 @@ def check_parameters(
         member = ".".join(("arguments", *path))
         if value is None:
             if given is not None:
-                message = f"Header mismatch: {header} is {given[:200]!r}, but the body has no {member!r}. Leave it out."
+                message = (
+                    f"Header mismatch: {header} is {given[:200]!r}, but the body has no {member!r}. Omit the header."
+                )
                 raise HeaderMismatch(message)
         elif not isinstance(value, bool) and isinstance(value, int | float) and abs(value) > _GREATEST:
-            raise HeaderMismatch(f"{member!r} is beyond ±(2^53-1), the range of numbers that {header} can repeat.")
+            raise HeaderMismatch(f"{member!r} exceeds ±(2^53-1), the range of numbers that {header} can repeat.")
         elif given is not None or isinstance(value, str | int | float):
             expected = _spelled(value)
             _compare(header, expected if _same_number(given, value) else given, expected, member)
@@ -166,7 +171,7 @@ def _same_number(given: str | None, value: Any) -> bool:
 
 def _compare(header: str, given: str | None, expected: str, member: str) -> None:
     if given is None:
-        raise HeaderMismatch(f"The header {header} is missing; it must repeat {member!r}, {expected[:200]!r}.")
+        raise HeaderMismatch(f"Missing header {header}: it must repeat {member!r}, {expected[:200]!r}.")
     if given != expected:
         message = f"Header mismatch: {header} is {given[:200]!r}, but {member!r} in the body is {expected[:200]!r}."
         raise HeaderMismatch(message)

@@ -147,7 +147,7 @@ def parse(value: Any) -> Message:
         InvalidRequest: it is none; ``request_id`` is set where the id could be read.
     """
     if type(value) is not dict:
-        raise InvalidRequest(f"A message is a JSON object, not {_kind(value)}.")
+        raise InvalidRequest(f"A message must be a JSON object, not {_kind(value)}.")
     request_id = value.get("id")
     readable = type(request_id) is int or type(request_id) is str
     if value.get("jsonrpc") != JSONRPC:
@@ -157,7 +157,7 @@ def parse(value: Any) -> Message:
     if "method" not in value:
         if readable and ("result" in value) != ("error" in value):
             return Response(request_id, value.get("result"), value.get("error"))  # type: ignore[arg-type]
-        raise InvalidRequest('A message needs a "method".', request_id=request_id)
+        raise InvalidRequest('A message must have a "method".', request_id=request_id)
     method, params = value["method"], value.get("params", {})
     if type(method) is not str:
         raise InvalidRequest(f'"method" must be a string, not {_kind(method)}.', request_id=request_id)

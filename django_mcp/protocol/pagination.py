@@ -28,7 +28,7 @@ def decode_cursor(cursor: object) -> int:
         position = -1
     # Only the spelling that encode_cursor gives is one of ours.
     if not 0 <= position < _MOST or encode_cursor(position) != cursor:
-        raise InvalidParams("Invalid cursor. Ask again without one to start from the beginning.")
+        raise InvalidParams("Invalid cursor. Omit the cursor to start from the first page.")
     return position
 
 

@@ -32,7 +32,7 @@ class URITemplate:
     def __init__(self, source: str) -> None:
         self.source = source
         if not _SCHEME.match(source):
-            msg = f"{source!r} has no scheme; write something like 'travel://cities/{{city}}'"
+            msg = f"{source!r} has no scheme. Use a URI template such as 'travel://cities/{{city}}'."
             raise ValueError(msg)
         self.is_lookup = False
         query: list[str] = []
@@ -57,13 +57,13 @@ class URITemplate:
                 literal = ""
         parts.append(literal + source[end:])
         if "{" in (literals := "".join(_EXPRESSION.split(source)[::2])) or "}" in literals:
-            msg = f"{source!r} has an unbalanced brace"
+            msg = f"{source!r} has an unbalanced brace."
             raise ValueError(msg)
         self.variables: tuple[str, ...] = (*path, *query)
         self.optional: frozenset[str] = frozenset(query)
         self._simple = frozenset(simple)
         if len(set(self.variables)) != len(self.variables):
-            msg = f"{source!r} uses a variable twice"
+            msg = f"{source!r} uses a variable twice."
             raise ValueError(msg)
         self._path = tuple(path)
         self._parts = tuple(parts)
@@ -71,7 +71,7 @@ class URITemplate:
 
     def _name(self, name: str) -> str:
         if not _NAME.fullmatch(name):
-            msg = f"{self.source!r}: {{{name}}} is not supported; use {{name}}, {{+name}}, or a final {{?a,b}}"
+            msg = f"{self.source!r}: {{{name}}} is not supported. Use {{name}}, {{+name}}, or {{?a,b}} at the end."
             raise ValueError(msg)
         return name
 

@@ -265,7 +265,7 @@ class Follower:
                         self._look_after()
                         self._clear_now_and_then()
                 except Exception:  # every stream of the process waits for the next round
-                    logger.exception("the log of streams could not be followed, going on")
+                    logger.exception("following the event log failed, continuing")
                     await asyncio.sleep(settings.POLL_INTERVAL)
         finally:
             self._task = None
@@ -307,7 +307,7 @@ class Follower:
 
     def _fails(self, error: Exception) -> None:
         if not self._failing:
-            logger.warning("the log of streams cannot be read, trying again: %s", error)
+            logger.warning("the event log cannot be read, retrying: %s", error)
         self._failing = True
 
     async def _hand_out(self, entry: Entry) -> None:
@@ -355,7 +355,7 @@ async def _clear() -> None:
     try:
         await shared_pool().sync(partial(clear, CLEAR_MOST))
     except DatabaseError as error:
-        log_rate_limited(logging.WARNING, "what has expired could not be deleted: %s", error)
+        log_rate_limited(logging.WARNING, "expired rows could not be deleted: %s", error)
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
@@ -363,14 +363,14 @@ def _put(subscription: Subscription, entry: Entry | None) -> None:
     try:
         subscription.put(entry)
     except Exception as error:  # noqa: BLE001 - a newer version may log what this one cannot read
-        log_rate_limited(logging.ERROR, "a stream misses %s of the log: %r", entry or "a keep-alive", error)
+        log_rate_limited(logging.ERROR, "a stream missed %s of the log: %r", entry or "a keep-alive", error)
 
 
 def _end(subscription: Subscription) -> None:
     try:
         subscription.end()
     except Exception as error:  # noqa: BLE001 - likewise
-        log_rate_limited(logging.ERROR, "a stream does not hear of its end: %r", error)
+        log_rate_limited(logging.ERROR, "a stream could not be notified that it ended: %r", error)
 
 
 _followers: WeakKeyDictionary[asyncio.AbstractEventLoop, Follower] = WeakKeyDictionary()

@@ -98,12 +98,12 @@ class _Outage:
 
     def begins(self, error: Exception) -> None:
         if not self.told:
-            logger.warning("the channel layer cannot be reached, processes look into the log instead: %s", error)
+            logger.warning("the channel layer is unavailable, polling the event log instead: %s", error)
         self.told = True
 
     def ends(self) -> None:
         if self.told:
-            logger.info("the channel layer is back")
+            logger.info("the channel layer is available again")
         self.told = False
 
 
@@ -148,7 +148,7 @@ def ring() -> None:
         else:
             async_to_sync(_send)(layer)
     except Exception:
-        logger.debug("the bell did not ring", exc_info=True)
+        logger.debug("other processes could not be notified", exc_info=True)
 
 
 async def _send(layer: Any) -> None:

@@ -24,15 +24,15 @@ from django_mcp.protocol.jsonrpc import encode
 
 KEY = "repeat"
 TASK = "task"
-OTHER_ARGUMENTS = "This idempotency key was used before with other arguments. Use a new key for another call."
+OTHER_ARGUMENTS = "This idempotency key was already used with other arguments. Use a new key for a different call."
 NOT_YOURS = (
-    "A call with this idempotency key and these arguments has already run and is not run again. Its result is not "
-    "repeated to anonymous callers. Check its effect, or sign in before you make calls that you may have to repeat. "
-    "Use a new key for another call."
+    "A call with this idempotency key and these arguments has already run and is not run again. Its result "
+    "is not repeated, because callers without authentication share their keys. Check the outcome of that "
+    "call. To be able to retry calls, authenticate. For a different call, use a new key."
 )
 NO_RESULT = (
-    "A call with this idempotency key started {seconds} s ago and has no result yet. Retry in a few seconds. If this "
-    "error stays, the call may have stopped: check its effect before you call again with another key."
+    "A call with this idempotency key started {seconds} s ago and has no result yet. Retry in a few seconds. "
+    "If there is still no result, check the outcome before you call again with a new key."
 )
 
 
@@ -149,8 +149,8 @@ T = TypeVar("T")
 
 UNKEPT = "django_mcp.unkept"
 NOT_KEPT = (
-    "ctx.once({name!r}) was done, but its result, of type {kind}, cannot be kept for later rounds: "
-    "return what JSON has, such as a str, a number, a list or a dict."
+    "ctx.once({name!r}) ran, but its result of type {kind} cannot be stored for later rounds. Return a JSON "
+    "value, such as a str, a number, a list or a dict."
 )
 
 
@@ -269,17 +269,20 @@ def _kept(calls: Sequence[str], name: str, key: str, readable: Sequence[str] | N
     steps = list(Step.objects.filter(call__in=calls, key=key))
     step = next((each for each in steps if each.done and (readable is None or each.call in readable)), None)
     if step is None and any(each.done for each in steps):
-        msg = f"{name!r} was done before, and its result is not repeated to anonymous callers."
+        msg = f"Step {name!r} has already run. Its result is not returned to callers without authentication."
         raise ToolError(msg)
     if step is None:
-        msg = f"{name!r} was started before and its outcome is unknown. Check its effect before you call again."
+        msg = (
+            f"Step {name!r} was started before and its outcome is unknown. Check whether it took effect "
+            "before you call again."
+        )
         raise ToolError(msg)
     for call in set(calls).difference(each.call for each in steps):
         fields = {"done": True, "value": step.value, "expires": step.expires}
         with database.atomic():
             Step.objects.get_or_create(call=call, key=key, defaults=fields)
     if isinstance(step.value, dict) and UNKEPT in step.value:
-        msg = f"{name!r} was done before, and its result could not be stored. Check its effect."
+        msg = f"Step {name!r} has already run, but its result could not be stored. Check whether it took effect."
         raise ToolError(msg)
     return step.value
 

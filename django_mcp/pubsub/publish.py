@@ -191,7 +191,7 @@ def _notify_reloaded(**_: Any) -> None:
             for kind in KINDS:
                 server.notify_list_changed(kind)
     except DatabaseError as error:  # as before the first "migrate"; what serves must not end for it
-        logger.warning("nobody who listens is told that the site was read anew: %s", error)
+        logger.warning("listening clients could not be notified of the reload: %s", error)
     finally:
         connections.close_all()  # the reloader's thread has no other use for one
 

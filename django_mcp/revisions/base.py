@@ -224,7 +224,7 @@ def failure(request_id: RequestId | None, error: Exception) -> bytes:
     """The response that stands for what nobody expected; the log has the exception."""
     reference = secrets.token_hex(4)
     logger.error("[%s] request %r failed", reference, request_id, exc_info=error)
-    message = f"Something went wrong on the server. Its log has the details under {reference}."
+    message = f"Internal server error. Details are in the server's log under reference {reference}."
     if is_unmigrated(error):
         message = NOT_MIGRATED
     return encode_error(request_id, InternalError(message))
@@ -239,7 +239,7 @@ def notification(method: str, params: Mapping[str, Any]) -> bytes:
     try:
         return encode({"jsonrpc": JSONRPC, "method": method, "params": params})
     except UnencodableResult as error:
-        msg = f"{method} cannot be sent as JSON: {error}"
+        msg = f"{method} cannot be encoded as JSON: {error}"
         raise TypeError(msg) from None
 
 
@@ -247,5 +247,5 @@ def _unencodable(request_id: RequestId, error: Exception) -> InternalError:
     """The error for a result that JSON cannot hold; the log says which."""
     reference = secrets.token_hex(4)
     logger.error("[%s] the result of request %r cannot be encoded: %s", reference, request_id, error)
-    message = f"The result cannot be sent as JSON. The server's log has the details under {reference}."
+    message = f"The result cannot be encoded as JSON. Details are in the server's log under reference {reference}."
     return InternalError(message)

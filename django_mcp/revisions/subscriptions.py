@@ -118,7 +118,10 @@ class SubscriptionFilter:
         try:
             return set(await patiently(context.site_runner, partial(find_known, context, wanted, afresh=True)))
         except Exception:
-            logger.exception("nothing is told to %r, for what exists for them cannot be found out", context.principal)
+            logger.exception(
+                ("no notifications sent to %r: cannot determine readable resources"),
+                context.principal,
+            )
             return None
 
     async def _may_call(self) -> bool:
@@ -160,7 +163,7 @@ class StreamSlot:
         caller = principal.kind, principal.id
         if len(_open[caller]) >= settings.MAX_STREAMS_PER_CALLER:
             most = settings.MAX_STREAMS_PER_CALLER
-            reason = f"You have {most} open streams, the maximum. Close one of them first."
+            reason = f"You have {most} open streams, the maximum. Close one of them."
             raise TooManyRequests(RETRY_SECONDS, reason)
         self._caller = caller
         _open[caller].add(id(self))

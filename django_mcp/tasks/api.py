@@ -78,7 +78,7 @@ def found(context: Context, task_id: str) -> Task:
     """
     task = look_up(context, task_id)
     if task is None:
-        raise InvalidParams(f"Unknown task: {task_id[:100]!r}. It may have expired.")
+        raise InvalidParams(f"Task {task_id[:100]!r} was not found. It may have expired.")
     return task
 
 
@@ -135,7 +135,7 @@ def _made_elsewhere(context: Context, repeat: IdempotencyRecord | None) -> Task:
     task_id = None if repeat is None else repeat.task()
     task = None if task_id is None else store.find(task_id, context.principal, context.server)
     if task is None:  # it is gone again already
-        raise ToolError("Another call with this idempotency key was made at the same time. Retry in a few seconds.")
+        raise ToolError("Another call with this idempotency key is in progress. Retry in a few seconds.")
     return _given(task, repeat)
 
 
@@ -147,8 +147,8 @@ def check_room(context: Context) -> None:
     """
     if store.unfinished(context.principal, context.server) >= settings.MAX_TASKS_PER_CALLER:
         raise ToolError(
-            f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, the maximum. Wait for one of them to "
-            "end, or cancel one."
+            f"You have {settings.MAX_TASKS_PER_CALLER} unfinished tasks, the maximum. Wait for one to finish, "
+            "or cancel one."
         )
 
 
@@ -355,7 +355,7 @@ def _task_of(context: Context, tool: Tool, own: list[str], *, is_answer: bool) -
 
 
 def _gone(task_id: str) -> ToolError:
-    return ToolError(f"Unknown task {task_id[:100]!r}: it may have expired.")
+    return ToolError(f"Task {task_id[:100]!r} no longer exists.")
 
 
 async def outcome(
@@ -400,10 +400,10 @@ async def outcome(
 def _later(task: Task, tool: Tool | None) -> Result:
     """Where to ask for the result, in words for a model."""
     said = status_message(task)
-    far = f" So far: {said}" if said else ""
+    far = f" Progress: {said}" if said else ""
     text = (
-        f"This takes longer than a call may, and continues as task {task.task_id}.{far}\n"
-        f'Call get_task_result with {{"task_id": "{task.task_id}"}} to wait for the result.'
+        f"The call is still running, as task {task.task_id}.{far}\nTo get the result, call get_task_result "
+        f'with {{"task_id": "{task.task_id}"}}. It waits up to a limit for the task to finish.'
     )
     fields: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
     if tool is not None and tool.output.schema is not None:  # which this would not fit

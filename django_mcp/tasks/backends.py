@@ -88,7 +88,7 @@ class DjangoTasksBackend:
             ImproperlyConfigured: ``job`` could not be imported when the process started.
         """
         if self.task is None:
-            msg = f"TASKS[{self.name!r}] could not be used when the process started; see manage.py check."
+            msg = f"TASKS[{self.name!r}] could not be loaded when the process started; run manage.py check."
             raise ImproperlyConfigured(msg)
         self.task.using(backend=self.name, queue_name=settings.TASK_QUEUE).enqueue(task.task_id)
         store.queued(task)
@@ -133,7 +133,7 @@ def task_backend() -> TaskBackend:
         return InProcessBackend()
     found = backend(alias or DEFAULT)
     if alias is not None and found is None:
-        msg = f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is no alias in TASKS.'
+        msg = f'DJANGO_MCP["TASK_BACKEND"] is {alias!r}, which is not an alias in TASKS.'
         raise ImproperlyConfigured(msg)
     if found is None or (alias is None and not has_workers(found)):
         return InProcessBackend()
@@ -156,7 +156,7 @@ def start(task: Task) -> None:
     try:
         task_backend().start(task)
     except Exception:
-        logger.exception("%s could not be put into its queue", task)
+        logger.exception("%s could not be enqueued", task)
         if task.attempts == 0:
             store.fail(task, InternalError("The task could not be started. Retry later.").to_wire())
 
@@ -170,11 +170,11 @@ def recover(task: Task) -> None:
             start(task)
         return
     error = InternalError(
-        "The worker of this task stopped before the task was done. Some of its changes may have been kept; check "
-        "before you call the tool again."
+        "The worker running this task stopped before it finished. The task may have taken effect in part; "
+        "check before retrying."
     )
     if store.fail(task, error.to_wire()):
-        logger.warning("%s failed, for its worker %s gave no sign of life", task, task.worker)
+        logger.warning("%s failed: its worker %s sent no heartbeat", task, task.worker)
 
 
 def _is_repeatable(task: Task) -> bool:

@@ -92,8 +92,8 @@ def plain(value: Any) -> Any:
     try:
         return json.loads(encode(value))
     except UnencodableResult as error:
-        logger.error("what a task gives cannot be saved as JSON: %s", error)  # noqa: TRY400 - it has no more to say
-        raise InternalError("The result cannot be sent as JSON. The server's log has the details.") from None
+        logger.error("output of a task cannot be encoded as JSON: %s", error)  # noqa: TRY400 - it has no more to say
+        raise InternalError("The result cannot be encoded as JSON. See the server's log for details.") from None
 
 
 class TaskChannel(StepChannel):
@@ -132,7 +132,7 @@ class TaskChannel(StepChannel):
         try:
             said = json.loads(encode(params))
         except UnencodableResult as error:
-            msg = f"{method} cannot be sent as JSON: {error}"
+            msg = f"{method} cannot be encoded as JSON: {error}"
             raise TypeError(msg) from None
         with self._lock:
             self._said += 1

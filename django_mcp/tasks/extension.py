@@ -23,7 +23,7 @@ def not_declared(what: str) -> MissingClientCapability:
     Args:
         what: needs the extension, as the beginning of a sentence.
     """
-    message = f"{what} needs the extension {NAME}; declare it among the client's capabilities of the request."
+    message = f"{what} requires the extension {NAME}. Declare it in the client capabilities of the request."
     return MissingClientCapability(message, {"extensions": {NAME: {}}})
 
 

@@ -33,7 +33,9 @@ async def update_task(context: Context) -> Result:
     task_id = _task_id(context)
     responses = context.params.get("inputResponses")
     if not isinstance(responses, dict):
-        raise InvalidParams("\"params.inputResponses\" must be an object: question's key -> the client's result.")
+        raise InvalidParams(
+            "\"params.inputResponses\" must be an object that maps each question's key to the client's result."
+        )
 
     def update() -> None:
         found(context, task_id)
@@ -73,12 +75,12 @@ RESULT_TOOL = "get_task_result"
 
 
 def get_task_result(task_id: Annotated[str, Field(max_length=100)]) -> TextContent:
-    """Get the result of a call that took too long to wait for.
+    """Get the result of a tool call that continues as a background task.
 
-    It waits for a while; where that was not enough it says so, and can be called again.
+    Waits up to a limit for the task to finish. If it is still running, the answer says so; call again.
 
     Args:
-        task_id: As the answer to that call gave it.
+        task_id: The task id from the answer to the original call.
     """
     raise NotImplementedError  # get_result has it
 
@@ -87,7 +89,7 @@ async def get_result(context: Context, tool: Tool, keywords: dict[str, Any]) -> 
     """The result of the call that a task stands for."""
     task_id = keywords["task_id"]
     if await context.runner.sync(lambda: look_up(context, task_id)) is None:
-        raise ToolError(f"There is no task {task_id!r} of yours. It may have expired: call the tool again.")
+        raise ToolError(f"Task {task_id!r} was not found. It may have expired; call the tool again to start a new one.")
     return await outcome(context, task_id, settings.TASK_WAIT_TIMEOUT)
 
 
@@ -96,7 +98,7 @@ def result_tool() -> Tool:
     tool = Finder(
         get_task_result,
         context_type=Context,
-        title="Get the result of a long call",
+        title="Get a task's result",
         read_only=True,
         idempotent=True,
         open_world=False,
@@ -127,8 +129,9 @@ def _offer_results(server: MCPServer, tool: Tool) -> None:
         server.add(result_tool())
     elif known is None or not known.is_generated:
         msg = (
-            f'{tool.label}: task="optional" brings a tool {RESULT_TOOL!r} to {server!r}, for clients that know no '
-            'tasks, and you have one of that name. Rename yours, or use task="required".'
+            f'{tool.label}: task="optional" adds a tool {RESULT_TOOL!r} to {server!r} for clients without '
+            "task support, but a tool with that name is already registered. Rename yours, or use "
+            'task="required".'
         )
         raise ImproperlyConfigured(msg)
 
@@ -139,5 +142,5 @@ def _check(tool: Tool) -> None:
     known = {each.name for each in tool.read.parameters}
     strange = [each.name for each in tool.before_task.parameters if each.required and each.name not in known]
     if strange:
-        msg = f"{tool.label}: before_task takes {', '.join(strange)}, which the tool does not."
+        msg = f"{tool.label}: before_task has parameters that the tool does not: {', '.join(strange)}."
         raise ImproperlyConfigured(msg)

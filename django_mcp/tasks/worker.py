@@ -128,7 +128,7 @@ class LeaseHeartbeat:
             except DatabaseError as error:
                 # What it says is said again next time; the work itself goes on.
                 if not self._failing:
-                    logger.warning("the state of running tasks cannot be saved just now, trying again: %s", error)
+                    logger.warning("the state of running tasks cannot be saved, retrying: %s", error)
                 self._failing = True
                 refresh_connections(math.inf)
             except Exception:  # without this thread all that runs here would be taken for dead
@@ -142,7 +142,7 @@ class LeaseHeartbeat:
             except (OperationalError, InterfaceError):
                 raise
             except Exception:  # of one task, which the others are not to wait for
-                logger.exception("what %s says cannot be saved", channel.task)
+                logger.exception("messages of %s cannot be saved", channel.task)
         working = store.still_working(held)
         for task_id, channel in running.items():
             if task_id not in working and not channel.is_settled:
@@ -232,18 +232,18 @@ def _run(task: Task, channel: TaskChannel) -> None:
     try:
         _surely(channel.flush)
     except Exception:  # the outcome is worth more than what was said on the way
-        logger.exception("what %s said could not be saved", task)
+        logger.exception("messages of %s could not be saved", task)
     try:
         _surely(save)
     except DatabaseAway:
         raise
     except Exception:
-        logger.exception("what came of %s could not be saved", task)
+        logger.exception("the outcome of %s could not be saved", task)
         _surely(partial(_broken, task))
 
 
 def _broken(task: Task) -> bool:
-    error = InternalError("Something went wrong on the server.")
+    error = InternalError("Internal server error.")
     return store.finish(task, error=error.to_wire(), message=error.message)
 
 
@@ -293,7 +293,7 @@ def _context(task: Task, channel: TaskChannel) -> Context:
     try:
         principal = restored(task, server)
     except Gone:
-        raise InternalError("The requester of this task is no longer allowed to call.") from None
+        raise InternalError("The caller of this task no longer has access.") from None
     return Context(
         server,
         principal,

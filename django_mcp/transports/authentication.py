@@ -207,7 +207,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
         else:
             if token is not None:
                 raise InvalidToken
-            raise _refusal(server, 401, None, "Authentication required: send a bearer token or an API key.")
+            raise _refusal(server, 401, None, "Authentication required: this endpoint needs a credential.")
         if sent and principal.is_anonymous and len(authenticators(server)) > 1:
             raise InvalidToken  # of no kind that is known here; whoever sends one does not mean to be nobody
     except InvalidToken:
@@ -221,7 +221,7 @@ async def find_caller(head: RequestHead, server: MCPServer, runner: Runner) -> P
 
 def _away(error: Exception) -> Refusal:
     """503: a client that were told 401 would throw away a credential that may be good."""
-    log_rate_limited(logging.ERROR, "Nobody can be recognised: %s", error)
+    log_rate_limited(logging.ERROR, "authentication is unavailable: %s", error)
     after = error.retry_after if isinstance(error, AuthorizationServerAway) else 5
     headers = [("Retry-After", f"{after:.0f}"), ("Cache-Control", "no-store")]
     words = "Authentication is temporarily unavailable. Retry later."

@@ -88,7 +88,7 @@ def is_our_origin(origin: str, host: str, *, secure: bool) -> bool:
 
 def unknown_host(host: str) -> Refusal:
     """400 for a foreign Host, as Django does."""
-    return Refusal(400, f"Unknown host {host[:100]!r}. The site's owner can add it to ALLOWED_HOSTS.")
+    return Refusal(400, f"Unknown host {host[:100]!r}. The site's administrator can add it to ALLOWED_HOSTS.")
 
 
 def check_origin(head: RequestHead) -> Headers:
@@ -101,7 +101,10 @@ def check_origin(head: RequestHead) -> Headers:
     if origin is None:
         return ()
     if len(origin) > LONGEST or not is_our_origin(origin, head.host, secure=head.secure()):
-        message = f"Origin {origin[:100]!r} is not allowed. DJANGO_MCP['ALLOWED_ORIGINS'] lists those that are."
+        message = (
+            f"Origin {origin[:100]!r} is not allowed. The site's administrator can add it to "
+            "DJANGO_MCP['ALLOWED_ORIGINS']."
+        )
         raise Refusal(403, message)
     return cors_headers(origin)
 

@@ -77,8 +77,8 @@ class Endpoint:
         self.server = server
         if not authenticators(server):
             msg = (
-                f"{server!r} has no authentication, so it is not served. Give MCPServer(authentication=[…]) or "
-                "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.AllowAny'] lets everybody in."
+                f"{server!r} has no authentication, so it is not served. Set MCPServer(authentication=[…]) or "
+                "DJANGO_MCP['AUTHENTICATION']; ['django_mcp.AllowAny'] allows anonymous access."
             )
             raise ImproperlyConfigured(msg)
 
@@ -113,8 +113,8 @@ class Endpoint:
         if head.method == "OPTIONS":
             return MCPResponse(204, headers=(*cors, *preflight(head.headers)))
         allow = ", ".join((*self.verbs, "OPTIONS"))
-        instead = "POST a message" if "POST" in self.verbs else "GET the stream"
-        raise Refusal(405, f"{head.method} is not served here; {instead}.", [("Allow", allow)])
+        instead = "GET to open a stream" if "POST" in self.verbs else "POST to send a message"
+        raise Refusal(405, f"Method {head.method} is not allowed here; use {instead}.", [("Allow", allow)])
 
 
 async def noted(
@@ -204,8 +204,8 @@ class AuthenticatedRequest(NamedTuple):
 def overloaded() -> Refusal:
     """503, before anything is done: whoever waits already is answered the sooner."""
     jobs = (
-        "More than %s jobs wait for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS), "
-        "so requests are refused."
+        "More than %s calls are queued for a worker thread (DJANGO_MCP: MAX_QUEUED_CALLS, WORKER_THREADS); "
+        "requests are rejected."
     )
     log_rate_limited(logging.WARNING, jobs, settings.MAX_QUEUED_CALLS)
     return Refusal(503, "The server is overloaded. Retry later.", [("Retry-After", "1")])
@@ -229,19 +229,19 @@ def check_encoding(content_encoding: str) -> None:
         Refusal: 415.
     """
     if content_encoding.strip().lower() not in {"", "identity"}:
-        text = f"Content-Encoding {content_encoding[:100]!r} is not supported; send the body uncompressed."
+        text = f"Content-Encoding {content_encoding[:100]!r} is not supported. Send the body uncompressed."
         raise Refusal(415, text, [("Accept-Encoding", "identity")])
 
 
 def length_required() -> Refusal:
     """411: a body of which the server does not say where it ends (RFC 9110, section 15.5.12)."""
-    text = "The request has no Content-Length. Send one: this server does not accept chunked bodies."
+    text = "Content-Length is missing. This server does not read chunked bodies; send a Content-Length."
     return Refusal(411, text, [("Connection", "close")])
 
 
 def _too_large() -> Refusal:
     # The rest of the body stays unread, so the connection is of no further use.
-    return Refusal(413, f"The body is larger than {settings.MAX_BODY_BYTES} bytes.", [("Connection", "close")])
+    return Refusal(413, f"The body exceeds {settings.MAX_BODY_BYTES} bytes.", [("Connection", "close")])
 
 
 @lru_cache(maxsize=64)

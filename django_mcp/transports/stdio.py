@@ -231,7 +231,7 @@ class Connection:
         """Take lines until there are no more."""
         async for line in reader.lines():
             if line is None:
-                self._refuse(InvalidRequest(f"The line is longer than {settings.MAX_BODY_BYTES} bytes."))
+                self._refuse(InvalidRequest(f"The line exceeds {settings.MAX_BODY_BYTES} bytes."))
             elif line.strip():
                 await self._take(line)
 
@@ -301,7 +301,7 @@ class Connection:
             principal = await shared_pool().sync(partial(refresh_principal, self._principal, self._server))
             if principal is None:
                 raise InvalidRequest(
-                    "This user account has been deactivated.", request_id=None if request is None else request.id
+                    "This user's access was revoked.", request_id=None if request is None else request.id
                 )
             mcp_request = mcp_request._replace(principal=principal)
             answer = await choose(mcp_request.headers, body).serve(mcp_request)

@@ -308,7 +308,7 @@ def test_a_row_that_cannot_be_written_after_its_loop_was_closed_is_in_pythons_lo
         writer.writer._waiting.append(writer._Entry({**_facts(site), "name": "of nobody"}, asyncio.run(call())))
         writer.writer._call()
         writer.log_pool().close()
-    assert "a call could not be recorded (the database is away)" in caplog.text
+    assert "a call could not be written to the request log (the database is away)" in caplog.text
 
 
 def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
@@ -326,7 +326,7 @@ def test_a_row_that_cannot_be_written_after_its_caller_left_is_in_pythons_log(
 
     with caplog.at_level(logging.ERROR, "django_mcp"):
         asyncio.run(call())
-    assert "a call could not be recorded (the database is away)" in caplog.text
+    assert "a call could not be written to the request log (the database is away)" in caplog.text
 
 
 def test_a_user_who_is_gone_is_left_out(call_log: Log, site: MCPServer) -> None:

@@ -49,7 +49,7 @@ def test_no_token_is_answered_with_where_to_get_one_and_without_an_error(client:
     assert refused(client) == f'Bearer scope="travel:read", {METADATA}'
     assert client.post(b"{}").json == {
         "error": "invalid_token",
-        "error_description": "Authentication required: send a bearer token or an API key.",
+        "error_description": "Authentication required: this endpoint needs a credential.",
     }
 
 

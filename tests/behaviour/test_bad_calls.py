@@ -85,7 +85,7 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "too little": ({"nights": 0}, "Argument 'nights' must be at least 1, not 0."),
     "too much": ({"nights": 31}, "Argument 'nights' must be at most 30, not 31."),
     "an empty text for a number": ({"nights": ""}, "Argument 'nights' must be an integer, not ''."),
-    "null": ({"nights": None}, "Argument 'nights' must be an integer, not null; leave it out instead."),
+    "null": ({"nights": None}, "Argument 'nights' must be an integer, not null; omit it instead."),
     "null for what is required": ({"city": None}, "Argument 'city' must be a string, not null."),
     "a number for a text": ({"city": 5}, "Argument 'city' must be a string, not 5; write \"5\"."),
     "an empty text": ({"city": ""}, "Argument 'city' must not be empty."),
@@ -124,24 +124,24 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "a decimal comma": ({"budget": "12,50"}, "Argument 'budget' must be a decimal number like 12.50, not '12,50'."),
     "more digits than there are": (
         {"budget": "1.234"},
-        "Argument 'budget' must be a number with no more than 2 digits after the point, not '1.234'.",
+        "Argument 'budget' must be a number with no more than 2 digits after the decimal point, not '1.234'.",
     ),
     "a word for true": ({"pets": "perhaps"}, "Argument 'pets' must be true or false, not 'perhaps'."),
     "one for many": ({"tags": "sea"}, "Argument 'tags' must be an array, not 'sea'; write [\"sea\"]."),
     "many for one": ({"city": ["Porto"]}, "Argument 'city' must be a string, not [\"Porto\"]."),
-    "too many": ({"tags": ["x"] * 5000}, "Argument 'tags' must have at most 3 entries, not 5000."),
+    "too many": ({"tags": ["x"] * 5000}, "Argument 'tags' must have at most 3 items, not 5000."),
     "JSON in a text": (
         {"guests": '[{"name": "Ann", "age": 5}]'},
         (
             'Argument \'guests\' must be an array, not \'[{"name": "Ann", "age": 5}]\'; '
-            "send the JSON itself, not a string that holds it."
+            "send the JSON value itself, not a string that contains it."
         ),
     ),
     "an object in a text": (
         {"address": '{"street": "Rua"}'},
         (
             "Argument 'address' must be an object, not '{\"street\": \"Rua\"}'; "
-            "send the JSON itself, not a string that holds it."
+            "send the JSON value itself, not a string that contains it."
         ),
     ),
     "an object for a list of them": (
@@ -177,7 +177,10 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     ),
     "a large file": (
         {"photo": "A" * 20},
-        "Argument 'photo' must have 12 bytes at most when decoded; these are 15 bytes (it was 'AAAAAAAAAAAAAAAAAAAA').",
+        (
+            "Argument 'photo' must have 12 bytes at most when decoded; these are 15 bytes "
+            "(received 'AAAAAAAAAAAAAAAAAAAA')."
+        ),
     ),
     "several mistakes": (
         {"city": ..., "nights": "x", "pets": 5},
@@ -293,5 +296,5 @@ def test_a_nul_is_a_character_like_others(client: Client) -> None:
 def test_one_mistake_made_hundreds_of_times_is_not_told_hundreds_of_times(client: Client) -> None:
     text = client.call("book_hotel", **GOOD, guests=[{"name": "Ann", "age": "x"}] * 200).text
     assert text.startswith("Argument 'guests[0].age' must be an integer, not 'x'. Argument 'guests[1].age' must")
-    assert text.endswith("And 181 more mistakes.")
+    assert text.endswith("And 181 more errors.")
     assert len(text) < 2000

@@ -196,7 +196,7 @@ def test_no_more_is_given_than_was_asked_for_and_how_many_there_are(server: MCPS
 
 def test_where_nothing_is_found_the_model_reads_what_there_is(client: Client) -> None:
     text = client.call("search_tools", query="zeppelin").text
-    assert text == "No tool has any of these words. There are 3 tools, tagged: desk (2), money (1)."
+    assert text == "No tool matches any of these words. There are 3 tools, tagged: desk (2), money (1)."
 
 
 # Calling
@@ -234,13 +234,19 @@ def test_a_call_that_names_no_tool_is_told_to_the_model(client: Client, subtests
         ({"name": "book", "arguments": '{"nights": 1}'}, "Argument 'arguments'"),
         (
             {"name": "book", "nights": 1},
-            "Unknown argument 'nights'. It takes 'name', 'arguments'. Put the tool's own arguments into 'arguments'.",
+            (
+                "Unknown argument 'nights'. It takes 'name', 'arguments'. Put the arguments of the tool itself into "
+                "'arguments'."
+            ),
         ),
         (
             {"name": "refund_invoise"},
-            "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? Use search_tools to find a tool.",
+            (
+                "Unknown tool: 'refund_invoise'. Did you mean 'refund_invoice'? "
+                "Use search_tools to find the available tools."
+            ),
         ),
-        ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. Use search_tools to find a tool."),
+        ({"name": "buk", "arguments": {}}, "Unknown tool: 'buk'. Use search_tools to find the available tools."),
         ({"name": "call_tool", "arguments": {"name": "book"}}, "Unknown tool: 'call_tool'."),
     ]
     for arguments, words in cases:
@@ -297,7 +303,7 @@ def test_questions_and_progress_reach_the_client_and_the_answers_the_tool(
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-@pytest.mark.parametrize(("options", "again"), [({}, "been used already"), ({"idempotent": True}, None)])
+@pytest.mark.parametrize(("options", "again"), [({}, "already used"), ({"idempotent": True}, None)])
 def test_a_state_is_used_once_as_it_is_in_a_direct_call(
     server: MCPServer, modern_talk: Conversation, options: Any, again: str | None
 ) -> None:
@@ -381,7 +387,7 @@ def test_what_is_hidden_is_neither_found_nor_called_nor_counted(
         assert found["total"] == expected
     assert "secret-tag" in str(inside.request("tools/list").json)
     nothing = out.call("search_tools", query="refund").text
-    assert nothing == "No tool has any of these words. There are 3 tools, tagged: open (3)."
+    assert nothing == "No tool matches any of these words. There are 3 tools, tagged: open (3)."
     hidden, missing = (out.call("call_tool", name=name).text for name in ("open_refund", "open_nobody"))
     assert hidden.replace("open_refund", "open_nobody") == missing
     assert inside.call("call_tool", name="open_refund").text == "refunded"

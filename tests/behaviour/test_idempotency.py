@@ -85,7 +85,7 @@ def test_the_same_key_with_other_arguments_is_refused(talk: Conversation, runs: 
     talk.call("order", meta=OURS, book="Emma")
     refused = talk.call("order", meta=OURS, book="Persuasion")
     assert refused.failed
-    assert "used before with other arguments" in refused.text
+    assert "already used with other arguments" in refused.text
     assert runs == ["Emma"]
 
 
@@ -343,7 +343,7 @@ def test_a_call_that_was_cut_off_and_left_nobody_knows_what_is_not_run_again(
     call.exchange.leave()
     assert ended.wait(WITHIN)
     eventually(lambda: modern_talk.room.tasks == 0)
-    assert "check its effect before you call again" in modern_talk.call("order", meta=OURS).text
+    assert "check the outcome before you call again" in modern_talk.call("order", meta=OURS).text
     assert runs == [1]
 
 
@@ -568,7 +568,7 @@ def test_nor_of_an_act_of_a_call_that_failed_which_is_not_done_again(public: Con
         assert public.call(name, meta=OURS).text == "Not now. the first caller's receipt"
         second = public.call(name, meta=OURS)
         assert "receipt" not in second.text
-        assert "'charge' was done before" in second.text
+        assert "'charge' has already run" in second.text
     assert rows.written() == ["charge"]
 
 

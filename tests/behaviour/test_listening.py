@@ -300,6 +300,6 @@ def test_a_caller_with_too_many_open_streams_is_refused_another_until_one_is_clo
         assert refused.status == 429
         assert refused.headers["retry-after"].isdecimal()
         message = json.loads(refused.body)["error"]["message"]
-        assert message.startswith("You have 2 open streams, the maximum. Close one of them first.")
+        assert message.startswith("You have 2 open streams, the maximum. Close one of them.")
         first.exchange.leave()
         eventually(lambda: listen(talk, LISTS).exchange.begun().status == 200, "the place is not free again")

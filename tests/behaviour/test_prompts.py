@@ -113,7 +113,7 @@ def test_a_wrong_request_is_invalid_params_in_words(
         ({}, '"params.name" must be a string'),
         ({"name": "plan"}, "Missing argument 'days'"),
         ({"name": "plan", "arguments": {"days": "many"}}, "'days'"),
-        ({"name": "plan", "arguments": {"days": 3}}, "Arguments of a prompt are strings; 'days' is not."),
+        ({"name": "plan", "arguments": {"days": 3}}, "Arguments of a prompt must be strings. Not a string: 'days'."),
         ({"name": "plan", "arguments": {"days": "3", "dais": "3"}}, "Did you mean 'days'?"),
         ({"name": "plan", "arguments": ["3"]}, "must be an object"),
         ({"name": "plan", "arguments": {"days": "13"}}, "Thirteen is unlucky."),

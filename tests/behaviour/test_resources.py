@@ -172,7 +172,7 @@ def test_what_is_no_uri_is_refused_before_a_client_could_refuse_the_list(
             with pytest.raises(ImproperlyConfigured, match="website_url"):
                 MCPServer("site", website_url=uri)
             for make in (Icon, lambda uri: ResourceLink(uri, "x"), lambda uri: ResourceContents("x", uri)):
-                with pytest.raises(ValueError, match=r"is no URI|must be an https: or data: URI"):
+                with pytest.raises(ValueError, match=r"is not a valid URI|must be an https: or data: URI"):
                     make(uri)
 
 

@@ -197,7 +197,7 @@ def test_what_no_json_can_hold_is_the_tools_own_error(server: MCPServer, talk: C
 
     telling(server, "sync", body)
     assert call(talk, level="info").told(LOG) == []
-    assert "cannot be sent as JSON" in str(errors[0])
+    assert "cannot be encoded as JSON" in str(errors[0])
 
 
 @pytest.mark.parametrize("data", [object(), "\ud800"])

@@ -376,13 +376,13 @@ def test_what_a_tool_does_not_find_is_told_in_fixed_words(
 
     answer = client.call("find")
     assert answer.result["isError"] is True
-    assert answer.text == "Not found: no row has the values you gave."
+    assert answer.text == "Not found: no object matches the given values."
     logged = [(each.levelname, each.getMessage(), each.exc_info) for each in caplog.records]
     if isinstance(error, Http404):
         assert logged == []
     else:  # it may be the site's own mistake
         ((level, words, (_, raised, _)),) = logged
-        assert (level, words, raised) == ("WARNING", "tools/call find looked for what is not there", error)
+        assert (level, words, raised) == ("WARNING", "tools/call find looked up an object that does not exist", error)
 
 
 def test_a_tool_somebody_may_not_call_does_not_exist_for_them(server: MCPServer, client: Client) -> None:

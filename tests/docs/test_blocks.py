@@ -699,7 +699,7 @@ def test_the_page_on_limits_does_what_it_says(site: Site) -> None:
     assert len(json.loads(books["result"]["content"][0]["text"])) == 1
     assert lent["result"]["content"][0]["text"] == "Emma is yours."
     assert "has already run" in again["result"]["content"][0]["text"], "callers of this site cannot be told apart"
-    assert "used before with other arguments" in wrong["result"]["content"][0]["text"]
+    assert "already used with other arguments" in wrong["result"]["content"][0]["text"]
 
 
 def test_the_page_on_calls_does_what_it_says(site: Site) -> None:

@@ -134,7 +134,9 @@ def test_the_page_on_asking_asks_models_and_asks_several_things_and_acts_once(si
     assert card["text"] == "Ada has card 3."
     assert json.loads(site.run("-c", BOOKS)) == ["Emma", "Persuasion", "Card of Ada"], "a card was made in each round"
     assert "the user's own yes" in refused["text"]
-    assert missing["text"] == "This needs a client that supports 'elicitation'; yours did not declare it."
+    assert missing["text"] == (
+        "This call requires a client that supports 'elicitation'. Your client did not declare this capability."
+    )
 
 
 def test_the_page_on_telling_does_what_it_says(site: Site) -> None:

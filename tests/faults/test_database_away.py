@@ -107,7 +107,7 @@ def test_a_handshake_gives_a_client_without_a_session(outage: Outage) -> None:
 
 
 def test_a_tool_that_needs_it_fails_and_works_again(outage: Outage) -> None:
-    assert text(outage.kept["needs it"]).startswith("Something went wrong on the server.")
+    assert text(outage.kept["needs it"]).startswith("Internal server error.")
     assert text(outage.modern.call("notes", label="none")) == "0"
 
 

@@ -45,12 +45,12 @@ def test_a_call_under_way_is_answered_when_it_is_recorded_and_new_ones_are_not_m
     gate.shut()
     under_way = modern.start("count", label=f"{label}-made", to=1)
     worker.saw(f"counted {label}-made")
-    until(lambda: "calls cannot be recorded" in worker.log(0), "the failure is in the log")
+    until(lambda: "the request log cannot be written" in worker.log(0), "the failure is in the log")
 
     started = time.monotonic()
     refused = modern.call("count", label=f"{label}-refused", to=1)
     assert time.monotonic() - started < 2
-    assert refused["error"]["message"] == "The request log is unavailable, so this call was not made. Retry later."
+    assert refused["error"]["message"] == "Calls cannot be recorded at the moment, so this call was not run. Try again."
 
     gate.open()
     assert text(Reply(under_way).last()) == "counted to 1"

@@ -50,7 +50,7 @@ def test_an_act_inside_a_transaction_of_the_tools_own_is_refused_in_the_log(pair
     answer = Modern(pair[0]).call("act_in_atomic", label=label)
 
     assert answer["result"]["isError"]
-    assert text(answer).startswith("Something went wrong on the server.")
+    assert text(answer).startswith("Internal server error.")
     reference = text(answer).rpartition(" ")[2].rstrip(".")
     log = pair.log(0)
     assert "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before" in log

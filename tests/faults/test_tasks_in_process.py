@@ -48,7 +48,7 @@ def test_after_a_kill_what_may_be_run_again_is_and_what_waited_has_its_turn(serv
     assert server.client.result(again) == f"read {label}"
     assert server.client.result(waiting) == f"wrote {label}-waits"
     failed = server.client.over(not_again)
-    assert failed["error"]["message"].startswith("What ran this task was stopped before it was done.")
+    assert failed["error"]["message"].startswith("The worker running this task stopped before it finished.")
     assert server.journal().count(f"began {label}-late") == 1
 
 

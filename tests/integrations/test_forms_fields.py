@@ -627,7 +627,7 @@ def test_careless_text_is_told_what_it_must_be(shop: Callable[..., Shop], subtes
 
 def test_a_huge_list_is_told_how_long_it_may_be(shop: Callable[..., Shop]) -> None:
     made = shop(forms.MultipleChoiceField(choices=CABINS))
-    assert made.problem(it=["first"] * 10_000) == "Argument 'it' must have at most 500 entries, not 10000."
+    assert made.problem(it=["first"] * 10_000) == "Argument 'it' must have at most 500 items, not 10000."
 
 
 def test_a_huge_number_is_no_trouble(shop: Callable[..., Shop]) -> None:

@@ -258,7 +258,7 @@ class TestDeclarations:
         for name, (_, _, words) in wrong.items():
             with subtests.test(name):
                 caplog.clear()
-                assert visitor.problem(name).startswith("Something went wrong on the server.")
+                assert visitor.problem(name).startswith("Internal server error.")
                 assert words in caplog.text
                 assert any(words in message for message in found)
 

@@ -85,7 +85,7 @@ class TestRefusals:
     def test_a_bug_is_logged_and_told_with_a_number(self, site: MCPServer, visitor: Visitor, caplog: Any) -> None:
         view_tool("fail", server=site)
         told = visitor.problem("fail", how="bug")
-        assert told.startswith("Something went wrong on the server. Its log has the details under ")
+        assert told.startswith("Internal server error. Details are in the server's log under reference ")
         assert "Bob" not in told
         assert told.rstrip(".").rpartition(" ")[2] in caplog.text
         assert "password of Bob" in caplog.text
@@ -102,7 +102,7 @@ class TestRefusals:
         self, site: MCPServer, visitor: Visitor, caplog: Any
     ) -> None:
         view_tool("write", server=site)
-        assert visitor.problem("write").startswith("Something went wrong on the server.")
+        assert visitor.problem("write").startswith("Internal server error.")
         assert "/write/ takes POST, and the tool sends GET" in caplog.text
 
 

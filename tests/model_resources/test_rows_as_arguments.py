@@ -114,7 +114,7 @@ def test_an_argument_that_filters_by_a_row_says_by_what(
     told = argument(reader("ann"), "search_reviews", "book")
     assert told["description"] == "Filter: book, by slug: equals this value."
     words = reader("ann").problem("search_reviews", book=1)
-    assert words == "Argument 'book' must be the slug of a book (it was 1)."
+    assert words == "Argument 'book' must be the slug of a book (received 1)."
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_many_rows_are_found_in_one_query(
     words = reader("ann").problem("keep", books=["salt", "foghorn", "none", "foghorn"])
     assert words == "No book with slug 'foghorn', 'none' found. Use search_books to find one."
     assert root.problem("keep", books=[]) == "Argument 'books' must not be empty."
-    assert root.problem("keep", books=["salt"] * 201) == "Argument 'books' must have at most 200 entries, not 201."
+    assert root.problem("keep", books=["salt"] * 201) == "Argument 'books' must have at most 200 items, not 201."
     assert root.data("keep_set") == {"result": -1}
     assert root.data("keep_set", books=[bound[0].author_id]) == {"result": 1}
 

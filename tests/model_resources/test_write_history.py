@@ -191,7 +191,7 @@ def test_where_the_history_cannot_be_written_nothing_is(
 
     monkeypatch.setattr(LogEntry.objects, "create", broken)
     given = {"title": "Pepper"} if name == "update_book" else {}
-    assert ann.problem(name, slug="salt", **given).startswith("Something went wrong on the server.")
+    assert ann.problem(name, slug="salt", **given).startswith("Internal server error.")
     assert Book.objects.filter(slug="salt", title="Salt").exists()
 
 

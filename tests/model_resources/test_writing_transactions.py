@@ -110,7 +110,7 @@ def test_what_the_database_finds_wrong_in_the_end_is_not_written(
     register(Book, Dangling, server=server)
     words = reader("root").problem("update_book", slug="salt", title="Pepper")
     # SQLite says so when the transaction ends, where nobody can tell any more what it is about.
-    assert words.startswith(RULE if connection.vendor == "postgresql" else "Something went wrong on the server.")
+    assert words.startswith(RULE if connection.vendor == "postgresql" else "Internal server error.")
     assert "author" not in words
     assert Book.objects.get(slug="salt").title == "Salt"
 

@@ -41,7 +41,7 @@ def test_a_mistake_is_one_sentence_with_the_argument_and_what_was_sent(subtests:
         ({"guests": [{"name": "Ann"}]}, "Missing argument 'guests[0].age'."),
         ({"city": 5}, "Argument 'city' must be a string, not 5; write \"5\"."),
         ({"city": None}, "Argument 'city' must be a string, not null."),
-        ({"nights": None}, "Argument 'nights' must be an integer, not null; leave it out instead."),
+        ({"nights": None}, "Argument 'nights' must be an integer, not null; omit it instead."),
         ({"nights": 0}, "Argument 'nights' must be at least 1, not 0."),
         ({"nights": 31}, "Argument 'nights' must be at most 30, not 31."),
         ({"board": "all"}, "Argument 'board' must be 'none', 'half' or 'full', not 'all'."),

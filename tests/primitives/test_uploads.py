@@ -108,7 +108,7 @@ def test_bytes_may_stand_in_lists_and_models_and_have_other_limits() -> None:
     assert received(dict[str, bytes], {"a": "aGk="}) == {"a": b"hi"}
     assert received(Letter, {"scan": "aGk="}).scan == b"hi"
     assert received(Annotated[bytes, Field(description="A scan.")], "aGk=") == b"hi"
-    assert problem(Annotated[bytes, Field(min_length=3)], "aGk=").endswith("at least 3 entries, not 2.")
+    assert problem(Annotated[bytes, Field(min_length=3)], "aGk=").endswith("at least 3 items, not 2.")
 
 
 def test_bytes_that_pydantic_decodes_are_left_to_it() -> None:

@@ -37,7 +37,7 @@ STRANGE: dict[str, Any] = {
     "a number as text": "5",
     "words": "next",
     "blanks": " ",
-    "not Base64": "!!!!",
+    "not valid Base64": "!!!!",
     "not ASCII": "é",
     "one letter": "A",
     "no position": raw(b"after:"),
@@ -61,7 +61,7 @@ STRANGE: dict[str, Any] = {
 
 def test_a_cursor_that_is_not_ours_is_refused_with_advice(subtests: pytest.Subtests) -> None:
     for case, cursor in STRANGE.items():
-        with subtests.test(case), pytest.raises(InvalidParams, match="start from the beginning"):
+        with subtests.test(case), pytest.raises(InvalidParams, match="start from the first page"):
             decode_cursor(cursor)
 
 

@@ -45,7 +45,7 @@ def test_what_is_no_block_is_named(subtests: pytest.Subtests) -> None:
     ]:
         with (
             subtests.test(block=block),
-            pytest.raises(ValueError, match="is no content block of a known kind with all its members"),
+            pytest.raises(ValueError, match="is not a complete content block of a known type"),
         ):
             read_content(block)
 
@@ -57,7 +57,7 @@ def test_data_that_is_not_base64_is_refused(subtests: pytest.Subtests) -> None:
 
 
 def test_a_refusal_quotes_little_of_what_it_refuses() -> None:
-    with pytest.raises(ValueError, match="is no content block") as raised:
+    with pytest.raises(ValueError, match="is not a complete content block") as raised:
         read_content({"type": "x" * 1000})
     assert len(str(raised.value)) < 150
 

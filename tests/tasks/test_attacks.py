@@ -175,7 +175,7 @@ def test_a_question_that_cannot_be_saved_ends_the_task(
     monkeypatch.setattr(store, "ask", refuse)
     add(server, two_questions)
     failed = client.become(client.call("work"), "failed")
-    assert failed["error"]["message"] == "Something went wrong on the server."
+    assert failed["error"]["message"] == "Internal server error."
     assert "no such text" in caplog.text
 
 

@@ -107,7 +107,7 @@ def test_a_name_the_tool_does_not_have_is_refused_at_registration(server: MCPSer
     def check(numbr: int) -> None:
         """Has a mistake."""
 
-    with pytest.raises(ImproperlyConfigured, match="before_task takes numbr, which the tool does not"):
+    with pytest.raises(ImproperlyConfigured, match="before_task has parameters that the tool does not: numbr"):
 
         @tool(server=server, task="optional", before_task=check)
         def work(number: int) -> str:

@@ -76,7 +76,7 @@ def is_unknown(client: TaskClient, task_id: str) -> bool:
         for method in ("tasks/get", "tasks/update", "tasks/cancel")
     ]
     told = client.request("tools/call", {"name": "get_task_result", "arguments": {"task_id": task_id}})
-    assert told.result.get("isError", False) == ("no task" in told.text)
+    assert told.result.get("isError", False) == ("was not found" in told.text)
     unknown = {"error" in outcome.response for outcome in outcomes} | {told.result.get("isError", False)}
     assert len(unknown) == 1, "they do not agree"
     return unknown.pop()
@@ -306,7 +306,7 @@ def test_who_was_deactivated_meanwhile_gets_nothing_done(
     _go_on(row)
     row = _over(task_id)
     assert row.status == "failed"
-    assert "no longer allowed to call" in row.error["message"]
+    assert "no longer has access" in row.error["message"]
     assert ran == []
 
 

@@ -236,7 +236,7 @@ def test_the_same_key_with_other_arguments_is_refused(server: MCPServer, client:
     other = {"name": "work", "arguments": {"book": "Persuasion"}, "_meta": OURS}
     refused = client.request("tools/call", other)
     assert refused.failed
-    assert "used before with other arguments" in refused.text
+    assert "already used with other arguments" in refused.text
     assert Task.objects.count() == 1
 
 

@@ -237,7 +237,7 @@ def test_who_is_to_ask_later_reads_how_far_it_is(server: MCPServer, waiting: Con
         task_id = the_task().task_id
         told = later(waiting, task_id).text
     gate.open()
-    assert f"as task {task_id}. So far: Half (1 of 2)\nCall get_task_result" in told
+    assert f"as task {task_id}. Progress: Half (1 of 2)\nTo get the result, call get_task_result" in told
     assert later(waiting, task_id).text == "done"
 
 
@@ -308,7 +308,7 @@ def test_unknown_tasks_are_told_to_the_model(server: MCPServer, waiting: Convers
     for task_id in ("unknown", "", "a\0b"):
         outcome = later(waiting, task_id)
         assert outcome.failed, task_id
-        assert "no task" in outcome.text, task_id
+        assert "was not found" in outcome.text, task_id
 
 
 def test_the_tool_for_results_is_listed_and_changes_nothing(server: MCPServer, waiting: Conversation) -> None:
@@ -369,5 +369,5 @@ def test_a_site_without_a_database_answers_at_once(
         assert waiting.call("work", answers=[ANNA]).text == "accept"
         assert client.request("tools/call", {"name": "always"}).text == "done"
         assert client.request("tasks/get", {"taskId": "x"}).error["code"] == -32602
-        assert "no task" in later(waiting, "x").text
+        assert "was not found" in later(waiting, "x").text
     assert seen

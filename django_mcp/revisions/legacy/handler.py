@@ -300,7 +300,7 @@ async def _next_round(call: Call, session: Session, mcp_request: MCPRequest) -> 
         await channel.end([failed(request, error).body])
     except Exception:
         logger.exception("a round of %s could not be run", request.method)
-        broken = InternalError("Something went wrong on the server. Retry the call.")
+        broken = InternalError("Internal server error. Retry the call.")
         await channel.end([failed(request, broken).body])
     else:
         await channel.end([body])

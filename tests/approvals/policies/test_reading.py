@@ -191,5 +191,5 @@ def test_before_decisions_were_read_no_call_is_let_through(caller: Client, away:
     monkeypatch.setattr(policy_cache, "is_read", False)
     for _ in range(2):
         answer = caller.call("pay")
-        assert answer.error["message"] == "Something went wrong on the server."
+        assert answer.error["message"] == "Internal server error."
     assert "error" in caller.request("tools/list").json

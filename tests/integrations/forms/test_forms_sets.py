@@ -86,7 +86,7 @@ def test_a_careless_array_is_told_what_it_must_be(ann: Reader, subtests: pytest.
         ({"passengers": None}, "Argument 'passengers' must be an array of objects, not null."),
         ({"passengers": {"name": "Ann"}}, "Argument 'passengers' must be an array of objects, not an object."),
         ({"passengers": ["Ann", {}]}, "Argument 'passengers[0]' must be an object, not a string."),
-        ({"passengers": [{"name": "A"}] * 1000}, "Argument 'passengers' must have at most 3 entries, not 1000."),
+        ({"passengers": [{"name": "A"}] * 1000}, "Argument 'passengers' must have at most 3 items, not 1000."),
         ({"passengers": [{}]}, "Missing argument 'passengers[0].name'."),
         ({"passengers": [{"name": "Ann", "DELETE": True}]}, "Unknown argument 'passengers[0].DELETE'."),
     ]:
@@ -99,7 +99,7 @@ def test_very_many_problems_are_cut_short(server: MCPServer, reader: Made) -> No
     form_tool(made, handle=lambda *_: None, name="board", server=server)
     words = reader("ann").problem("board", passengers=[{}] * 500)
     assert words.count("Missing") == 19
-    assert words.endswith("And 481 more mistakes.")
+    assert words.endswith("And 481 more errors.")
 
 
 def test_without_a_limit_of_its_own_a_set_has_one(server: MCPServer, reader: Made) -> None:
@@ -107,7 +107,7 @@ def test_without_a_limit_of_its_own_a_set_has_one(server: MCPServer, reader: Mad
     form_tool(made, handle=lambda *_: None, name="board", server=server)
     (tool,) = reader("ann").list("tools/list")
     assert tool["inputSchema"]["properties"]["passengers"]["maxItems"] == 500
-    assert "at most 500 entries" in reader("ann").problem("board", passengers=[{}] * 501)
+    assert "at most 500 items" in reader("ann").problem("board", passengers=[{}] * 501)
 
 
 def test_the_order_is_that_of_the_array(server: MCPServer, reader: Made) -> None:

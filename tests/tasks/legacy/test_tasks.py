@@ -281,7 +281,7 @@ def test_what_is_no_task_of_the_caller_is_unknown_in_the_same_words(
         for task_id in (theirs, expired, UNKNOWN, "\0", ""):
             error = talk.request(method, {"taskId": task_id}).error
             assert error["code"] == -32602, (method, task_id)
-            assert error["message"] == f"Unknown task: {task_id!r}. It may have expired."
+            assert error["message"] == f"Task {task_id!r} was not found. It may have expired."
     assert state(other, theirs)["status"] == "working"
 
 

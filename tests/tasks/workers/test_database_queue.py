@@ -10,7 +10,7 @@ from tests.faults.conftest import ended, until
 from tests.faults.wire import text
 from tests.tasks.workers.processes import Site
 
-DEAD = "What ran this task was stopped before it was done."
+DEAD = "The worker running this task stopped before it finished."
 LEASE = 2.0
 
 

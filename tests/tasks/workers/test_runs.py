@@ -114,7 +114,7 @@ def test_a_result_that_was_not_committed_is_not_the_outcome(
     result = client.ended(client.call("work"))
 
     assert result["isError"]
-    assert result["content"][0]["text"].startswith("Something went wrong on the server.")
+    assert result["content"][0]["text"].startswith("Internal server error.")
 
 
 def test_a_task_goes_on_in_a_process_that_forked(client: TaskClient, server: MCPServer, gate: Gate) -> None:
@@ -145,4 +145,4 @@ def test_a_task_for_workers_whose_backend_could_not_be_used_at_start_fails(
     monkeypatch.setattr("django_mcp.tasks.backends.task_backend", lambda: DjangoTasksBackend("queue"))
     task = client.become(client.call("work"), "failed")
     assert task["error"]["message"] == "The task could not be started. Retry later."
-    assert "TASKS['queue'] could not be used when the process started" in caplog.text
+    assert "TASKS['queue'] could not be loaded when the process started" in caplog.text
