@@ -318,7 +318,7 @@ class Trial:
         try:
             value = read_json(text)
         except NotJSON as error:
-            self.problem = _("Nothing was called. %s") % error
+            self.problem = _("Not called. %s") % error
             return None
         if isinstance(value, dict):
             return value

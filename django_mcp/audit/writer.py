@@ -187,7 +187,7 @@ class NotRecordable(InternalError):
 
     def __init__(self, error: Exception) -> None:
         words = "Calls cannot be recorded at the moment, so this call was not run."
-        super().__init__(words + (_advice(error) or " Try again."))
+        super().__init__(words + (_advice(error) or " Retry later."))
 
 
 def _advice(error: Exception) -> str:

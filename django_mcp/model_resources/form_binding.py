@@ -825,7 +825,7 @@ class FormSetSource:
         elif not isinstance(items, list):
             yield f"Argument {self.argument!r} must be an array of objects, not {kind_name(items)}."
         elif len(items) > self._most:
-            yield f"Argument {self.argument!r} must have at most {self._most} entries, not {len(items)}."
+            yield f"Argument {self.argument!r} must have at most {self._most} items, not {len(items)}."
         else:
             for place, each in enumerate(items):
                 if not isinstance(each, dict):

@@ -228,7 +228,7 @@ def _several(one: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def read_each(field: Any, value: Any) -> list[Any]:
         _require(value, (list,), "an array")
         if len(value) > MAX_VALUES:
-            raise ValidationError(f"must have at most {MAX_VALUES} entries, not {len(value)}.", code="kind")
+            raise ValidationError(f"must have at most {MAX_VALUES} items, not {len(value)}.", code="kind")
         return [one(field, each) for each in value]
 
     return read_each
@@ -241,7 +241,7 @@ def _items(field: Any, value: Any) -> list[Any]:
 def _value_parts(field: Any, value: Any) -> list[Any]:
     _require(value, (list,), "an array")
     if len(value) > len(field.fields):
-        raise ValidationError(f"must have at most {len(field.fields)} entries, not {len(value)}.", code="kind")
+        raise ValidationError(f"must have at most {len(field.fields)} items, not {len(value)}.", code="kind")
     return [read(part, each) for part, each in zip(field.fields, value, strict=False)]
 
 

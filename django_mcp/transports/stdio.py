@@ -301,7 +301,7 @@ class Connection:
             principal = await shared_pool().sync(partial(refresh_principal, self._principal, self._server))
             if principal is None:
                 raise InvalidRequest(
-                    "This user's access was revoked.", request_id=None if request is None else request.id
+                    "This user can no longer sign in.", request_id=None if request is None else request.id
                 )
             mcp_request = mcp_request._replace(principal=principal)
             answer = await choose(mcp_request.headers, body).serve(mcp_request)

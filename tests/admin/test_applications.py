@@ -488,7 +488,7 @@ def test_blocking_stops_its_tokens_until_it_is_unblocked(site: Site, owner: Brow
     tokens = site.tokens_for()
     told = press(owner, PAGE, blocked="yes")
     assert "Client conf-public is blocked." in told
-    assert "It is blocked. Reject all tokens of this client." in told
+    assert "It is blocked. None of its tokens is accepted." in told
     assert site.status(tokens["access_token"]) == 401
     assert "Nothing changed" in press(owner, PAGE, blocked="yes")
     assert "Client conf-public is no longer blocked." in press(owner, PAGE, blocked="no")

@@ -390,7 +390,7 @@ def test_the_script_gets_the_words_alone(approver: Browser, row: Approval) -> No
 
 def test_further_calls_are_approved_with_the_arguments_that_were_ticked(approver: Browser, row: Approval) -> None:
     said = decide(approver, row, "approve_more", calls="3", seconds="900", names=["to"])
-    assert "and further ones like it" in said
+    assert "and similar calls" in said
     made = AutoApprovalRule.objects.get()
     assert (made.remaining, made.arguments) == (3, {"to": "the-landlord"})
     assert made.pattern == {"to": "b" * 64}
@@ -469,7 +469,7 @@ def test_whoever_may_only_look_sees_no_buttons_and_decides_nothing(approver: Bro
     for url in (LIST, detail(row)):
         shown = page(looking, url)
         assert "<form" not in shown.partition("mcp-cards")[2].partition("</article>")[0]
-        assert "You may look at it." in words(shown)
+        assert "Read only:" in words(shown)
     answer = looking.post(f"{LIST}{row.pk}/decide/", {"decision": "approve", "seen": seen(approver, row)})
     assert answer.status_code == 403
     assert state(row) == "pending"
@@ -483,9 +483,9 @@ def test_nobody_decides_about_their_own_call(approver: Browser, row: Approval, a
     else:
         ada.user_permissions.add(Permission.objects.get(codename="approve_tool_call"))
     own = signed_in(ada)
-    assert "This call was made in your name" in words(page(own, detail(row)))
+    assert "You requested this call" in words(page(own, detail(row)))
     said = send(own, row, {"decision": "approve", "seen": seen(approver, row)})
-    assert "Nothing was decided: this call was made in your name" in said
+    assert "Not decided: you requested this call" in said
     assert state(row) == "pending"
 
 
@@ -589,7 +589,7 @@ def test_a_call_that_nobody_wants_any_more_is_not_approved(approver: Browser, ad
     row = make(ada, task=task)
     before = seen(approver, row)
     Task.objects.update(status=Task.Status.CANCELLED)
-    assert "the requester withdrew this call" in send(approver, row, {"decision": "approve", "seen": before})
+    assert "the requester cancelled this call" in send(approver, row, {"decision": "approve", "seen": before})
     assert state(row) == "pending"
     assert "No approvals pending" in words(page(approver, LIST))
 
@@ -635,7 +635,7 @@ def test_a_standing_approval_is_revoked_by_whoever_may_approve(
         url = f"{STANDING}{standing.pk}/revoke/"
         assert url in page(approver, f"{STANDING}{standing.pk}/change/")
         assert "is revoked" in words(approver.post(url, follow=True).content.decode())
-        assert "had ended already" in words(approver.post(url, follow=True).content.decode())
+        assert "has already ended" in words(approver.post(url, follow=True).content.decode())
     else:
         approver.post(STANDING, {"action": "stop_selected", "_selected_action": [standing.pk]})
     standing.refresh_from_db()

@@ -145,7 +145,7 @@ def test_what_is_declared_as_a_secret_is_hidden_and_says_so_and_needs_no_tick(
     assert kind_of(serve(server, people["ann"], "write", {"code": "open-sesame"})) == "approval_required"
     html = shown(browser, the_ticket())
     assert "open-sesame" not in html
-    assert "Not shown: it is declared as a secret." in html
+    assert "Hidden: declared as a secret." in html
     assert 'name="unseen"' not in html
     assert decide(browser, the_ticket()) == Approval.State.APPROVED
 

@@ -263,7 +263,7 @@ def test_once_a_row_was_refused_no_call_is_made_until_rows_can_be_written_again(
     assert time.monotonic() - began < 3.0
     assert len(made) == 2, "the call that found it, and none after it"
     assert "could not be recorded" in errors[0]
-    assert all("this call was not made" in each for each in errors[1:]), errors
+    assert all("this call was not run" in each for each in errors[1:]), errors
     assert client.call("act").text == "done"
     assert client.call("act").text == "done"
 
@@ -292,7 +292,7 @@ def test_one_row_that_cannot_be_written_keeps_no_other_from_it(
     entries = [writer._Entry(each) for each in (facts, {**facts, "outcome": None}, facts)]
     writer.writer._waiting.extend(entries)
     writer.writer._write_some()
-    assert caplog.text.count("a call could not be recorded") == 1
+    assert caplog.text.count("a call could not be written to the request log") == 1
     assert len(call_log()) == 2
 
 

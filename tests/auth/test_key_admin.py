@@ -146,7 +146,7 @@ def test_nobody_inactive_gets_a_key(browser: Browser, ada: User) -> None:
 
 def test_whoever_may_add_keys_gets_none_for_another_user(ada: User, owner: User) -> None:
     browser = permit(ada, "add_apikey", "view_apikey")
-    assert "Only superusers make keys for others" in add(browser, owner).content.decode()
+    assert "Only superusers can create keys for other users" in add(browser, owner).content.decode()
     assert not APIKey.objects.exists()
     assert add(browser, ada).status_code == 200
     assert APIKey.objects.get().user == ada

@@ -42,7 +42,7 @@ def test_a_call_that_never_asks_the_same_twice_ends(
 
     outcome = talk.call("insist", answers=lambda _: accept(confirm=True))
     assert outcome.failed
-    assert f"asked {MAX_ROUNDS} times" in outcome.text
+    assert f"asked for input {MAX_ROUNDS} times" in outcome.text
 
 
 TITLED = {

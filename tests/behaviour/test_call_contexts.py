@@ -247,7 +247,7 @@ def test_no_tool_runs_where_one_of_them_fails(server: MCPServer, client: Client,
         return "looked"
 
     answer = client.call("look")
-    assert "Something went wrong" in answer.text
+    assert "Internal server error" in answer.text
     assert "SECRET" not in answer.body.decode()
     assert ran == []
 

@@ -344,6 +344,6 @@ def test_a_caller_with_too_many_open_streams_is_refused_another(legacy_talk: Con
         other = Conversation(room, LEGACY).open()
         refused = other.get().done()
         assert (refused.status, refused.headers["retry-after"].isdecimal()) == (429, True)
-        assert "Close one of them first." in refused.json["error"]["message"]
+        assert "Close one of them." in refused.json["error"]["message"]
         first.leave()
         eventually(lambda: other.get().begun().status == 200, "the place is not free again")

@@ -42,8 +42,8 @@ def test_a_tool_that_ends_the_process_fails_and_the_next_call_is_served(
 
     for how in ENDING:
         with subtests.test(how):
-            assert "went wrong" in client.call("end", how=how).text
-    assert "went wrong" in client.call("end_async").text
+            assert "Internal server error" in client.call("end", how=how).text
+    assert "Internal server error" in client.call("end_async").text
 
 
 @every_way_in
@@ -63,8 +63,8 @@ def test_so_do_prompts_resources_and_predicates(server: MCPServer, client: Clien
         """Hide."""
         return "never"
 
-    assert "went wrong" in client.request("prompts/get", {"name": "greet"}).error["message"]
-    assert "went wrong" in client.request("resources/read", {"uri": "note://one"}).error["message"]
+    assert "Internal server error" in client.request("prompts/get", {"name": "greet"}).error["message"]
+    assert "Internal server error" in client.request("resources/read", {"uri": "note://one"}).error["message"]
     assert client.request("tools/list").result["tools"] == []
 
 

@@ -297,7 +297,7 @@ def test_a_timeout_of_the_tools_own_is_no_limit_of_ours(
         raise TimeoutError("the supplier does not answer")
 
     for name in ("fetch", "fetch_too"):
-        assert "Something went wrong" in talk.call(name).text
+        assert "Internal server error" in talk.call(name).text
     assert len(caplog.records) == 2
 
 

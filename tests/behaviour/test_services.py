@@ -190,7 +190,7 @@ def test_a_decorator_that_hides_that_a_function_is_async_is_told_of_in_the_log(
 
     hidden.__annotations__ = {"word": str, "times": int}
     tool(server=server, name="say")(hidden)
-    assert "Something went wrong" in client.call("say", word="ha").text
+    assert "Internal server error" in client.call("say", word="ha").text
     assert "hides that it is async" in caplog.text
 
 

@@ -95,4 +95,4 @@ def test_acts_cannot_be_noted(server: MCPServer, edge: str, open_database: None,
         return ctx.once("act", lambda: "done")
 
     with without("django_mcp_step"):
-        assert "went wrong" in Client(server, MODERN, edge).call("act").text
+        assert "Internal server error" in Client(server, MODERN, edge).call("act").text

@@ -50,7 +50,9 @@ def test_a_call_under_way_is_answered_when_it_is_recorded_and_new_ones_are_not_m
     started = time.monotonic()
     refused = modern.call("count", label=f"{label}-refused", to=1)
     assert time.monotonic() - started < 2
-    assert refused["error"]["message"] == "Calls cannot be recorded at the moment, so this call was not run. Try again."
+    assert (
+        refused["error"]["message"] == "Calls cannot be recorded at the moment, so this call was not run. Retry later."
+    )
 
     gate.open()
     assert text(Reply(under_way).last()) == "counted to 1"

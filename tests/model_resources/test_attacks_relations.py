@@ -51,5 +51,5 @@ def shown_or_failed(answers: dict[str, Any]) -> set[tuple[str, str]]:
         said = json.dumps(answer)
         # What was asked for may be named in the answer.
         found |= {(question, word) for word in hiding.HIDDEN_WORDS if word in said and word not in question}
-        found |= {(question, word) for word in ("went wrong", "-32603") if word in said}
+        found |= {(question, word) for word in ("Internal server error", "-32603") if word in said}
     return found

@@ -288,7 +288,7 @@ def test_rows_of_which_nothing_is_said_are_never_shown(
                 giving(server, ..., lambda value=value: value)
                 words = reader("ann").problem("give")
             if (
-                not words.startswith("Something went wrong")
+                not words.startswith("Internal server error")
                 or "Harbour" in words
                 or "12 per cent" in words
                 or not ("egister" in caplog.text or "several models" in caplog.text)

@@ -32,7 +32,7 @@ def test_the_first_is_to_run_and_the_others_have_its_result() -> None:
 def test_what_a_dead_process_began_is_not_begun_again() -> None:
     dead, later = tries(2)
     dead.begin()
-    with pytest.raises(ToolError, match=r"has no result yet.* check its effect"):
+    with pytest.raises(ToolError, match=r"has no result yet.* check the outcome"):
         later.begin()
     later.forget()
     assert Step.objects.exists(), "a try forgets its own note and no other"

@@ -249,7 +249,7 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     mine.get_by_role("checkbox", name="amount").check()
     mine.get_by_role("checkbox", name="to").uncheck()
     press(page, amount, "Approve this one and those")
-    expect(page.locator(".mcp-said")).to_contain_text("and further ones like it")
+    expect(page.locator(".mcp-said")).to_contain_text("and similar calls")
     said = [client.end(), *(text(Declared(site[0]).call("pay", amount=amount, to=name)) for name in ("x", "y"))]
     assert said == [f"Paid {amount} to {name}." for name in (TO, "x", "y")]
     third = WithTasks(site[0])

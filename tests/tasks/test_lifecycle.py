@@ -283,7 +283,7 @@ def test_unknown_expired_and_foreign_tasks_are_unknown_in_the_same_words(server:
             assert (outcome.status, outcome.error["code"]) == (400, -32602), (method, task_id)
             errors.append(outcome.error["message"].replace(task_id, "unknown"))
     assert len(set(errors)) == 1
-    assert "Unknown task" in errors[0]
+    assert "was not found" in errors[0]
 
 
 @pytest.mark.postgresql

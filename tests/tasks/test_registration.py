@@ -57,7 +57,7 @@ def test_a_tool_of_that_name_is_refused_in_clear_words(server: MCPServer, own_fi
 
     if own_first:
         register_own()
-        with pytest.raises(ImproperlyConfigured, match=f"brings a tool '{RESULTS}'.*Rename yours"):
+        with pytest.raises(ImproperlyConfigured, match=f"adds a tool '{RESULTS}'.*Rename yours"):
             add(server)
         add(server, "always", task="required")
     else:

@@ -70,7 +70,7 @@ def test_a_tool_that_ends_otherwise_in_another_era_is_found(site: MCPServer, ann
     with mock.patch("django_mcp.core.failures.logger"):
         said = failing(lambda: MCPClient(ann, server=site).call("whine"))
     assert "A client of protocol 2025-11-25 has another answer than one of 2026-07-28." in said
-    assert "Something went wrong" in said
+    assert "Internal server error" in said
     assert "well" in said
 
 

@@ -22,7 +22,7 @@ def test_a_fault_of_ours_is_told_by_number_under_the_requests_id(
     assert answer.status == 500
     assert answer.code == -32603
     assert "swordfish" not in answer.body.decode()
-    reference = re.search(r"under ([0-9a-f]+)", answer.error["message"])
+    reference = re.search(r"under reference ([0-9a-f]+)", answer.error["message"])
     assert reference is not None
     assert reference[1] in caplog.text
     assert "swordfish" in caplog.text

@@ -218,7 +218,7 @@ def test_a_body_over_the_limit_is_refused(legacy: Client) -> None:
         assert legacy.post(PING).status == 200
         answer = legacy.post(PING + b" ")
         assert answer.status == 413
-        assert f"larger than {len(PING)} bytes" in answer.error["message"]
+        assert f"exceeds {len(PING)} bytes" in answer.error["message"]
 
 
 def test_a_body_larger_than_djangos_form_limit_is_still_read(legacy: Client) -> None:

@@ -149,7 +149,7 @@ def test_the_tasks_of_a_blocked_tool_are_gone_too(
     assert blocked.result["isError"]
     assert blocked.text.replace(ended.task_id, "X") == missing.text.replace("no-such", "X")
     if version == LEGACY:
-        assert "Unknown task" in ada.request("tasks/get", {"taskId": ended.task_id}).error["message"]
+        assert "was not found" in ada.request("tasks/get", {"taskId": ended.task_id}).error["message"]
         assert ada.request("tasks/list").result["tasks"] == []
 
 

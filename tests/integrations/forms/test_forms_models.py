@@ -126,7 +126,7 @@ class TestMakingARow:
             raise RuntimeError
 
         form_tool(BookForm, name="half", handle=half, permission=None, server=server)
-        assert "Something went wrong" in reader("ann").problem("half", **new())
+        assert "Internal server error" in reader("ann").problem("half", **new())
         assert not Book.objects.filter(slug="reef").exists()
 
 
