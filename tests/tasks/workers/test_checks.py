@@ -41,7 +41,7 @@ def test_nor_does_one_whose_serving_process_does_the_work(with_tasks: None, alia
 
 def test_a_backend_that_tasks_does_not_have(with_tasks: None) -> None:
     assert found({"default": DB}, TASK_BACKEND="celery") == [
-        ("E030", "DJANGO_MCP[\"TASK_BACKEND\"] is 'celery', which is no alias in TASKS.")
+        ("E030", "DJANGO_MCP[\"TASK_BACKEND\"] is 'celery', which is not an alias in TASKS.")
     ]
 
 
