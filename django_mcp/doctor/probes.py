@@ -31,7 +31,7 @@ MAX_SECONDS = 30
 """Between two clocks."""
 SPARE_BYTES = 2048
 """By how much the largest body that is tried is below the limit."""
-_TOO_LARGE = "The body is larger than"
+_TOO_LARGE = "The body exceeds"
 
 
 def clock(visit: Visit) -> str:
@@ -264,7 +264,7 @@ def foreign_host(visit: Visit, seen: str) -> Stop:
     return Stop("host.refused", host=visit.web.parts.hostname or said)
 
 
-_MISSING = re.compile(r"[Tt]he header ([\w-]+) is missing")
+_MISSING = re.compile(r"Missing header ([\w-]+):")
 _LOST = {headers.VERSION: "headers.protocol-version", headers.METHOD: "headers.mcp-method"}
 _NO_SESSION = 404
 

@@ -28,7 +28,9 @@ def _problems(alias: str | None) -> Iterator[CheckMessage]:
         return
     if alias is not None and alias not in _aliases():
         hint = _('Write an alias of TASKS, "process" for the serving process, or leave it out.')
-        yield _error(_('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, which is not an alias in TASKS.') % {"alias": alias}, hint)
+        yield _error(
+            _('DJANGO_MCP["TASK_BACKEND"] is %(alias)r, which is not an alias in TASKS.') % {"alias": alias}, hint
+        )
     elif backends.framework() is None:
         yield from _without_framework(alias)
     else:

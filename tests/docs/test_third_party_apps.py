@@ -286,7 +286,7 @@ from django_mcp.test import MCPClient
 from helpdesk.models import FollowUp
 ann, boss = User.objects.get(username="ann"), User.objects.get(username="boss")
 client = MCPClient(ann, schemas=False)
-client.call("answer_ticket", ticket=2, words="Hello").assert_error_mentions("no ticket 2")
+client.call("answer_ticket", ticket=2, words="Hello").assert_error_mentions("No ticket")
 waiting = client.call("answer_ticket", ticket=1, words="It is on its way.").assert_needs_approval()
 assert not FollowUp.objects.exists()
 print(client.approve(waiting, by=boss).assert_ok().text)

@@ -65,7 +65,7 @@ def test_calls_that_wait_are_told_how_to_go_on_and_tasks_are_given_back_where_th
         assert {key: each.failure for key, each in site.answers.items()} == dict.fromkeys(site.answers)
         answers = {key: text(each.messages[-1]) for key, each in site.answers.items()}
         assert "still running, as task" in answers["wait_as_task-modern"]
-        assert "has to approve it first" in answers["approval"]
+        assert "requires approval" in answers["approval"]
         (task,) = read(site.environment, "SELECT status, lease FROM django_mcp_task")
         assert task["status"] == "working"
         lease = datetime.datetime.fromisoformat(task["lease"]).replace(tzinfo=datetime.UTC)

@@ -15,7 +15,7 @@ from tests.clients import META, MODERN, Answer, Client
 from tests.faults.conftest import Workers
 from tests.faults.wire import Modern, text
 
-USED = "been used already"
+USED = "already used"
 
 
 def test_a_state_used_again_is_refused_and_the_tool_does_not_run_again(pair: Workers, label: str) -> None:

@@ -158,10 +158,10 @@ def test_whoever_made_the_call_sees_no_button_and_cannot_do_without(site: Site, 
     sent = {"decision": "approve", "seen": seen, "csrfmiddlewaretoken": cookies["csrftoken"]}
     answer = ann.request.post(site.url(1, str(action)), form=sent, headers={"x-mcp-live": "1"})
     assert answer.ok
-    assert "somebody else has to decide" in answer.text()
+    assert "another person has to decide" in answer.text()
     assert client.get()["status"] == "working"
     press(cleo, amount, "Deny")
-    assert "refused" in client.end()
+    assert "denied" in client.end()
     assert paid(site, amount) == 0
 
 
@@ -213,7 +213,7 @@ def test_the_page_outlives_its_server(site: Site, at_list: Open, amount: int) ->
     press(page, amount, "Deny")
     expect(page.locator(".mcp-said")).to_contain_text("You denied")
     assert stayed(page)
-    assert "refused" in client.end()
+    assert "denied" in client.end()
 
 
 @on_one_database
@@ -256,7 +256,7 @@ def test_further_calls_like_it_are_approved_with_it(site: Site, at_list: Open, a
     third.begin(amount=amount, to="z")
     expect(card(page, amount)).to_be_visible(timeout=SOON)
     press(page, amount, "Deny")
-    assert "refused" in third.end()
+    assert "denied" in third.end()
 
 
 @on_one_database
@@ -271,7 +271,7 @@ def test_enter_in_a_field_decides_nothing(site: Site, at_list: Open, amount: int
     page.locator("[data-mcp-live]:not([data-settling])").wait_for()
     press(page, amount, "Deny")
     expect(page.locator(".mcp-said")).to_contain_text("You denied")
-    assert "refused" in client.end()
+    assert "denied" in client.end()
 
 
 @on_one_database

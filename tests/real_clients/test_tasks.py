@@ -213,7 +213,7 @@ def test_who_knows_no_tasks_is_told_how_to_come_back(agency_with_tasks: Site, an
     first, again, last = desk.use(work)
 
     assert "still running, as task" in first.content[0].text
-    assert "So far: Waiting" in again.content[0].text
+    assert "Progress: Waiting" in again.content[0].text
     assert last.content[0].text == "It is there."
 
 

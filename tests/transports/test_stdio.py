@@ -160,7 +160,7 @@ def test_the_user_has_the_rights_that_they_have_now(start: Start, local_database
     assert pipe.text("who_am_i")
     try:
         changed(local_database, "UPDATE auth_user SET is_active = 0 WHERE username = 'ada'")
-        assert "access was revoked" in pipe.answer(pipe.request("tools/list"))["error"]["message"]
+        assert "no longer sign in" in pipe.answer(pipe.request("tools/list"))["error"]["message"]
     finally:
         changed(local_database, "UPDATE auth_user SET is_active = 1 WHERE username = 'ada'")
     assert pipe.text("who_am_i")

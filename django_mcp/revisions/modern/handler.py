@@ -290,7 +290,7 @@ def check_version(header: Mapping[str, str], claimed: Any) -> None:
     """
     version = header.get(headers.VERSION)
     if version is None:
-        raise HeaderMismatch(f"The header MCP-Protocol-Version is missing; it must repeat {claimed!r} of '_meta'.")
+        raise HeaderMismatch(f"Missing header MCP-Protocol-Version: it must repeat {claimed!r} of '_meta'.")
     version = version.strip()
     if isinstance(claimed, str) and claimed != version:
         message = f"Header mismatch: MCP-Protocol-Version is {version[:100]!r}, but '_meta' says {claimed[:100]!r}."

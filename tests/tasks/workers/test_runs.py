@@ -90,7 +90,7 @@ def test_a_task_that_costs_three_workers_has_failed(
         found = client.get(task)
 
     assert found["status"] == "failed"
-    assert found["error"]["message"].startswith("What ran this task was stopped")
+    assert found["error"]["message"].startswith("The worker running this task stopped")
 
 
 def test_a_result_that_was_not_committed_is_not_the_outcome(
