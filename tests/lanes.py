@@ -38,7 +38,7 @@ LEFT_OUT = {
 
 NIGHTLY = {
     "tests/benchmarks": "whether the benchmarks run",
-    "tests/docs/test_existing_sites.py": "Wagtail and other packages, installed for it",
+    "tests/docs/test_third_party_apps.py": "Wagtail and other packages, installed for it",
     "tests/real_clients/test_fastmcp.py": "FastMCP's client, installed for it",
 }
 """What .ci/run leaves to the nightly workflow, so that a change waits twenty minutes at most; see decision 31."""

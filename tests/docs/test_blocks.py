@@ -637,8 +637,8 @@ def test_the_page_on_ninja_does_what_it_says(site: Site) -> None:
     assert data(written) == {"id": 1, **emma}
     assert wrong["result"]["content"][0]["text"] == "Argument 'pages' must be at least 1, not 0."
     assert gone["result"]["content"][0]["text"].startswith("Not Found")
-    assert "not authenticated" in refused["result"]["content"][0]["text"]
-    assert "not authenticated" in machine["result"]["content"][0]["text"]
+    assert "Authentication is required" in refused["result"]["content"][0]["text"]
+    assert "Authentication is required" in machine["result"]["content"][0]["text"]
 
 
 def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
@@ -663,7 +663,7 @@ def test_the_page_on_rest_framework_does_what_it_says(site: Site) -> None:
     assert [row["title"] for row in data(found)["results"]] == ["Emma"]
     assert data(page)["next_arguments"] == {"page": 2, "page_size": 1}
     assert data(blurb)["blurb"].endswith("is worth reading.")
-    assert "Authentication is required" in refused["result"]["content"][0]["text"]
+    assert "not authenticated" in refused["result"]["content"][0]["text"]
     assert wrong["result"]["content"][0]["text"].splitlines() == [
         "Argument 'title': This field may not be blank. (It was \"\".)",
         "Argument 'copies': Ensure this value is less than or equal to 9. (It was 10.)",
