@@ -141,5 +141,5 @@ def test_a_state_that_could_not_be_used_can_be_used_again(outage: Outage) -> Non
 
 def test_the_log_says_once_that_streams_cannot_be_read_and_nothing_breaks_unnoticed(outage: Outage) -> None:
     log = outage.worker.log(0)
-    assert log.count("the log of streams cannot be read") == 1
+    assert log.count("the event log cannot be read") == 1
     assert "never retrieved" not in log

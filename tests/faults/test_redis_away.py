@@ -89,7 +89,7 @@ def test_changes_arrive_without_redis_and_at_once_when_it_is_back(two: Workers, 
         assert heard([*streams, also]) < SOON
 
     for index in range(2):
-        assert two.log(index).count("the channel layer cannot be reached") == 1, two.log(index)
+        assert two.log(index).count("the channel layer is unavailable") == 1, two.log(index)
         assert not lost(two.log(index))
 
 

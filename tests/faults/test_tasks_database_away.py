@@ -15,7 +15,7 @@ from tests.tasks.workers.processes import Site, site
 pytestmark = pytest.mark.needs("DATABASE_URL")
 
 MAX_THREADS = 8
-UNSAVED = "the state of running tasks cannot be saved just now"
+UNSAVED = "the state of running tasks cannot be saved, retrying"
 
 
 @pytest.fixture(scope="module")
