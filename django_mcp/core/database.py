@@ -323,16 +323,26 @@ def atomic(*, durable: bool = False) -> Atomic:
     return transaction.atomic(using=own_alias(), durable=durable)
 
 
-def on_commit(function: Callable[[], object]) -> None:
-    """Call it once the open ``atomic()`` block of that database is committed; now, if there is none.
+def on_commit(function: Callable[[], object], using: str | None = None, *, robust: bool = False) -> None:
+    """Call *function* when the open ``atomic()`` block is committed, or at once if there is none.
 
-    ``transaction.on_commit`` raises if autocommit is off outside a block. This calls *function* at once instead, so
-    that sites that manage their own transactions are served; at worst a reader is woken up too early and looks again.
+    ``transaction.on_commit`` raises outside a block if autocommit is off, and a receiver of a signal would raise it in
+    the site's own ``save()``. What *function* writes is then part of the transaction that the site commits itself.
+
+    Args:
+        using: alias of the database; by default the package's own.
+        robust: log an exception of *function* instead of raising it.
     """
-    if connections[own_alias()].in_atomic_block:
-        transaction.on_commit(function, using=own_alias())
-    else:
+    alias = own_alias() if using is None else using
+    if connections[alias].in_atomic_block:
+        transaction.on_commit(function, using=alias, robust=robust)
+        return
+    try:
         function()
+    except Exception:
+        if not robust:
+            raise
+        logger.exception("a function for on_commit failed")
 
 
 def tools_alias() -> str:

@@ -16,6 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from django_mcp.core.concurrency import on_event_loop
+from django_mcp.core.database import on_commit
 from django_mcp.core.server import MCPServer, every_server
 from django_mcp.core.signals import Change, rows_changed
 from django_mcp.model_resources.bound_resource import BoundResource
@@ -217,10 +218,10 @@ def _batch(using: str | None) -> Iterator[_Batch]:
     known = batches.get(savepoints)
     batch = _Batch() if known is None or known.is_told else known
     yield batch
-    if batch is not known and (connection.in_atomic_block or connection.get_autocommit()):
+    if batch is not known:
         batches[savepoints] = batch
         # Robust: what is saved is saved, whether or not it can be told.
-        transaction.on_commit(batch.tell, using=using, robust=True)
+        on_commit(batch.tell, using, robust=True)
 
 
 def begin_anew(connection: BaseDatabaseWrapper) -> None:

@@ -166,9 +166,9 @@ def publish(messages: Sequence[tuple[str, Any]]) -> None:
         return
     write = partial(event_store.append, [(under, json.dumps(message)) for under, message in messages])
     if on_event_loop():
-        _in_background(lambda: transaction.on_commit(write, using=database.tools_alias()))
+        _in_background(lambda: database.on_commit(write, database.tools_alias()))
     else:
-        transaction.on_commit(write, using=database.tools_alias())
+        database.on_commit(write, database.tools_alias())
 
 
 def _in_background(write: Callable[[], Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from django.apps import apps
+from django.contrib.auth.models import Group, User
 from django.core import serializers
 from django.db import connection, connections, transaction
 from django.db.models.signals import post_delete
@@ -200,6 +201,25 @@ def test_what_is_saved_when_another_transaction_is_committed_is_heard(
     with transaction.atomic():
         transaction.on_commit(later)
         salt.save()
+    assert ann.heard() == [SALT]
+
+
+def test_a_script_that_manages_its_own_transactions_saves_and_is_heard(
+    server: MCPServer, ear: Callable[..., Ear], salt: Book
+) -> None:
+    """As Django's documentation shows for imports: ``set_autocommit(False)``, and ``commit()`` by hand."""
+    everything(server)
+    ann = ear("ann", SALT)
+    transaction.set_autocommit(False)
+    try:
+        salt.save()
+        User.objects.filter(username="eve").get().save()
+        Group.objects.create(name="readers").save()
+        transaction.commit()
+        salt.save()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
     assert ann.heard() == [SALT]
 
 

@@ -3,6 +3,7 @@
 import datetime
 
 import pytest
+from django.contrib.auth.models import Group, User
 from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
@@ -128,3 +129,23 @@ def test_a_database_that_returns_no_keys_is_written_row_by_row(monkeypatch: pyte
     monkeypatch.setattr(type(connection.features), "can_return_rows_from_bulk_insert", False)
     ids = event_store.append([("a", "1"), ("a", "2")])
     assert [entry.id for entry in event_store.after(0, ["a"])] == ids
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_script_that_manages_its_own_transactions_changes_rights_without_an_error() -> None:
+    """As Django's documentation shows for imports: ``set_autocommit(False)``, and ``commit()`` by hand."""
+    user, group = User.objects.create_user("ann"), Group.objects.create(name="readers")
+    before = Event.objects.count()
+    transaction.set_autocommit(False)
+    try:
+        group.save()
+        user.is_active = False
+        user.save()
+        transaction.rollback()
+        assert Event.objects.count() == before
+        user.save()
+        transaction.commit()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    assert Event.objects.count() > before
