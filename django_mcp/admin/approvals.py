@@ -54,7 +54,7 @@ KINDS = {
 
 
 def waits() -> Q:
-    """What is true of approval requests about which somebody can still decide."""
+    """Return the filter for approval requests that can still be decided."""
     wanted = Q(task=None) | ~Q(task__status__in=OVER)
     return Q(state=State.PENDING, expires__gt=timezone.now()) & wanted
 

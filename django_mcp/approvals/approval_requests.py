@@ -53,9 +53,9 @@ def tell(approval: Approval) -> None:
 
 
 def current(digest: str, version: str) -> Approval | None:
-    """The approval request of a call: one that waits or is approved, or that somebody refused not long ago.
+    """Return the current approval request of a call: pending, approved, or recently denied.
 
-    One that is good no longer, or that is for another version of tool and policy, has expired.
+    Requests whose time is up, or whose tool or policy has changed, are expired first.
     """
     notices.wake()
     with database.atomic():
@@ -184,7 +184,7 @@ def use(approval: Approval, run: str, round: int) -> bool:  # noqa: A002 - as ``
 
 
 def of_run(digest: str, version: str, run: str, round: int) -> Approval | None:  # noqa: A002 - likewise
-    """The approval request that an earlier round of the same call used up; None for a call that has had no round."""
+    """Return the approval request that an earlier round of the same call used; None before the first round."""
     if round == 0:
         return None
     found = Approval.objects.filter(digest=digest, version=version, state=State.CONSUMED)

@@ -23,10 +23,10 @@ from django_mcp.tasks.backends import start as start_task
 
 
 def park(context: Context, tool: Tool, approval: Approval | None, *, start: bool = False) -> Task:
-    """The task of a call that waits, the same for each try of it. Blocks.
+    """Return the task of a pending call; repeated calls get the same one. Blocks.
 
-    Its lease ends with the approval request: then it is run like one whose worker is gone, finds that nobody approved
-    it, and ends with these words. So it ends even where nobody is left who knows of the request.
+    Its lease expires with the approval request. The task is then recovered like one whose worker stopped, finds no
+    approval, and ends with that error. So it ends even if every process that knew of it has stopped.
 
     Args:
         context: of the call.

@@ -1,8 +1,8 @@
 """Apply the decision to a call before it runs, or wait for one.
 
-A call runs where somebody approved just this call of just this caller, or further calls like it. Else it gets
-an approval request, one for all tries of the call, and its client what it can use best: a task, which goes on alone;
-a link, where a person can be shown one; time to wait; and at last the request's id, and that it should retry.
+A call runs if an approver approved exactly this call of this caller, or if an auto-approval rule covers it. Otherwise
+it gets one approval request, however often it is repeated. What the client receives depends on what it supports: a task
+that continues after the decision, a link to a page, a response that waits, or an error that says how to retry.
 """
 
 from collections.abc import Mapping
@@ -221,7 +221,7 @@ class _Call:
         return None
 
     async def _decided(self, found: Approval, kind: str) -> Result | None:
-        """What answers a call that has an approval request which does not let it through, or not yet."""
+        """Return the answer to a call whose approval request is pending, denied or expired."""
         context, channel = self.context, self.context.channel
         if found.state == State.PENDING and not channel.is_task:
             if kind == messages.PENDING:

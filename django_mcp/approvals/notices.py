@@ -297,7 +297,7 @@ def _waiting() -> "QuerySet[Notice]":
 
 
 def _give_up() -> None:
-    """Those of approval requests that wait no longer are of no use."""
+    """Stop delivering notices of approval requests that are no longer pending."""
     over = ~Q(approval__state=Approval.State.PENDING) | Q(approval__expires__lte=timezone.now())
     useless = Notice.objects.filter(over, next_attempt__isnull=False)
     if keys := list(useless.values_list("pk", flat=True)[:_AT_ONCE]):

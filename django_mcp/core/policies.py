@@ -148,7 +148,7 @@ class PolicyCache:
     """Where decisions come from.
 
     Attributes:
-        reload: brings the ``Policies`` of every endpoint up to date. Blocks. None where nobody decides anything.
+        reload: updates the ``Policies`` of every endpoint. Blocks. None if the site has no policies.
         due: when they are to be brought up to date, by the monotonic clock; 0 for before the next call.
         is_read: they were, at least once.
     """

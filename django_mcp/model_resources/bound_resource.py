@@ -504,9 +504,8 @@ class BoundResource:
 
     @property
     def lookup_description(self) -> str:
-        """Describe the argument that identifies a row."""
-        source = f"as returned by search_{self.plural}" if "search" in self.resource.tools else "as in its URI"
-        return f"{capfirst(_called(self.lookup))} of the {self.one}, {source}."
+        """Describe the argument that identifies a row. It names no tool: policies may hide any from a caller."""
+        return f"{capfirst(_called(self.lookup))} of the {self.one}, as in search results and URIs."
 
     @property
     def description(self) -> str:

@@ -118,10 +118,7 @@ class SubscriptionFilter:
         try:
             return set(await patiently(context.site_runner, partial(find_known, context, wanted, afresh=True)))
         except Exception:
-            logger.exception(
-                ("no notifications sent to %r: cannot determine readable resources"),
-                context.principal,
-            )
+            logger.exception("no notifications sent to %r: cannot determine readable resources", context.principal)
             return None
 
     async def _may_call(self) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from django_mcp import MCPServer, tool
+from django_mcp import MCPServer, ModelResource, register, tool
 from django_mcp.approvals.tool_policies import decide
 from django_mcp.core.policies import policy_cache
 from django_mcp.models import Task, ToolPolicy
@@ -17,6 +17,7 @@ from tests.approvals.policies.conftest import tool_of
 from tests.behaviour.test_visibility import As
 from tests.behaviour.users import group
 from tests.clients import LEGACY, MODERN, Answer, Client
+from tests.model_resources.library.models import Tag
 
 Make = Callable[..., Any]
 CLIENT = "https://client.example.com/app.json"
@@ -266,3 +267,19 @@ def test_discovery_tells_of_tasks_likewise(make_server: Make, policies: None) ->
     ToolPolicy.objects.create(server=server.name, tool="look_around", decision="ask")
     discovered = Client(server, MODERN, "asgi").request("server/discover")
     assert "io.modelcontextprotocol/tasks" in discovered.result["capabilities"]["extensions"]
+
+
+def test_a_blocked_search_is_not_named_by_the_tools_that_take_what_it_finds(server: MCPServer, ada: As) -> None:
+    class Tags(ModelResource):
+        fields = ("word",)
+        search_fields = ("word",)
+        view_permission = add_permission = change_permission = delete_permission = None
+        actions = ("create", "update", "delete")
+        writable_fields = ("word",)
+
+    register(Tag, Tags, server=server)
+    assert "search_tags" in ada.listed("tools/list")
+    block(server, "search_tags")
+    listed = ada.request("tools/list")
+    assert "update_tag" in json.dumps(listed.result)
+    assert "search_tags" not in json.dumps(listed.result)
