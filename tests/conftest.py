@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from _pytest.runner import runtestprotocol
 from django.conf import settings
+from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test.utils import setup_databases, teardown_databases
 
@@ -196,26 +197,28 @@ LEFT = (PendingRequest, Call, Session, Event, Step, Approval, AutoApprovalRule, 
 
 
 @pytest.fixture
-def open_database(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+def open_database(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Lets worker threads reach the test database; for tests that leave nothing in it but what the endpoint keeps."""
     with django_db_blocker.unblock():
         Event.objects.all().delete()  # of users whom other tests made: what was told of their rights
+        before = people_and_groups()
         yield
         end_tasks()
-        for model in (
-            PendingRequest,
-            Call,
-            Session,
-            Event,
-            Step,
-            Approval,
-            AutoApprovalRule,
-            Task,
-            ToolPolicy,
-            RequestLog,
-        ):
+        for model in LEFT:
             if model.objects.exists():  # a deletion looks for what points to the rows, for nothing most times
                 model.objects.all().delete()
+        is_flushed = {"db", "transactional_db"} & {*request.fixturenames} or request.node.get_closest_marker(
+            "django_db"
+        )
+        left = set() if is_flushed else people_and_groups() - before
+        for each in left:
+            each.delete()
+        assert not left, f"left for the tests after this one: {left}"
+
+
+def people_and_groups() -> set[User | Group]:
+    """Return what tests make most that is the site's own."""
+    return {*User.objects.all(), *Group.objects.all()}
 
 
 def end_tasks() -> None:

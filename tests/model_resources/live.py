@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 
 from django_mcp import MCPServer, ModelResource, register, resource
 from tests.conversation import Conversation
@@ -82,6 +82,7 @@ def server(make_server: Callable[..., MCPServer], open_database: None) -> Iterat
     for model in (Review, Draft, Book, Tag, Author, Publisher):
         model._base_manager.all().delete()
     User.objects.filter(username__in=PEOPLE).delete()
+    Group.objects.all().delete()
 
 
 @pytest.fixture
