@@ -210,7 +210,6 @@ class Follower:
         # Each stream with the time from which its silence counts, the longest silence first.
         self._silent: dict[Subscription, float] = {}
         self._expiry = math.inf
-        self._failing = False
         self._cleared = time.monotonic()
 
     async def join(self, topics: Iterable[str], principal: Principal | None) -> Subscription:
@@ -236,7 +235,7 @@ class Follower:
         try:
             return await shared_pool().sync(event_store.newest)
         except DatabaseError as error:
-            self._fails(error)
+            _cannot_read(error)
             return None
 
     def leave(self, subscription: Subscription) -> None:
@@ -290,11 +289,10 @@ class Follower:
             topics = list(self._topics) if len(self._topics) <= MANY_TOPICS else None
             entries = await run(partial(event_store.since, position, topics))
         except DatabaseError as error:
-            self._fails(error)
+            _cannot_read(error)
             await asyncio.sleep(settings.POLL_INTERVAL)
             return
         self._position = position
-        self._failing = False
         for entry in entries:
             if entry.id not in self._seen:
                 self._seen[entry.id] = None
@@ -304,11 +302,6 @@ class Follower:
             self._seen.pop(next(iter(self._seen)))
         if sum(entry.id > position for entry in entries) >= event_store.MOST:  # there may be more
             self._rung.set()
-
-    def _fails(self, error: Exception) -> None:
-        if not self._failing:
-            logger.warning("the event log cannot be read, retrying: %s", error)
-        self._failing = True
 
     async def _hand_out(self, entry: Entry) -> None:
         for number, subscription in enumerate(list(self._topics.get(entry.topic, ())), 1):
@@ -356,6 +349,10 @@ async def _clear() -> None:
         await shared_pool().sync(partial(clear, CLEAR_MOST))
     except DatabaseError as error:
         log_rate_limited(logging.WARNING, "expired rows could not be deleted: %s", error)
+
+
+def _cannot_read(error: Exception) -> None:
+    log_rate_limited(logging.WARNING, "the event log cannot be read, retrying: %s", error)
 
 
 def _put(subscription: Subscription, entry: Entry | None) -> None:
