@@ -66,19 +66,19 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
         title: display title.
         description: for models; by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
-        input_schema: published instead of the schema of the signature. Arguments are validated against the signature.
+        input_schema: JSON Schema to publish instead of that of the signature, which still validates the arguments.
         read_only: True if the tool changes nothing.
         destructive: True if it may delete or overwrite. Clients assume so unless it is ``read_only``.
         idempotent: True if repeating a call has no further effect.
         open_world: True if it reaches systems outside this site. Clients assume so.
-        permission: one such as ``"library.change_book"``, or a list. Without all of them the tool does not exist for
-            the caller.
-        groups: names of Django groups. The tool does not exist for users in none of them, superusers included.
+        permission: required permission, such as ``"library.change_book"``, or a list; the tool does not exist for
+            callers that lack one.
+        groups: names of Django groups; the tool does not exist for users in none of them, superusers included.
         scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` required in addition to the endpoint's.
         visible: takes the ``Context`` and returns whether the tool exists for the caller. A plain function; it may
             query. Lists and searches call it too, so it must depend on the caller, not on the call. If it raises, the
             tool is hidden.
-        tags: words by which endpoints select the tool (``MCPServer(include_tags=…)``) and callers find it.
+        tags: words by which endpoints select the tool (``MCPServer(include_tags=…)``) and searches find it.
         namespace: prefix of the name, joined with ``_``, and a tag. See ``MCPServer.namespace``.
         atomic: run a synchronous function in a transaction of the default database, which any error rolls back; by
             default True unless ``read_only``.
@@ -90,7 +90,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             under WSGI.
         max_output_chars: maximum characters of a result, as text or JSON; 0 for no limit, by default
             ``DJANGO_MCP["MAX_OUTPUT_CHARS"]``. A longer result is an error that says how to request less.
-        idempotency_key: name of an argument. Calls with the same value of it are the same call, which runs once.
+        idempotency_key: name of an argument; calls with the same value of it are the same call, which runs once.
             Clients may also send a key outside the arguments.
         always_listed: list the tool even if the endpoint's tools are searched (``MCPServer(search_tools=…)``).
         log_arguments: False to keep arguments out of the request log.
@@ -144,9 +144,9 @@ def resource(
         size: bytes, if known.
         annotations: audience, priority, last modification.
         icons: images for display.
-        permission: one such as ``"library.view_book"``, or a list. Without all of them the resource does not exist for
-            the caller.
-        groups: names of Django groups. The resource does not exist for users in none of them.
+        permission: required permission, such as ``"library.view_book"``, or a list; the resource does not exist for
+            callers that lack one.
+        groups: names of Django groups; the resource does not exist for users in none of them.
         scopes: OAuth scopes required in addition to the endpoint's.
         visible: takes the ``Context`` and returns whether the resource exists for the caller; see ``tool``.
         tags: words by which endpoints select the resource (``MCPServer(include_tags=…)``).
@@ -202,9 +202,9 @@ def prompt(call: Callable[..., Any] | None = None, /, *, server: Where = None, *
         title: display title.
         description: by default the docstring, whose parameter section describes the arguments.
         icons: images for display.
-        permission: one such as ``"library.view_book"``, or a list. Without all of them the prompt does not exist for
-            the caller.
-        groups: names of Django groups. The prompt does not exist for users in none of them.
+        permission: required permission, such as ``"library.view_book"``, or a list; the prompt does not exist for
+            callers that lack one.
+        groups: names of Django groups; the prompt does not exist for users in none of them.
         scopes: OAuth scopes required in addition to the endpoint's.
         visible: takes the ``Context`` and returns whether the prompt exists for the caller; see ``tool``.
         tags: words by which endpoints select the prompt (``MCPServer(include_tags=…)``).
