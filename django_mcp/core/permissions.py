@@ -137,7 +137,7 @@ async def find_rule(context: RequestContext, tool: Tool) -> Rule:
 
 
 def _user_may(user: Any, primitive: Primitive) -> bool:
-    """Return True if the user has all permissions and any of the groups. Superusers are in no group by default."""
+    """Return True if the user has all permissions and any of the groups. Superusers need the groups too."""
     if user is None:
         return not (primitive.permissions or primitive.groups)
     if not all(user.has_perm(each) for each in primitive.permissions):

@@ -266,9 +266,7 @@ class RequestContext:
 
     @property
     def cancelled(self) -> bool:
-        """True if the client no longer waits: it cancelled, disconnected (where that means the same), or time has run
-        out.
-        """
+        """True if the client cancelled or disconnected (where that means the same), or time has run out."""
         return self.channel.cancelled or self.remaining == 0.0
 
     @property
