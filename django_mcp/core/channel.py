@@ -31,8 +31,7 @@ class Cancelled(BaseException):
     """The client no longer waits for the result. Raised in a tool when it next uses its context.
 
     Derives from ``BaseException``, so that ``except Exception`` in a tool does not catch it and the transaction is
-    rolled
-    back.
+    rolled back.
     """
 
 

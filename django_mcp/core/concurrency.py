@@ -241,8 +241,7 @@ class Pool:
         """Await on the loop, with a dedicated thread for ``sync_to_async`` and the async ORM.
 
         Without it, asgiref would use one thread for all calls; Django's ASGI handler also has one per request. The
-        thread ends
-        with the coroutine and closes its connections; nothing waits for that.
+        thread ends with the coroutine and closes its connections; nothing waits for that.
         """
         own = ThreadSensitiveContext()
         token = SyncToAsync.thread_sensitive_context.set(own)
@@ -378,8 +377,7 @@ class SiteRunner:
     """A runner whose jobs run inside the site's context managers, in their own thread.
 
     Packages keep the acting user in thread-locals or context variables, so managers are entered around each function,
-    in
-    its thread. Nested functions do not enter them again.
+    in its thread. Nested functions do not enter them again.
 
     Args:
         runner: runs the jobs.

@@ -48,9 +48,8 @@ class Context(RequestContext):
     """A call, passed to tools, resources and prompts as the parameter annotated ``Context``.
 
     Methods that ask the client (``elicit``, ``confirm``, ``sample``, ``roots``, ``ask``) are plain calls in sync and
-    async
-    functions alike. Each returns the answer or ends the round: the function runs again from the top when the answer has
-    arrived. So ask before you act, or wrap the act in ``once``.
+    async functions alike. Each returns the answer or ends the round: the function runs again from the top when the
+    answer has arrived. So ask before you act, or wrap the act in ``once``.
 
     Attributes:
         server: the endpoint's ``MCPServer``.
@@ -235,9 +234,8 @@ class Context(RequestContext):
         """Call a function once, even if the tool runs again; its result is stored for this call.
 
         Commits what the tool wrote before. What *function* writes to the default database is committed with the record
-        of its
-        result. Other effects happen at most once: if the process dies before it stores the result, the call ends with
-        an error.
+        of its result. Other effects happen at most once: if the process dies before it stores the result, the call ends
+        with an error.
 
         Args:
             key: identifies the function within the call.
@@ -262,8 +260,7 @@ class Context(RequestContext):
         """Call *function* if the tool's transaction is rolled back; the counterpart of ``transaction.on_commit``.
 
         For effects outside the database, such as a saved file: ``ctx.on_rollback(lambda: photo.delete(save=False))``.
-        Not
-        called for what ``once`` has committed.
+        Not called for what ``once`` has committed.
 
         Args:
             function: takes no arguments; runs after the rollback. Its exceptions are logged.

@@ -375,8 +375,7 @@ class LateAtomic(Atomic):
     """``atomic()`` on SQLite that begins with the first query; other databases do this already.
 
     SQLite's only write lock is taken when a transaction begins. A tool without queries would take it in vain, at a
-    higher
-    cost than its own. To code within, it is a block like any other.
+    higher cost than its own. To code within, it is a block like any other.
     """
 
     def __init__(self, database: Any) -> None:

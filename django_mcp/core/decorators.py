@@ -58,8 +58,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
     """Register a function as a tool. Usable with and without arguments.
 
     Accepts any callable, such as a method of an object, a class method or a generator function. A method decorated in
-    its
-    class body is called on a new instance for each call, so the class must take no arguments.
+    its class body is called on a new instance for each call, so the class must take no arguments.
 
     Args:
         name: 1 to 64 letters, digits, ``_`` or ``-``; by default the function's name.
@@ -132,8 +131,7 @@ def resource(
     """Register a function as the resource of a URI, or of every URI of a template such as ``travel://{city}``.
 
     The parameters are the template's variables, converted by their annotations. A URI with values that cannot be
-    converted
-    does not exist. For missing objects, raise ``Http404`` or let ``DoesNotExist`` propagate.
+    converted does not exist. For missing objects, raise ``Http404`` or let ``DoesNotExist`` propagate.
 
     Args:
         uri: a URI, or an RFC 6570 template with ``{name}``, ``{+name}`` or a final ``{?a,b}``.

@@ -241,8 +241,7 @@ class URLElicitation(Question[ElicitResult[None]]):
     """A page for the person to visit (2026-07-28, Elicitation, URL Mode).
 
     ``accept`` means that they agreed to open it, not that they finished there. The page must verify that its visitor is
-    the
-    user who was asked, and the URL must not sign anyone in.
+    the user who was asked, and the URL must not sign anyone in.
 
     Args:
         message: the reason for asking.

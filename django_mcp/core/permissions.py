@@ -1,8 +1,8 @@
 """Permissions and OAuth scopes: which primitives a caller may use or know of.
 
 A caller may use a primitive if scopes, permissions, groups, policy and ``visible`` all allow it. If only scopes are
-missing and the client can request more, the primitive is listed and a call is answered with the required scopes
-(RFC 6750, section 3.1, ``insufficient_scope``). Otherwise it does not exist for the caller.
+missing and the client can request more, the primitive is listed and a call is answered with the required scopes (RFC
+6750, section 3.1, ``insufficient_scope``). Otherwise it does not exist for the caller.
 """
 
 import enum
@@ -218,8 +218,7 @@ def notify_permissions_changed(*users: Any) -> None:
     """Notify the clients of *users* after commit that their lists may have changed.
 
     Django's signals about users, groups and permissions do this already. Call it after ``bulk_create()``, ``update()``
-    and
-    raw SQL, and when data that your ``visible`` predicates read has changed.
+    and raw SQL, and when data that your ``visible`` predicates read has changed.
 
     Args:
         users: Django users.

@@ -234,8 +234,7 @@ class RequestContext:
         """A Django request for this call, built on first use.
 
         It has path, headers and ``ctx.user``, for code that needs a request (``build_absolute_uri``, context
-        processors), but
-        no credentials, cookies or session. In the ASGI application, no middleware has processed it.
+        processors), but no credentials, cookies or session. In the ASGI application, no middleware has processed it.
         """
         if self._request is None:
             request = without_credentials(self._edge())

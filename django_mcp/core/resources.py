@@ -91,10 +91,8 @@ def refresh_principal(principal: Principal, server: MCPServer | None) -> Princip
     """Return the principal with its current rights, or None if it may no longer call the endpoint.
 
     Must be called before anything acts for a caller after the original request, such as a task, a pending call or a
-    stream.
-    Reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test`` again.
-    Without
-    a *server* (for the test client's callers), only the user is reloaded.
+    stream. Reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test``
+    again. Without a *server* (for the test client's callers), only the user is reloaded.
     """
     user = principal.user
     if isinstance(user, models.Model) and user.pk is not None:

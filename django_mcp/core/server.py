@@ -343,8 +343,7 @@ class MCPServer:
         """Return a namespace of this endpoint, to be passed as ``server=``.
 
         Names of what is registered in ``server.namespace("billing")`` start with ``billing_``, and it has the tag
-        ``billing``.
-        Resources keep their URIs.
+        ``billing``. Resources keep their URIs.
 
         Args:
             name: letters, digits, ``_`` or ``-``.

@@ -31,8 +31,7 @@ def _cache() -> BaseCache:
     """Return the default cache, one object per thread.
 
     Django's ``cache`` is one per context, which the ASGI application creates for each request: Redis would be connected
-    to
-    for every call, with connections that stay open until garbage collection.
+    to for every call, with connections that stay open until garbage collection.
     """
     if getattr(_of_thread, "settings", None) is not caches.settings:
         _of_thread.cache, _of_thread.settings = caches.create_connection(DEFAULT_CACHE_ALIAS), caches.settings
@@ -44,9 +43,8 @@ class RateThrottle:
     """Limits requests in a fixed window, counted in Django's default cache.
 
     Modelled on REST framework's ``SimpleRateThrottle``; one is made per request. To change the policy, name a subclass
-    in
-    ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable, all
-    requests are allowed.
+    in ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable,
+    all requests are allowed.
 
     Args:
         scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"`` or

@@ -1,7 +1,7 @@
 """Exceptions that become JSON-RPC error objects.
 
-Codes: JSON-RPC 2.0 section 5.1, and the MCP range -32020 to -32099 (2026-07-28, Overview, Error Codes).
-``http_status`` is that of the Streamable HTTP transport of that revision.
+Codes: JSON-RPC 2.0 section 5.1, and the MCP range -32020 to -32099 (2026-07-28, Overview, Error Codes). ``http_status``
+is that of the Streamable HTTP transport of that revision.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """JSON-RPC 2.0 as MCP uses it: decoding of messages, encoding of results and errors.
 
-MCP narrows JSON-RPC (2026-07-28, Overview, Messages): ids are strings or integers, never null; ``params`` is an
-object; a batch is not a message.
+MCP narrows JSON-RPC (2026-07-28, Overview, Messages): ids are strings or integers, never null; ``params`` is an object;
+a batch is not a message.
 """
 
 import json
