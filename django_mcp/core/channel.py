@@ -1,7 +1,6 @@
 """``Channel``: what a running call sends to its client.
 
-The channel in this module sends nothing, for calls that cannot reach their client, such as those in a batch. Revisions
-subclass it.
+This one sends nothing, for calls that cannot reach their client, such as those in a batch. Revisions subclass it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ LEVELS: Sequence[str] = ("debug", "info", "notice", "warning", "error", "critica
 """Least severe first (RFC 5424, section 6.2.1)."""
 
 no_waiting: ContextVar[bool] = ContextVar("no_waiting", default=False)
-"""True if only the caller itself could do what it would wait for, as in a test. Then nothing waits, and tasks run
+"""True if only the caller could do what it would wait for, as in a test: then nothing waits, and tasks run
 synchronously."""
 
 
@@ -36,12 +35,11 @@ class Cancelled(BaseException):
 
 
 class IdempotencyRecord(Protocol):
-    """One attempt of a call with an idempotency key. Every method blocks.
+    """One attempt of a call with an idempotency key. All methods block.
 
     Attributes:
         acts: key under which ``ctx.once`` stores results, shared by all attempts.
-        is_shared: the key may also be another caller's, because anonymous callers are indistinguishable; no attempt
-            gets the result of another.
+        is_shared: anonymous callers share the key, so no attempt gets the result of another.
     """
 
     acts: str
@@ -55,27 +53,19 @@ class IdempotencyRecord(Protocol):
         """
 
     def kept(self) -> dict[str, Any] | None:
-        """Return the result of an earlier attempt, if any, without starting one.
-
-        Raises:
-            ToolError: the earlier attempt had other arguments, or may belong to another caller.
-        """
+        """Return the result of an earlier attempt, if any, without starting one. Raises as ``begin`` does."""
 
     def keep(self, fields: dict[str, Any]) -> None:
         """Store the result."""
 
     def forget(self) -> None:
-        """Allow another attempt: this one has no result."""
+        """Delete the record, so that the call may be repeated."""
 
     def task(self) -> str | None:
-        """Return the id of the task of an earlier attempt, or None.
-
-        Raises:
-            ToolError: it had other arguments.
-        """
+        """Return the id of an earlier attempt's task, or None. Raise ``ToolError`` if it had other arguments."""
 
     def note_task(self, task_id: str, before: str | None) -> bool:
-        """Store the task of this attempt. Return False if another attempt was first, so that this task must be undone.
+        """Store the task of this attempt. Return False if another attempt was first, so that the task must be undone.
 
         Args:
             task_id: id of the task.
@@ -84,21 +74,21 @@ class IdempotencyRecord(Protocol):
 
 
 class Channel:
-    """A connection to the client of a call that sends nothing.
+    """A channel that sends nothing, and the attributes of all channels.
 
     Attributes:
         cancelled: the client disconnected or cancelled the request.
         protocol: protocol version, if known.
-        record: writes the call with its result to the request log, in the transaction that stores the result.
-        task_id: id of the task that does the work while a client without task support waits.
+        record: writes the call to the request log, in the transaction that stores its result.
         is_recorded: that transaction is committed.
-        log_level: the least severe level that the client wants; None for no log messages.
-        acts: key under which results of ``once`` are shared by several attempts of one call, or None.
-        shares_acts: other callers may use that key too, so results are not returned to them.
+        task_id: the task that works while a client without task support waits.
+        log_level: the least severe level that the client wants, or None.
+        acts: key under which several attempts of a call share results of ``once``, or None.
+        shares_acts: other callers may use that key too, so they do not get each other's results.
         is_task: the call runs in a task, without an open connection.
         needs_approval: the call was pending approval, and must not run without it.
         takes_ttl: clients may set the TTL of their task.
-        waits: the client can wait for the decision on an approval request, and can be shown its URL.
+        waits: the client can wait for an approver's decision, and open the page of the request.
     """
 
     is_task = False
@@ -117,7 +107,7 @@ class Channel:
 
     @property
     def dialogue(self) -> Dialogue:
-        """Return the questions and answers of the call. Created on first use: most calls have none."""
+        """Return the questions and answers of the call. Most calls have none."""
         if self._dialogue is None:
             self._dialogue = Dialogue()
         return self._dialogue
@@ -167,7 +157,7 @@ class Channel:
 
         Args:
             call: digest that identifies the call, 64 characters.
-            arguments: digest of the arguments.
+            arguments: their digest.
             is_shared: see ``IdempotencyRecord``.
         """
         raise NotImplementedError
@@ -177,11 +167,7 @@ class Channel:
         return MissingClientCapability(question.refusal, question.required)
 
     def check_mirrors(self, mirrors: "Sequence[Mirror]", arguments: Mapping[str, Any]) -> None:
-        """Compare arguments with the headers that mirror them, if the protocol version has such headers.
-
-        Raises:
-            HeaderMismatch: they differ.
-        """
+        """Raise ``HeaderMismatch`` if arguments differ from the headers that mirror them in some protocol versions."""
 
 
 def is_wanted(level: str, least: str | None) -> bool:

@@ -39,11 +39,11 @@ AROUND_JOBS: contextvars.ContextVar[Callable[[Callable[[], Any]], Any]] = contex
 """A wrapper for the jobs of a context in worker threads, which sets up thread-local state."""
 
 ESCAPING = (SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, asyncio.CancelledError)
-"""Exceptions that would end a thread, loop, generator or task instead of being handled as an error of the call."""
+"""Exceptions that would end a thread, loop, generator or task instead of the call."""
 CALL_SECONDS = 0.05
-"""Interval at which stopping threads are woken until they end."""
+"""Interval at which stopping threads are woken."""
 LOOK_SECONDS = 1.0
-"""Interval at which a busy thread checks its connections. It also does so after an error of one."""
+"""Interval at which a busy thread checks its connections. It also checks them after an error."""
 PATIENCE_SECONDS = 60.0
 """How long a statement is retried while the database is unavailable."""
 
@@ -51,16 +51,14 @@ PATIENCE_SECONDS = 60.0
 class Runner(Protocol):
     """How a transport runs the site's code.
 
-    Attributes:
-        is_inline: everything runs in the calling thread, so nothing can wait for anything else.
-        is_overloaded: so many jobs are queued that requests are rejected.
+    If ``is_inline``, everything runs in the calling thread, and nothing may wait.
     """
 
     is_inline: bool
 
     @property
     def is_overloaded(self) -> bool:
-        """See the class."""
+        """Return True if so many jobs are queued that requests are rejected."""
 
     async def sync(self, function: Callable[[], T]) -> T:
         """Return the result of a function that may block."""
@@ -73,10 +71,7 @@ class Runner(Protocol):
 
 
 def contained(error: BaseException) -> BaseException:
-    """Return the error for the caller instead of one of ``ESCAPING``, which would end more than the call.
-
-    A tool may call ``sys.exit()``, and a future rejects ``StopIteration``.
-    """
+    """Return the error for the caller instead of one of ``ESCAPING``: a tool may call ``sys.exit()``."""
     if not isinstance(error, ESCAPING):
         return error
     made = RuntimeError(f"The site's code raised {error!r}.")
@@ -122,11 +117,7 @@ async def aside(runner: Runner, function: Callable[[], T]) -> T:
 
 
 def run_inline(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits.
-
-    Raises:
-        RuntimeError: it awaited something other than ``INLINE``.
-    """
+    """Run a coroutine that waits only through ``INLINE``. Raise ``RuntimeError`` if it waits for anything else."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -240,8 +231,8 @@ class Pool:
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
         """Await on the loop, with a dedicated thread for ``sync_to_async`` and the async ORM.
 
-        Without it, asgiref would use one thread for all calls; Django's ASGI handler also has one per request. The
-        thread ends with the coroutine and closes its connections; nothing waits for that.
+        asgiref would use one thread for all calls; Django's ASGI handler also has one per request. The thread closes
+        its connections and ends after the coroutine, which does not wait for it.
         """
         own = ThreadSensitiveContext()
         token = SyncToAsync.thread_sensitive_context.set(own)
@@ -350,11 +341,7 @@ async def patiently(runner: Runner, function: Callable[[], T]) -> T:
 
 
 async def again_and_again(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of *attempt*, retried while the database is unavailable.
-
-    Raises:
-        OperationalError, InterfaceError: the database did not recover in time, or retrying does not help.
-    """
+    """Return the result of *attempt*, retried as by ``patiently``."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -374,10 +361,10 @@ def context_managers() -> Sequence[Manager]:
 
 
 class SiteRunner:
-    """A runner whose jobs run inside the site's context managers, in their own thread.
+    """A runner whose jobs run inside the site's context managers.
 
-    Packages keep the acting user in thread-locals or context variables, so managers are entered around each function,
-    in its thread. Nested functions do not enter them again.
+    Packages keep the acting user in thread-locals or context variables, so the managers are entered around each
+    function, in its own thread. Nested functions do not enter them again.
 
     Args:
         runner: runs the jobs.
@@ -398,9 +385,9 @@ class SiteRunner:
         return await self._runner.sync(partial(self._within, function))
 
     async def coroutine(self, function: Callable[..., Awaitable[T]], /, **keywords: Any) -> T:
-        """Await inside the managers, which are entered in the thread of its ``sync_to_async``.
+        """Await inside the managers, which are entered in the thread of ``sync_to_async``.
 
-        Django treats a synchronous middleware around an async view the same way.
+        Django does the same with synchronous middleware around async views.
         """
 
         async def run() -> T:

@@ -129,9 +129,7 @@ class Context(RequestContext):
             self.channel.notify("notifications/message", {"level": level, **named, "data": said})
 
     def close_stream(self) -> None:
-        """Close the connection of a long call; the client fetches the result later. No effect if the protocol lacks
-        this.
-        """
+        """Close the connection of a long call, if the protocol supports this; the client fetches the result later."""
         self.channel.let_go()
 
     # Questions
@@ -197,7 +195,7 @@ class Context(RequestContext):
         return None
 
     def _key(self, question: Question[Any]) -> str:
-        """Return the question's key, or one made from its content, which is the same in each round."""
+        """Return the question's key, or one derived from its content that is the same in each round."""
         if question.key is not None:
             return question.key
         if self._seen is None:
@@ -212,11 +210,11 @@ class Context(RequestContext):
         return answer
 
     def elicit_url(self, message: str, url: str, *, key: str | None = None) -> ElicitResult[None]:
-        """Ask the person to visit a page. See ``URLElicitation`` and ``ask``."""
+        """Ask the person to visit a page, and return whether they agreed. See ``URLElicitation`` and ``ask``."""
         return self.ask(URLElicitation(message, url, key=key))[0]
 
     def confirm(self, message: str, *, key: str | None = None) -> bool:
-        """Return True if the person says yes. This is no approval: a client may answer on its own."""
+        """Return True if the person says yes. This is not an approval: a client may answer on its own."""
         answer = self.ask(Elicitation(message, CONFIRMATION, key=key))[0]
         return answer.data is not None and answer.data["confirm"] is True
 

@@ -29,7 +29,7 @@ KEEP_SECONDS = 600.0
 
 
 def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
-    """Return this thread's connections, closing those that are broken, too old, or dead after *idle* seconds."""
+    """Return this thread's connections, after closing those that are broken, too old, or dead after *idle* seconds."""
     known = connections.all(initialized_only=True)
     for each in known:
         if each.connection is None or each.in_atomic_block:
@@ -71,13 +71,10 @@ class _Statement(NamedTuple):
     """A compiled query of one connection.
 
     Attributes:
-        connection: the connection it was compiled for.
-        compiler: Django's compiler, which converts the rows.
-        sql: SQL with placeholders.
         parameters: parameters, with a ``_Hole`` for each varying one.
-        converters: converters from database to Python values, by column.
-        own: column names of the model.
-        related: foreign keys, with the column names of their models.
+        converters: from database to Python values, by column.
+        own: columns of the model.
+        related: foreign keys, with the columns of their models.
         annotations: names of annotations, the last columns.
     """
 
@@ -96,11 +93,11 @@ class _Hole(NamedTuple):
 
 
 class Prepared:
-    """A queryset compiled once per connection: building it takes five times as long as running it.
+    """A queryset compiled once per connection: building one takes five times as long as running it.
 
     Args:
-        build: returns the queryset for the varying values, by name. Called with placeholders.
-        related: names of foreign keys to select.
+        build: returns the queryset for the varying values, by name; called with placeholders.
+        related: foreign keys to select.
         varying: name -> ``str`` or ``datetime.datetime`` (aware if ``USE_TZ`` is on).
     """
 
@@ -113,16 +110,12 @@ class Prepared:
         self._local = threading.local()
 
     def first(self, **values: Any) -> Any:
-        """Return the first row or None. One query.
-
-        Raises:
-            DatabaseError, InterfaceError: the query failed.
-        """
+        """Return the first row or None. One query."""
         found = self.all(**values)
         return found[0] if found else None
 
     def all(self, **values: Any) -> list[Any]:
-        """Return all rows. One query; see ``first``."""
+        """Return all rows. One query."""
         statement = self._statement()
         ops = statement.connection.ops
         given = {
@@ -242,11 +235,7 @@ class Transaction:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Commit, and begin a new transaction after the block.
-
-        Raises:
-            RuntimeError: called inside another ``atomic`` block.
-        """
+        """Commit, and begin a new transaction after the block. Raise ``RuntimeError`` inside another ``atomic``."""
         if self._savepoints() != self._depth:
             msg = "ctx.once commits, so it cannot be called inside transaction.atomic(); call it before or after"
             raise RuntimeError(msg)
@@ -318,8 +307,8 @@ def on_commit(function: Callable[[], object], using: str | None = None, *, robus
     through a signal receiver. There, *function* joins the transaction that the site commits itself.
 
     Args:
-        using: alias of the database; by default the package's own.
-        robust: log an exception of *function* instead of raising it.
+        using: database alias; by default the package's.
+        robust: log exceptions of *function* instead of raising them.
     """
     alias = own_alias() if using is None else using
     if connections[alias].in_atomic_block:
@@ -341,9 +330,7 @@ def tools_alias() -> str:
 def in_transaction(function: Callable[[], T], context: Any = None) -> T:
     """Call *function* in a transaction (or savepoint) of the site's database, if it has one.
 
-    Args:
-        function: takes no arguments.
-        context: gets the transaction as ``transaction``, so that ``once`` can commit within.
+    The *context* gets it as ``transaction``, so that ``once`` can commit within.
     """
     own = connections[DEFAULT_DB_ALIAS]  # ``connection`` would look it up on each use
     if own.vendor == "unknown":
@@ -374,8 +361,8 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
 class LateAtomic(Atomic):
     """``atomic()`` on SQLite that begins with the first query; other databases do this already.
 
-    SQLite's only write lock is taken when a transaction begins. A tool without queries would take it in vain, at a
-    higher cost than its own. To code within, it is a block like any other.
+    SQLite's only write lock is taken when a transaction begins: a tool without queries would take it in vain, at a
+    higher cost than its own.
     """
 
     def __init__(self, database: Any) -> None:
@@ -435,9 +422,7 @@ class LateAtomic(Atomic):
 def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
     """Call *function* in a transaction (or savepoint) that is always rolled back.
 
-    Args:
-        function: takes no arguments.
-        using: alias of the database; by default that of tools.
+    *using* is an alias; by default that of the tools' database.
     """
     using = using or tools_alias()
     if not exists(using):
@@ -450,9 +435,9 @@ def rolled_back(function: Callable[[], T], using: str | None = None) -> T:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Return True if a retry may succeed: the database is unavailable or locked.
+    """Return True if a retry may succeed, because the database is unavailable or locked.
 
-    False for errors that stay, such as a full disk, a read-only database or a missing table.
+    A full disk, a read-only database or a missing table is not temporary.
     """
     if not isinstance(error, OperationalError | InterfaceError):
         return False
@@ -472,7 +457,7 @@ def is_unmigrated(error: BaseException) -> bool:
 
 
 def _codes(error: BaseException) -> tuple[str | int | None, int | None]:
-    """Return the database's error code, and SQLite's own, which is neither a SQLSTATE nor a single number."""
+    """Return the database's error code, and SQLite's, which is neither a SQLSTATE nor a plain number."""
     cause = error.__cause__ or error
     state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
     first = cause.args[0] if cause.args else None

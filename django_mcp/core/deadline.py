@@ -20,11 +20,7 @@ class DeadlineExceeded(Cancelled):
 
 
 class Deadline:
-    """The end of a call's time. The call is either finished or given up, whichever thread comes first.
-
-    Args:
-        seconds: from now.
-    """
+    """The end of a call's time, *seconds* from now. The call is finished or given up, whichever comes first."""
 
     __slots__ = ("_end", "_finished", "_given_up", "_lock")
 
@@ -68,11 +64,7 @@ class Deadline:
 
 
 async def answered_in_time(deadline: Deadline, run: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of *run*, or raise at the deadline even if its thread has not noticed.
-
-    Raises:
-        DeadlineExceeded: time has run out.
-    """
+    """Return the result of *run*, or raise ``DeadlineExceeded`` in time even if its thread has not noticed."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(None) as scope:
@@ -118,10 +110,9 @@ STATEMENT_TIMEOUT = """
 
 @contextmanager
 def stopped_at_queries(deadline: Deadline | None) -> Iterator[None]:
-    """Raise in this thread's next query after the deadline.
+    """Raise ``DeadlineExceeded`` in this thread's next query after the deadline.
 
-    Raises:
-        DeadlineExceeded: once only, because a rollback to a savepoint is a query too.
+    Only once, because a rollback to a savepoint is a query too.
     """
     stopped = False
 

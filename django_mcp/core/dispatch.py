@@ -113,11 +113,7 @@ def _require(name: str, primitive: Prompt | Resource) -> None:
 
 
 class Watched(Protocol):
-    """An observed call.
-
-    Attributes:
-        result: set by ``dispatch``.
-    """
+    """An observed call; ``dispatch`` sets its result."""
 
     result: Result | None
 
@@ -126,10 +122,9 @@ class Observer(Protocol):
     """Observes calls, to write the request log."""
 
     def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched] | None:
-        """Return a context manager around the call that records it, or None.
+        """Return a context manager that records the call, or None.
 
-        Raises:
-            ProtocolError: in the manager's enter or exit, if the call cannot be recorded; it replaces the result.
+        It may raise ``ProtocolError``, which replaces the result, if the call cannot be recorded.
         """
 
     async def refused(
@@ -145,8 +140,8 @@ class Observer(Protocol):
 
         Args:
             server: the endpoint.
-            principal: the caller; None if unknown.
-            runner: of the transport.
+            principal: the caller, if known.
+            runner: the transport's.
             edge: returns a Django request.
             message: decoded, if it was read.
             reason: the error text sent to the client.
@@ -154,11 +149,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Holds the observer.
-
-    Attributes:
-        observer: the observer, or None.
-    """
+    """Holds the observer, if there is one."""
 
     __slots__ = ("observer",)
 
@@ -186,7 +177,7 @@ async def page_of(
         context: the call.
         member: name of the result's list.
         primitives: all entries, by position.
-        show: returns a primitive's entry.
+        show: returns the entry of a primitive.
 
     Raises:
         InvalidParams: invalid cursor.
@@ -223,7 +214,7 @@ def _built(
     public: bool,
     is_searched: bool,
 ) -> tuple[Result, bool]:
-    """Return a page, and whether it is complete. Missing entries may be available later."""
+    """Return a page, and whether it is complete."""
     server = context.server
     known = entries if public else known_of(context, entries)
     first, known = tool_search.offered(server, known, after) if is_searched else ((), known)
@@ -366,9 +357,8 @@ async def _validated(context: Context, primitive: Tool | Prompt, arguments: Mapp
 
 
 ApprovalGate = Callable[[Context, Tool, dict[str, Any], Rule], Awaitable[Result | None]]
-"""Takes a call that requires approval and its validated arguments. Returns the result to answer with, or None if the
-call
-may run; the context then has its ``ApprovalGrant``."""
+"""Takes a call that requires approval and its validated arguments. Returns the result to send, or None if the call may
+run; the context then has its ``ApprovalGrant``."""
 
 approval_gate: ApprovalGate | None = None
 """Set by ``approvals`` at start-up; None if calls cannot be approved on this site."""
@@ -428,7 +418,7 @@ async def _spend(context: Context) -> None:
 
     Raises:
         InvalidParams: it was already used.
-        InternalError: the database failed. No tool error, so that the same request may be sent again.
+        InternalError: the database failed. A tool result would end the call, but this request may be repeated.
     """
     spend, context.spend = context.spend, None
     if spend is None:
@@ -571,8 +561,8 @@ async def dispatch(
 
     Args:
         context: the call.
-        extended: True if the client's protocol version has extensions.
-        begin: checks that the protocol version adds; the observer sees their errors.
+        extended: True if the protocol version has extensions.
+        begin: further checks of the protocol version, whose errors the observer sees.
 
     Raises:
         ProtocolError: the call failed.
@@ -623,10 +613,7 @@ def _unknown_method(context: Context) -> MethodNotFound:
 
 
 def can_interact(server: MCPServer, method: str, params: Mapping[str, Any]) -> bool:
-    """Return True if the code behind a call may send messages while it runs, or be cancelled.
-
-    Most calls cannot, and skip the machinery for it.
-    """
+    """Return True if a call may send messages while it runs, or be cancelled. Most calls skip the machinery for it."""
     primitive: Primitive | None = None
     match method:
         case "tools/call":

@@ -212,7 +212,7 @@ class Elicitation(Question[ElicitResult[Any]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return the parameters without ``mode``: older clients do not know it, and ``form`` is the default."""
+        """Return the parameters. Without ``mode``, which older clients do not know, it is a form."""
         return {"message": self.message, "requestedSchema": self.form.schema}
 
     @property
@@ -259,7 +259,7 @@ class URLElicitation(Question[ElicitResult[None]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return the parameters with ``mode`` set to ``url``."""
+        """Return the parameters."""
         return {"mode": "url", "message": self.message, "url": self.url}
 
     def read(self, answer: Mapping[str, Any]) -> ElicitResult[None]:
@@ -371,7 +371,7 @@ class Roots(Question[list[Root]]):
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """Return no parameters."""
+        """Return an empty dict."""
         return {}
 
     def read(self, answer: Mapping[str, Any]) -> list[Root]:
@@ -386,7 +386,7 @@ def raw(key: str, answer: Any) -> Mapping[str, Any]:
     """Return the client's result for a question.
 
     Raises:
-        InvalidParams: it is not an object.
+        InvalidParams: not an object.
         ToolError: the client answered with an error.
     """
     if not isinstance(answer, dict):

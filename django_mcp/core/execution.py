@@ -57,7 +57,7 @@ def ask_for_less(tool: Tool) -> str:
 
 
 def too_large(error: OutputTooLarge, tool: Tool) -> str:
-    """Return the error for a result that exceeds its limit."""
+    """Return the error for a result over its limit."""
     result = f"This result has {error.size:,} {error.unit}; the limit is {error.limit:,}, so it was not sent."
     return f"{result}{'' if tool.read_only else _undone(tool)} {ask_for_less(tool)}"
 
@@ -68,7 +68,7 @@ def took_too_long(seconds: float, tool: Tool) -> str:
 
 
 def busy(tool: Tool) -> str:
-    """Return the error for a call beyond the concurrency limit."""
+    """Return the error for a call over the concurrency limit."""
     most = tool.concurrency_limit
     calls = "another call" if most == 1 else f"{most} other calls"
     return f"The tool is busy with {calls}, its limit. Retry in a few seconds."
@@ -139,11 +139,7 @@ LOOK_SECONDS = 0.5
 
 
 class Slots:
-    """A semaphore with a first-in, first-out queue. A slot may be released in any thread.
-
-    Args:
-        most: number of slots.
-    """
+    """A semaphore of *most* slots with a first-in, first-out queue. A slot may be released in any thread."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -152,11 +148,7 @@ class Slots:
         self._lock = threading.Lock()
 
     def take(self, turn: "Future[None] | None" = None) -> bool:
-        """Return True if a slot was free.
-
-        Args:
-            turn: completed when a slot becomes free, if none is.
-        """
+        """Take a slot and return True if one is free. Otherwise *turn* is completed when one is."""
         with self._lock:
             if self._taken < self._most:
                 self._taken += 1
@@ -182,11 +174,7 @@ class Slots:
         return True
 
     def wait_here(self, check: Callable[[], object]) -> None:
-        """Block this thread until a slot is free.
-
-        Args:
-            check: called periodically; may raise.
-        """
+        """Block this thread until a slot is free, calling *check* periodically, which may raise."""
         turn: Future[None] = Future()
         if self.take(turn):
             return
@@ -224,7 +212,7 @@ async def execute_tool(
     arguments: Mapping[str, Any],
     run: Callable[["ToolExecution"], Awaitable[Fields]],
 ) -> Fields:
-    """Return the result of *run*, within the limits of its tool.
+    """Return the result of *run* within the limits of its tool.
 
     Args:
         context: the call.
@@ -233,7 +221,7 @@ async def execute_tool(
         run: takes the ``ToolExecution``, whose methods it must call.
 
     Raises:
-        ToolError: the limit of time or concurrency was exceeded, or the same call is already running.
+        ToolError: a limit of time or concurrency was exceeded, or the same call is already running.
     """
     conduct = ToolExecution(context, tool, arguments)
     try:
@@ -243,10 +231,10 @@ async def execute_tool(
 
 
 class ToolExecution:
-    """The limits of one call, or of one round of a call that asks. Each round has its own time limit.
+    """The limits of one call, or of one round of a call that asks.
 
     Attributes:
-        seconds: time limit, or None.
+        seconds: time limit of the call or round, or None.
         deadline: end of that time.
     """
 
@@ -306,11 +294,7 @@ class ToolExecution:
         limit_statements(self.deadline)
 
     def settle(self, fields: Fields) -> None:
-        """Store the function's result in the tool's transaction, so that both are committed or neither.
-
-        Raises:
-            DeadlineExceeded: time has run out.
-        """
+        """Store the function's result in the tool's transaction, or raise ``DeadlineExceeded``."""
         if self._tool.atomic:
             self._finish()
             self._keep(fields)

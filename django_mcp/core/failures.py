@@ -109,10 +109,7 @@ _said: dict[str, tuple[float, int]] = {}
 def log_rate_limited(level: int, words: str, *arguments: object) -> None:
     """Log a recurring message at most once every ten seconds, with a count of the suppressed ones.
 
-    Args:
-        level: of ``logging``.
-        words: message format, which identifies the message.
-        arguments: of the format.
+    The format *words* identifies the message.
     """
     now = monotonic()
     until, unsaid = _said.get(words, (0.0, 0))
