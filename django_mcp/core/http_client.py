@@ -1,7 +1,7 @@
 """The package's HTTP client: one request, one response, one deadline.
 
-Does not follow redirects, retry, or send anything beyond the given data and what HTTP requires. Import it inside
-functions, because it imports urllib3.
+Does not follow redirects, retry, or add more to a request than HTTP requires. Import it inside functions, because it
+imports urllib3.
 """
 
 import http.client
@@ -32,16 +32,16 @@ def send(
     address: str | None = None,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request and yield its response, with only the headers read.
+    """Send a request and yield its response, of which only the headers were read.
 
     Args:
         method: HTTP method.
         url: http or https.
         headers: request headers.
-        timeout: seconds from connecting to the last byte, however slow. Does not include DNS resolution.
+        timeout: seconds from connecting to the last byte, without DNS resolution.
         body: request body.
-        address: IP address to connect to instead of resolving the host. The certificate must match the host, and no
-            proxy is used; otherwise the environment's proxy is.
+        address: IP address to connect to instead of resolving the host, without a proxy. The certificate must match the
+            host.
         ssl_context: trusted certificates, by default the system's.
 
     Raises:

@@ -81,7 +81,7 @@ setting_changed.connect(_forget, dispatch_uid="django_mcp.core.scopes")
 
 
 GROUPS = "_django_mcp_groups"
-"""Attribute that caches a user's group names for the lifetime of the object, as Django caches permissions."""
+"""Attribute that caches the group names of a user object, as Django caches permissions."""
 
 logger = logging.getLogger("django_mcp")
 
@@ -170,7 +170,7 @@ async def may_use(context: RequestContext, primitive: Primitive, runner: Runner 
 
     Args:
         context: the call.
-        primitive: a primitive of its endpoint.
+        primitive: of its endpoint.
         runner: by default the call's ``site_runner``.
 
     Raises:
@@ -191,12 +191,7 @@ async def find_right(context: RequestContext, primitive: Primitive, runner: Runn
 
 
 async def look_for(context: RequestContext, others: Iterable[Primitive]) -> None:
-    """Take as long to look for an unknown name as for a hidden one, so that response times reveal nothing.
-
-    Args:
-        context: the call.
-        others: all primitives of the kind.
-    """
+    """Take as long for an unknown name as for a hidden one among *others*, so that response times reveal nothing."""
     blocking = context.server.policies.may_block
     hidden = next((each for each in others if each.asks_user or blocking(each)), None)
     if hidden is not None:
@@ -209,7 +204,7 @@ def known_of(context: RequestContext, primitives: Iterable[Primitive]) -> list[P
 
 
 def is_for_everybody(server: "MCPServer", primitives: Iterable[Primitive]) -> bool:
-    """Return True if none of *primitives* depends on the caller, other than by a client's list of tools."""
+    """Return True if none of *primitives* depends on the caller, except through a client's list of tools."""
     blocking = server.policies.may_block
     return not any(primitive.is_guarded or blocking(primitive) for primitive in primitives)
 

@@ -1,6 +1,6 @@
 """Tool policies: decisions to allow, require approval or block, and the cache that keeps them current.
 
-``approvals`` stores and loads the decisions. Each endpoint has a ``Policies`` object, replaced as a whole on changes.
+``approvals`` stores and loads them. The ``Policies`` of an endpoint are replaced as a whole on each change.
 """
 
 import enum
@@ -21,7 +21,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Decision(enum.IntEnum):
-    """A policy for calls, the strictest last."""
+    """A tool policy, the strictest last."""
 
     ALLOW = 0
     ASK = 1
@@ -52,11 +52,8 @@ class Rule(NamedTuple):
 class Policies:
     """The policies of one endpoint.
 
-    Args:
-        rules: key of a tool -> its rules, its own ``policy`` included. A tool without rules is allowed.
-
     Attributes:
-        rules: the same.
+        rules: key of a tool -> its rules, its own ``policy`` included. A tool without rules is allowed.
         blocking: keys of tools that are blocked for some callers.
         asking: keys of tools that may require approval.
     """
@@ -80,7 +77,7 @@ class Policies:
         return any(each.group is not None for each in self.rules.get(tool.key, ()))
 
     def of(self, tool: Tool, principal: Principal, groups: Collection[str]) -> Rule:
-        """Return the rule for a caller: the strictest of those for the caller, else of those for everybody."""
+        """Return the strictest rule that names the caller's group or client, else the strictest general one."""
         rules = self.rules.get(tool.key, ())
         own = [each for each in rules if not each.is_for_everybody and _is_for(each, principal, groups)]
         return _strictest(own) or _strictest(each for each in rules if each.is_for_everybody) or ALLOWED
@@ -101,7 +98,7 @@ def _strictest(rules: Iterable[Rule]) -> Rule | None:
 
 
 class ApprovalGrant:
-    """Permission to run one approved call. It is used up when the tool starts.
+    """Permission to run one approved call, used up when the tool starts.
 
     Attributes:
         public_id: of the ``Approval``.
@@ -122,7 +119,7 @@ class ApprovalGrant:
 
         Args:
             argument: name of the argument.
-            rows: as returned by ``Tool.rows_of`` for it.
+            rows: its rows, as returned by ``Tool.rows_of``.
 
         Raises:
             ToolError: it identifies other rows.
@@ -147,8 +144,7 @@ class PolicyCache:
     """Keeps the policies of all endpoints current.
 
     Attributes:
-        reload: updates the ``Policies`` of all endpoints and returns the seconds until the next reload. Blocks. None if
-            the site has no policies.
+        reload: updates all ``Policies`` and returns the seconds until the next reload. Blocks. None without policies.
         due: monotonic time of the next reload; 0 for before the next call.
         is_read: True after the first successful reload.
     """
@@ -209,7 +205,7 @@ class PolicyCache:
 
 
 def unknown(*, is_missing: bool = False) -> InternalError:
-    """Return the error for calls while policies are unknown, when nothing may run."""
+    """Return the error for calls while policies are unknown."""
     return InternalError(NOT_MIGRATED if is_missing else "Internal server error.")
 
 

@@ -109,7 +109,7 @@ def redacted(
         arguments: raw or validated. Values that are not JSON become text.
         longest: characters kept of a string; None for all.
         whole: characters kept in total; None for all.
-        within: the argument that contains the tool's, if it is called through another.
+        within: the argument that contains the tool's, if called through another tool.
         hidden: collects the hidden texts.
     """
     schemas = () if tool is None else _marked(tool)
@@ -127,8 +127,8 @@ def redacted(
 # For people who approve a call
 
 SECRET, NAMED, CUT = "secret", "named", "cut"
-"""Reasons to withhold a value from approvers: its schema marks it as a secret; it is declared under a name of
-``DJANGO_MCP["REDACTED_ARGUMENTS"]``; it is too long or too deep."""
+"""Reasons to withhold a value from approvers: marked as a secret by the schema; declared under a name of
+``DJANGO_MCP["REDACTED_ARGUMENTS"]``; too long or too deep."""
 
 
 def declared(
@@ -136,8 +136,9 @@ def declared(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the arguments of a call for approvers, and what is withheld from them.
 
-    Callers must not be able to hide anything, because what is approved must be what was shown. So only values that the
-    tool's own schema declares are hidden, and never because of their content.
+    What is approved must be what was shown, so callers must not be able to hide anything. Only values that the tool's
+    own
+    schema declares are hidden, never because of their content.
 
     Args:
         tool: the called tool.
@@ -146,7 +147,7 @@ def declared(
         whole: characters kept in total; None for all.
 
     Returns:
-        The arguments as a JSON value, and for each argument not shown in full the reason (``SECRET``, ``NAMED`` or
+        The arguments as a JSON value, and for each argument not shown in full the reason (``SECRET``, ``NAMED``,
         ``CUT``).
     """
     withheld: dict[str, set[str]] = {}
@@ -176,15 +177,7 @@ def _hidden_as_declared(
 
 
 class _Copy:
-    """Copies a value within a size limit.
-
-    Args:
-        root: the value's schema, in which references are resolved.
-        longest: characters kept of a string; None for all.
-        whole: characters kept in total; None for all.
-        hidden: collects the hidden texts.
-        by_declaration: hide only what the schema declares; see ``declared``.
-    """
+    """Copies a value within a size limit; see ``redacted`` and, for *by_declaration*, ``declared``."""
 
     def __init__(
         self,
@@ -203,7 +196,7 @@ class _Copy:
         self.withheld: set[str] = set()
 
     def of(self, value: Any, schemas: Schemas, depth: int) -> Any:
-        """Return a copy of *value*, described by *schemas*."""
+        """Return a copy of *value*, described by *schemas* of ``root``."""
         match value:
             case None | bool() | int() | float():
                 self._take(8)
@@ -346,7 +339,6 @@ def _called(name: str, names: tuple[str, ...]) -> int:
 
 
 def _published(tool: Tool | Prompt) -> Schemas:
-    """Return the schemas of a tool's arguments: the published one and that of the signature."""
     both = (tool.definition.get("inputSchema"), getattr(getattr(tool, "arguments", None), "schema", None))
     return tuple(each for each in both if isinstance(each, Mapping))
 
@@ -355,7 +347,6 @@ _schemas: "WeakKeyDictionary[Tool | Prompt, tuple[Any, Schemas]]" = WeakKeyDicti
 
 
 def _marked(tool: Tool | Prompt) -> Schemas:
-    """Return those schemas that mark secrets."""
     known = _schemas.get(tool)
     if known is None or known[0] is not tool.definition:
         found = tuple(each for each in _published(tool) if mentions_secrets(each))

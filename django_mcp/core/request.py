@@ -41,10 +41,9 @@ class Meta(Protocol):
 
 
 def address_at(edge: Callable[[], Any]) -> str | None:
-    """Return the client's address as text, without a Django request if possible.
+    """Return the client's address as text.
 
-    Args:
-        edge: returns a Django request. May have a ``get`` method equivalent to that of ``request.META``.
+    *edge* returns a Django request. One with a ``get`` method like that of ``request.META`` need not make it.
     """
     meta: Any = edge if hasattr(edge, "get") else edge().META
     address = address_of(meta)
@@ -54,9 +53,8 @@ def address_at(edge: Callable[[], Any]) -> str | None:
 def address_of(meta: Meta) -> Address | None:
     """Return the client's address, or None if unknown.
 
-    Args:
-        meta: ``request.META``. The last entry of ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]``, written by the site's own
-            proxy, else ``REMOTE_ADDR``.
+    That is the last entry of ``DJANGO_MCP["CLIENT_ADDRESS_HEADER"]``, written by the site's own proxy, else
+    ``REMOTE_ADDR``.
     """
     header = settings.CLIENT_ADDRESS_HEADER
     if header is not None:
@@ -69,8 +67,7 @@ def address_of(meta: Meta) -> Address | None:
 def host_of(meta: Meta) -> str:
     """Return the host of a request without its port, which may identify a tenant; "" over stdio.
 
-    Args:
-        meta: ``request.META``. Tasks store the keys read here.
+    Tasks store the keys of *meta* that are read here.
     """
     forwarded = meta.get("HTTP_X_FORWARDED_HOST") if django_settings.USE_X_FORWARDED_HOST else None
     return _PORT.sub("", str(forwarded or meta.get("HTTP_HOST") or "").lower()).removesuffix(".")
@@ -253,9 +250,9 @@ class RequestContext:
         return SiteRunner(self.runner, lambda: self.request) if settings.CALL_CONTEXT_MANAGERS else self.runner
 
     def inline(self) -> Self:
-        """Return a copy for code that runs within this call, in the calling thread.
+        """Return a copy for code that runs within this call, in its own thread.
 
-        If that thread waited for another one of the pool, concurrent calls could use up all threads and deadlock.
+        Waiting for another thread of the pool could deadlock when all of them do so.
         """
         if self._seen is None:
             self._seen = Counter()  # shared: questions asked there count here too
@@ -286,9 +283,9 @@ class RequestContext:
 
 
 def require_same(context: RequestContext, argument: str, rows: Any) -> None:
-    """Reject an approved call if an argument now identifies other rows than when it was approved.
+    """Reject an approved call if an argument now identifies other rows, such as a slug that moved to another row.
 
-    A slug, for example, may have moved to another row. All code that finds the rows of an argument must call this.
+    All code that finds the rows of an argument must call this.
 
     Args:
         context: the call.

@@ -50,10 +50,7 @@ def may_query(server: MCPServer) -> bool:
 def find_known(context: RequestContext, uris: Sequence[str], *, afresh: bool = False) -> list[str]:
     """``readable_uris`` in the calling thread, with one query per matching resource.
 
-    Args:
-        context: the caller's.
-        uris: URIs to check.
-        afresh: reload the caller's user, for streams that outlive permissions.
+    If *afresh*, the caller's user is reloaded, for streams that outlive permissions.
     """
     found: dict[Resource, list[tuple[str, dict[str, Any]]]] = {}
     for uri in uris:
@@ -90,9 +87,10 @@ renewers: dict[str, Callable[[Principal, MCPServer], Principal | None]] = {}
 def refresh_principal(principal: Principal, server: MCPServer | None) -> Principal | None:
     """Return the principal with its current rights, or None if it may no longer call the endpoint.
 
-    Must be called before anything acts for a caller after the original request, such as a task, a pending call or a
-    stream. Reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test``
-    again. Without a *server* (for the test client's callers), only the user is reloaded.
+    Everything that acts for a caller after the original request must call this first: tasks, pending calls, streams. It
+    reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test`` again.
+    Without
+    a *server* (for the test client's callers), only the user is reloaded.
     """
     user = principal.user
     if isinstance(user, models.Model) and user.pk is not None:
@@ -121,15 +119,9 @@ async def run(
     runner: Runner,
     language: str | None = None,
 ) -> T:
-    """Call a resource's or prompt's function and convert its result in the same thread.
+    """Call a resource's or prompt's function and convert its result with *show* in the same thread.
 
-    Args:
-        context: the call.
-        primitive: a resource or prompt.
-        arguments: validated arguments.
-        show: converts the return value.
-        runner: runs the function.
-        language: to activate meanwhile; None for no change.
+    *language* is active meanwhile, unless None.
     """
     function, keywords = primitive.function, primitive.keywords(context, arguments)
     active = nullcontext() if language is None else translation.override(language)
@@ -145,13 +137,9 @@ async def run(
 
 
 async def read(context: RequestContext, uri: str, show: Callable[[Resource, Any], T], runner: Runner) -> T:
-    """Read *uri* from the first match: a plain resource, then templates in order of registration.
+    """Return *show* of the matched resource and its function's result.
 
-    Args:
-        context: the caller's.
-        uri: of the resource.
-        show: takes the resource and its function's return value.
-        runner: runs the function.
+    Plain resources match first, then templates in order.
 
     Raises:
         ResourceNotFound: the resource does not exist for the caller.
@@ -172,14 +160,14 @@ async def _find(context: RequestContext, uri: str, runner: Runner) -> tuple[Reso
 
 
 def read_here(context: RequestContext, uri: str) -> list[ResourceContents]:
-    """Return the contents of *uri*, read in the calling thread. Raises the same errors as ``read``."""
+    """Return the contents of *uri*, read in the calling thread. Raises as ``read`` does."""
     uri, context = _checked(uri), context.inline()
     found = run_inline(read(context, uri, lambda resource, value: resource.read(value), INLINE))
     return [dataclasses.replace(each, uri=each.uri or uri) for each in found]
 
 
 def link_here(context: RequestContext, uri: str) -> ResourceLink:
-    """Return a link to *uri* with its resource's title and description, without reading it. Raises as ``read`` does."""
+    """Return a link to *uri* with the title and description of its resource. Raises as ``read`` does."""
     uri = _checked(uri)
     resource, _ = run_inline(_find(context, uri, INLINE))
     told = spoken(resource.definition, context.language)
