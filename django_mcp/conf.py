@@ -67,8 +67,7 @@ class Settings(NamedTuple):
     """Seconds for which a task and its result are kept, from its creation."""
     TASK_BACKEND: str | None = None
     """An alias in Django's ``TASKS``, or ``"process"`` for the serving process. None: ``"default"`` if that has
-    workers,
-    else the serving process."""
+    workers, else the serving process."""
     TASK_QUEUE: str = "default"
     """Queue of that backend."""
     TASK_THREADS: int = 4
@@ -269,9 +268,9 @@ def _read() -> Settings:
 
 
 class _LazySettings:
-    """Reads the setting on first access and then keeps each key as a plain attribute.
+    """The setting, read on first access and then kept as plain attributes.
 
-    Several are read in every request, where a ``LazyObject`` would cost more than the rest of the check.
+    Several keys are read in every request, where a ``LazyObject`` would cost more than the rest of the check.
     """
 
     def __getattr__(self, key: str) -> Any:

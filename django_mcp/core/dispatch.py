@@ -119,7 +119,7 @@ class Watched(Protocol):
 
 
 class Observer(Protocol):
-    """Observes calls, to write the request log."""
+    """An observer of calls, which writes the request log."""
 
     def watch(self, context: "Context") -> AbstractAsyncContextManager[Watched] | None:
         """Return a context manager that records the call, or None.
@@ -149,7 +149,7 @@ class Observer(Protocol):
 
 
 class Watch:
-    """Holds the observer, if there is one."""
+    """A holder of the observer, if there is one."""
 
     __slots__ = ("observer",)
 

@@ -123,7 +123,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until the deadline. A socket's own timeout restarts with each byte."""
+    """A reader of a socket with a deadline. A socket's own timeout restarts with each byte."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection

@@ -141,7 +141,7 @@ class ApprovalGrant:
 
 
 class PolicyCache:
-    """Keeps the policies of all endpoints current.
+    """The loader of the policies of all endpoints.
 
     Attributes:
         reload: updates all ``Policies`` and returns the seconds until the next reload. Blocks. None without policies.

@@ -177,7 +177,7 @@ def _hidden_as_declared(
 
 
 class _Copy:
-    """Copies a value within a size limit; see ``redacted`` and, for *by_declaration*, ``declared``."""
+    """A copy of one value within a size limit; see ``redacted`` and, for *by_declaration*, ``declared``."""
 
     def __init__(
         self,

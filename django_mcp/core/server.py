@@ -20,7 +20,7 @@ from django_mcp.protocol.jsonrpc import Result
 
 
 class Extension(NamedTuple):
-    """A protocol extension, which an endpoint declares while one of its primitives brings it.
+    """A protocol extension. An endpoint declares it while one of its primitives needs it.
 
     Attributes:
         name: identifier, such as ``io.modelcontextprotocol/skills``.
@@ -40,7 +40,7 @@ Where = Union["MCPServer", "Namespace", "Sequence[MCPServer | Namespace]", None]
 
 
 class Selection:
-    """Selects the primitives that an endpoint takes from another.
+    """The choice of the primitives that an endpoint takes from another.
 
     Args:
         include_tags: take primitives with any of these tags; if empty, all.
@@ -77,7 +77,7 @@ class Selection:
 
     @property
     def how_to_take_a_model(self) -> str:
-        """Return a hint to select a model that is not."""
+        """Return a hint for a model that is not selected."""
         if self._select is not None:
             return "select= takes no models: register it there too, with server=…."
         wanted = [f"one of the tags {sorted(self._include)}"] if self._include else []
@@ -89,15 +89,7 @@ class Selection:
 
 
 class Namespace:
-    """A group of an endpoint's primitives, with a prefix for their names and with tags.
-
-    Made by ``MCPServer.namespace``; accepted by every ``server=``.
-
-    Args:
-        server: the endpoint.
-        name: letters, digits, ``_`` or ``-``.
-        tags: tags of all its primitives.
-    """
+    """A group of an endpoint's primitives, with a prefix for their names and with tags; see ``MCPServer.namespace``."""
 
     def __init__(self, server: "MCPServer", name: str, tags: Collection[str]) -> None:
         if not NAME.fullmatch(name):
@@ -340,14 +332,15 @@ class MCPServer:
     # Registration
 
     def namespace(self, name: str, *, tags: Collection[str] = ()) -> Namespace:
-        """Return a namespace of this endpoint, to be passed as ``server=``.
+        """Return a namespace of this endpoint, to pass as ``server=``.
 
-        Names of what is registered in ``server.namespace("billing")`` start with ``billing_``, and it has the tag
-        ``billing``. Resources keep their URIs.
+        Primitives registered in ``server.namespace("billing")`` get the name prefix ``billing_`` and the tag
+        ``billing``.
+        Resources keep their URIs.
 
         Args:
             name: letters, digits, ``_`` or ``-``.
-            tags: further tags for all its primitives.
+            tags: further tags of its primitives.
 
         Raises:
             ImproperlyConfigured: *name* is not a valid prefix.
@@ -389,7 +382,7 @@ class MCPServer:
         return found
 
     def _take(self, primitive: Primitive) -> None:
-        """Add a copy of another endpoint's primitive, if selected. It has its own position in lists."""
+        """Add a copy of another endpoint's primitive, if selected."""
         if self.selection.takes(primitive):
             self.add(copy.copy(primitive))
 
@@ -433,7 +426,7 @@ class MCPServer:
         list_changed.send(sender=self, kind=kind)
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Notify clients that subscribed to a resource after commit that its contents changed.
+        """Notify subscribers of a resource after commit that its contents changed.
 
         Args:
             uri: URI of the resource, as clients read it.
@@ -490,11 +483,7 @@ def every_server() -> list[MCPServer]:
 
 
 def together(steps: Iterable[Callable[[], Any]]) -> None:
-    """Run all *steps* and raise their configuration errors as one.
-
-    Raises:
-        ImproperlyConfigured: steps failed; its message joins theirs.
-    """
+    """Run all *steps* and raise their ``ImproperlyConfigured`` errors as one."""
     errors: list[ImproperlyConfigured] = []
     for step in steps:
         try:

@@ -25,13 +25,12 @@ access_ended = Signal()
 
 server_stopped = Signal()
 """The server process is shutting down and has answered all requests. Arguments: ``sender``, None. Receivers may block,
-and
-are called with ``send_robust``."""
+and are called with ``send_robust``."""
 
 call_logged = Signal()
 """A list, read or call was served or denied. Arguments: ``sender``, the ``MCPServer``; ``call``, the saved
-``RequestLog``
-without its primary key. Sent with ``send_robust``; in the ASGI application concurrently with the response."""
+``RequestLog`` without its primary key. Sent with ``send_robust``; in the ASGI application concurrently with the
+response."""
 
 rights_changed = Signal()
 """Permissions of users changed. Arguments: ``sender``, None; ``users``, primary keys as text."""

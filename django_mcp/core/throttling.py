@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from django_mcp.primitives.tool import Tool
 
 CLAIM_SECONDS = 60
-"""Lifetime of a claimed number in caches that cannot count: longer than two processes may race for the same one."""
+"""Lifetime of a claimed number in caches without atomic ``incr``; longer than any race for it."""
 
 
 _of_thread = threading.local()
@@ -40,11 +40,12 @@ def _cache() -> BaseCache:
 
 
 class RateThrottle:
-    """Limits requests in a fixed window, counted in Django's default cache.
+    """A rate limit in a fixed window, counted in Django's default cache.
 
     Modelled on REST framework's ``SimpleRateThrottle``; one is made per request. To change the policy, name a subclass
-    in ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable,
-    all requests are allowed.
+    in
+    ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable, all
+    requests are allowed.
 
     Args:
         scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"`` or
@@ -62,17 +63,12 @@ class RateThrottle:
 
         Args:
             ident: identifies a caller at an endpoint, or an IP address.
-            principal: the caller of a tool; None without authentication.
+            principal: the caller of a tool, if any.
         """
         return f"django_mcp.rate.{_digest(f'{self.scope} {ident}')}"
 
     def allow_request(self, ident: str, principal: Principal | None = None) -> bool:
-        """Count a request. Return False if it exceeds the limit. Blocks if the cache does.
-
-        Args:
-            ident: as for ``get_cache_key``.
-            principal: likewise.
-        """
+        """Count a request. Return False if it exceeds the limit. Blocks if the cache does."""
         key = self.get_cache_key(ident, principal)
         if key is None or self.rate is None:
             return True
@@ -98,11 +94,7 @@ def make_throttle(scope: str, rate: Rate | None) -> RateThrottle:
 def count(server: "MCPServer", tool: "Tool", principal: Principal, resumed: str = "") -> None:
     """Count a call against the limits of its endpoint and tool. Blocks if the cache does.
 
-    Args:
-        server: the endpoint.
-        tool: the called tool.
-        principal: the caller.
-        resumed: identifies a later round of a call that was already counted. A repeat of the same round is counted.
+    *resumed* identifies a later round of a call that was already counted; only a repeat of that round counts.
 
     Raises:
         TooManyRequests: a limit is exceeded.
@@ -128,7 +120,7 @@ def _digest(text: str) -> str:
 
 
 def _number(key: str, rate: Rate) -> int:
-    """Return the number of a request in its window, above the limit if it exceeds it."""
+    """Return the number of a request in its window; above the limit, any number above it."""
     cache, lifetime = _cache(), rate.seconds + 1
     # Django's own is not atomic and resets the expiry.
     if getattr(cache.incr, "__func__", None) is BaseCache.incr:
@@ -143,7 +135,7 @@ def _number(key: str, rate: Rate) -> int:
 
 
 def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
-    """The same for a cache without atomic ``incr``: the first number that only one process could ``add``."""
+    """The same without atomic ``incr``: return the first number that only this process could ``add``."""
     number: int = cache.get(key, 0)
     while number < most:
         number += 1

@@ -97,11 +97,9 @@ def _is_alike(wanted: str, name: str) -> bool:
 def offered(
     server: MCPServer, known: Sequence[Primitive], after: int
 ) -> tuple[Sequence[dict[str, Any]], Sequence[Primitive]]:
-    """Return the entries after a position of a tool list that may be replaced by search.
+    """Return a page of a tool list that may be replaced by search: definitions to put first, and tools.
 
-    Returns:
-        Definitions to put first, and tools. If *known* depends on the caller, so do they: the description of
-        ``search_tools`` lists the tags.
+    The definitions depend on the caller if *known* does: the description of ``search_tools`` lists tags.
     """
     listed = known if len(known) <= server.search_above else [each for each in tools_in(known) if each.always_listed]
     behind_it = [each for each in listed if each.position > after]
@@ -164,7 +162,7 @@ def _rarity(having: int, of: int) -> float:
 
 
 def _hit(weights: Mapping[str, float], wanted: str) -> float:
-    """Return the weight of a word in a tool: the maximum over equal words and common prefixes."""
+    """Return the weight of a word in a tool: the best of equal words and common prefixes."""
     exact = weights.get(wanted, 0.0)
     parts = (weight * PART for word, weight in weights.items() if _begin_alike(word, wanted))
     return max(exact, max(parts, default=0.0))
@@ -248,7 +246,7 @@ def call_tool(
         name: Name of the tool, as returned by search_tools.
         arguments: Arguments of the tool, as described by its input schema.
     """
-    raise NotImplementedError  # methods.call_tool calls what it names
+    raise NotImplementedError  # dispatch.call_tool calls the named tool
 
 
 @cache
