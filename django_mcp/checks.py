@@ -156,8 +156,8 @@ def check_schemas() -> list[CheckMessage]:
     """Report tools that some clients or model providers reject because of their schema."""
     return [
         Warning(
-            _("Some clients leave out or refuse %(tool)s. %(problem)s") % {"tool": tool.label, "problem": problem},
-            hint=_("Change the type, the name or the schema that it comes from; 'manage.py mcp_inspect' shows it."),
+            _("Some clients drop or reject %(tool)s. %(problem)s") % {"tool": tool.label, "problem": problem},
+            hint=_("Change the type, name or schema that it comes from; 'manage.py mcp_inspect' shows it."),
             obj=server,
             id="django_mcp.W027",
         )

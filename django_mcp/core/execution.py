@@ -70,8 +70,8 @@ def took_too_long(seconds: float, tool: Tool) -> str:
 def busy(tool: Tool) -> str:
     """Return the error for a call over the concurrency limit."""
     most = tool.concurrency_limit
-    calls = "another call" if most == 1 else f"{most} other calls"
-    return f"The tool is busy with {calls}, its limit. Retry in a few seconds."
+    calls = "one call" if most == 1 else f"{most} calls"
+    return f"The tool is busy: its limit is {calls} at a time. Retry in a few seconds."
 
 
 def _undone(tool: Tool) -> str:
@@ -79,7 +79,7 @@ def _undone(tool: Tool) -> str:
         return ""
     if tool.atomic and not tool.function.is_async:
         return " Its unfinished changes to the database were rolled back."
-    return " Changes made before that may have been kept. Check before you call it again."
+    return " Changes made before that may have taken effect; check before retrying."
 
 
 LONGEST_KEY = 255
