@@ -75,7 +75,7 @@ class Settings(NamedTuple):
     TASK_LEASE_TTL: float = 30.0
     """Seconds without a heartbeat after which a task's worker is considered dead."""
     TASK_WAIT_TIMEOUT: float = 25.0
-    """Seconds that a client without task support waits for the result before it is told how to fetch it later."""
+    """Seconds that a client without task support waits for the result before it gets instructions to fetch it later."""
     TASK_POLL_INTERVAL: float = 2.0
     """Seconds between polls of a task, as suggested to clients."""
     MAX_TASKS_PER_CALLER: int = 20
@@ -88,7 +88,7 @@ class Settings(NamedTuple):
     APPROVAL_GRANT_TTL: int = 60 * 60
     """Seconds for which an approved call may be made."""
     APPROVAL_WAIT_TIMEOUT: float = 25.0
-    """Seconds that a client without task support waits for the decision before it is told to repeat the call later."""
+    """Seconds that a client without task support waits for the decision before it is asked to repeat the call later."""
     MAX_APPROVALS_PER_CALLER: int = 20
     """Pending approval requests per caller and endpoint."""
     SELF_APPROVAL: bool = False

@@ -49,7 +49,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Runner(Protocol):
-    """How a transport runs the site's code.
+    """A transport's executor of the site's code.
 
     If ``is_inline``, everything runs in the calling thread, and nothing may wait.
     """
@@ -80,7 +80,7 @@ def contained(error: BaseException) -> BaseException:
 
 
 class Inline:
-    """A runner in the calling thread."""
+    """The runner of the calling thread."""
 
     is_inline = True
     is_overloaded = False

@@ -20,7 +20,7 @@ class DeadlineExceeded(Cancelled):
 
 
 class Deadline:
-    """The end of a call's time, *seconds* from now. The call is finished or given up, whichever comes first."""
+    """A time limit of *seconds* from now. The call is finished or given up, whichever comes first."""
 
     __slots__ = ("_end", "_finished", "_given_up", "_lock")
 

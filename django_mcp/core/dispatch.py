@@ -458,7 +458,7 @@ async def _run_tool(
             conduct.begin()
         # In the same thread and transaction, because a returned queryset is read here.
         fields = tool.output.fields(function.call(**keywords), most, most_bytes)
-        if context.channel.cancelled and tool.atomic:  # roll back what nobody will learn of
+        if context.channel.cancelled and tool.atomic:  # no client will get the result, so roll back
             raise Cancelled
         if conduct is not None:
             conduct.settle(fields)

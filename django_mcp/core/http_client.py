@@ -32,7 +32,7 @@ def send(
     address: str | None = None,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request and yield its response, of which only the headers were read.
+    """Send a request and yield its response with an unread body.
 
     Args:
         method: HTTP method.

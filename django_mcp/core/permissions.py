@@ -87,7 +87,7 @@ logger = logging.getLogger("django_mcp")
 
 
 class Right(enum.IntEnum):
-    """What a caller may do with a primitive."""
+    """A caller's right to a primitive, the least first."""
 
     NONE = 0
     """It does not exist for the caller."""

@@ -129,7 +129,7 @@ NAME, TITLE, TAGS, DESCRIPTION, ARGUMENT, ABOUT_ARGUMENT = 5.0, 4.0, 4.0, 2.0, 1
 SATURATION = 1.5
 """BM25's k1: how little repetition of a word adds."""
 PART = 0.5
-"""Factor for words of which one is a prefix of the other, such as ``refund`` and ``refunds``."""
+"""Factor for common prefixes, such as ``refund`` and ``refunds``."""
 LEAST = 3
 """Minimum length of such a prefix."""
 MAX_WORDS = 30
