@@ -294,7 +294,11 @@ class ToolExecution:
         limit_statements(self.deadline)
 
     def settle(self, fields: Fields) -> None:
-        """Store the function's result in the tool's transaction, or raise ``DeadlineExceeded``."""
+        """Store the function's result in the tool's transaction, so that both are committed or neither.
+
+        Raises:
+            DeadlineExceeded: time has run out.
+        """
         if self._tool.atomic:
             self._finish()
             self._keep(fields)

@@ -87,7 +87,7 @@ def _without(text: str, secret: str) -> str:
 
 _SHORTEST_SECRET = 3
 _BEGINNING = 40
-"""Characters by which a truncated secret is recognized."""
+"""Characters by which a truncated secret is recognised."""
 
 
 def redacted(
@@ -279,7 +279,7 @@ class _Copy:
         return (name if self.by_declaration else redact(name))[:_LONGEST_KEY]
 
     def _text(self, text: str) -> str:
-        # Redacted before truncation: half a credential is not recognized.
+        # Redacted before truncation: half a credential is not recognised.
         most = min((each for each in (self.longest, self.room) if each is not None), default=None)
         length = len(text)
         if most is None or length <= most:
