@@ -53,7 +53,11 @@ class IdempotencyRecord(Protocol):
         """
 
     def kept(self) -> dict[str, Any] | None:
-        """Return the result of an earlier attempt, if any, without starting one. Raises as ``begin`` does."""
+        """Return the result of an earlier attempt, if any, without starting one.
+
+        Raises:
+            ToolError: it had other arguments, or may belong to another caller.
+        """
 
     def keep(self, fields: dict[str, Any]) -> None:
         """Store the result."""
@@ -114,7 +118,7 @@ class Channel:
 
     @dialogue.setter
     def dialogue(self, dialogue: Dialogue) -> None:
-        """Of earlier rounds."""
+        """Restore those of earlier rounds."""
         self._dialogue = dialogue
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:

@@ -85,7 +85,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
         timeout: seconds after which a call is stopped; 0 for no limit, by default ``DJANGO_MCP["TOOL_TIMEOUT"]``. A
             coroutine is cancelled; a function stops when it next uses its context or the database, and is rolled back.
             Each round of a call that asks has its own limit.
-        concurrency_limit: concurrent calls per process. Further ones wait up to 5 seconds under ASGI, and are rejected
+        concurrency_limit: concurrent calls per process; further ones wait up to 5 seconds under ASGI, and are rejected
             under WSGI.
         max_output_chars: maximum characters of a result, as text or JSON; 0 for no limit, by default
             ``DJANGO_MCP["MAX_OUTPUT_CHARS"]``. A longer result is an error that says how to request less.
@@ -98,7 +98,7 @@ def tool(call: Any = None, /, *, server: Where = None, **options: Any) -> Any:
             support only.
         before_task: for tools with tasks, a function that takes all or some of the tool's parameters and runs first,
             while the client waits, to validate and ask. An answer it got is reused when the tool asks the same.
-        policy: ``"allow"``, ``"ask"`` (each call requires approval) or ``"block"``, until changed in the admin. By
+        policy: ``"allow"``, ``"ask"`` (each call requires approval) or ``"block"``, until changed in the admin; by
             default destructive tools ask (``DJANGO_MCP["REQUIRE_APPROVAL_FOR"]``).
         preview: a function that takes all or some of the tool's parameters and returns what a call would change, for
             the approver: a str, dict or list. It runs in a transaction that is rolled back.
@@ -207,8 +207,8 @@ def prompt(call: Callable[..., Any] | None = None, /, *, server: Where = None, *
         visible: takes the ``Context`` and returns whether the prompt exists for the caller; see ``tool``.
         tags: words by which endpoints select the prompt (``MCPServer(include_tags=…)``).
         namespace: prefix of the name, joined with ``_``, and a tag.
-        completions: completion functions for arguments. Each takes the typed text and returns strings, the best first,
-            as a list, generator or queryset. It may be async, and take a ``Context`` and ``arguments``, the values of
+        completions: completion functions for arguments, which take the typed text and return strings, the best first,
+            as a list, generator or queryset. They may be async, and take a ``Context`` and ``arguments``, the values of
             other arguments. ``Literal``, enum, choices and bool arguments complete themselves.
         meta: ``_meta`` of the definition.
         server: endpoint or namespace, or several; by default ``django_mcp.server``.

@@ -143,8 +143,8 @@ class MCPServer:
         instructions: for models: the purpose of this endpoint and how its parts work together.
         icons: images for display.
         website_url: address of the website.
-        authentication: authentication classes, or their dotted paths, tried in order. Without any, the endpoint does
-            not start; ``[AllowAny()]`` makes it public.
+        authentication: authentication classes, or their dotted paths, tried in order; without any, the endpoint does
+            not start. ``[AllowAny()]`` makes it public.
         scopes: OAuth scopes of ``DJANGO_MCP["SCOPES"]`` that every call requires; clients request these first.
         user_passes_test: takes a Django user and returns whether they may use this endpoint. May query.
         can_approve: takes a Django user with the permission to approve calls and returns whether they may decide at
@@ -335,8 +335,7 @@ class MCPServer:
         """Return a namespace of this endpoint, to pass as ``server=``.
 
         Primitives registered in ``server.namespace("billing")`` get the name prefix ``billing_`` and the tag
-        ``billing``.
-        Resources keep their URIs.
+        ``billing``. Resources keep their URIs.
 
         Args:
             name: letters, digits, ``_`` or ``-``.
