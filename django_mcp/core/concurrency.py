@@ -45,7 +45,7 @@ CALL_SECONDS = 0.05
 LOOK_SECONDS = 1.0
 """Interval at which a busy thread checks its connections. It also checks them after an error."""
 PATIENCE_SECONDS = 60.0
-"""How long a statement is retried while the database is unavailable."""
+"""Time for which a statement is retried while the database is unavailable."""
 
 
 class Runner(Protocol):

@@ -25,7 +25,7 @@ from django.db.transaction import Atomic
 IDLE_SECONDS = 5.0
 """Idle time after which a thread checks that its connections are still usable."""
 KEEP_SECONDS = 600.0
-"""How long worker threads keep connections if CONN_MAX_AGE is 0, which would otherwise reconnect for each call."""
+"""Lifetime of a worker thread's connection if CONN_MAX_AGE is 0, which would otherwise reconnect for each call."""
 
 
 def refresh_connections(idle: float) -> Sequence[BaseDatabaseWrapper]:
@@ -93,7 +93,9 @@ class _Hole(NamedTuple):
 
 
 class Prepared:
-    """A queryset compiled once per connection: building one takes five times as long as running it.
+    """A queryset compiled once per connection.
+
+    Building and running one anew takes five times as long as the database needs for the answer.
 
     Args:
         build: returns the queryset for the varying values, by name; called with placeholders.
@@ -265,9 +267,9 @@ _MISSING = frozenset({"42P01", "42703", 1146, 1054})
 _LASTING_STATES = ("0A", "22", "23", "25", "42", "53100")
 """Prefixes of SQLSTATEs for which retrying does not help, such as read-only, missing, or disk full."""
 _LASTING_NUMBERS = frozenset({3, 1021, 1026, 1114, 1290, 1792, 1836, 1146, 1054})
-"""The same as MySQL error numbers."""
+"""MySQL error numbers for which retrying does not help."""
 _LASTING_CODES = frozenset({1, 3, 8, 11, 13, 20, 23, 26})
-"""The same as SQLite error codes: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
+"""The same in SQLite: ERROR, PERM, READONLY, CORRUPT, FULL, MISMATCH, AUTH, NOTADB."""
 
 
 @cache
@@ -359,10 +361,11 @@ def in_transaction(function: Callable[[], T], context: Any = None) -> T:
 
 
 class LateAtomic(Atomic):
-    """``atomic()`` on SQLite that begins with the first query; other databases do this already.
+    """``atomic()`` on SQLite that begins with the first query; other databases begin late by themselves.
 
     SQLite's only write lock is taken when a transaction begins: a tool without queries would take it in vain, at a
-    higher cost than its own.
+    higher
+    cost than its own.
     """
 
     def __init__(self, database: Any) -> None:

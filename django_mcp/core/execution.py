@@ -132,7 +132,7 @@ def _digest(value: Any) -> str:
 
 
 WAIT_SECONDS = 5.0
-"""How long a call waits for a slot, if waiting does not block a thread."""
+"""Time that a call waits for a slot, if waiting does not block a thread."""
 
 LOOK_SECONDS = 0.5
 """Interval at which a task that waits for a slot checks for cancellation."""

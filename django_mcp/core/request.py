@@ -101,7 +101,7 @@ def without_credentials(request: Any) -> Any:
         headers = [pair for pair in found.scope.get("headers", ()) if pair[0].decode("latin-1").lower() not in HEADERS]
         found.scope = {**found.scope, "headers": headers, "query_string": query.encode("latin-1")}
     for made_from_them in ("headers", "GET"):
-        if hasattr(type(found), made_from_them):  # cached properties
+        if hasattr(type(found), made_from_them):  # cached properties, to compute again
             vars(found).pop(made_from_them, None)
     vars(found).pop("session", None)
     found.COOKIES = {}

@@ -135,7 +135,7 @@ def _number(key: str, rate: Rate) -> int:
 
 
 def _claimed_number(cache: BaseCache, key: str, most: int, lifetime: int) -> int:
-    """The same without atomic ``incr``: return the first number that only this process could ``add``."""
+    """Return the same without atomic ``incr``: the first number that only this process could ``add``."""
     number: int = cache.get(key, 0)
     while number < most:
         number += 1
