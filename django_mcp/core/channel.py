@@ -71,9 +71,7 @@ class IdempotencyRecord(Protocol):
     def note_task(self, task_id: str, before: str | None) -> bool:
         """Store the task of this attempt. Return False if another attempt was first, so that the task must be undone.
 
-        Args:
-            task_id: id of the task.
-            before: the return value of ``task``.
+        *before* is the return value of ``task``.
         """
 
 
@@ -159,10 +157,7 @@ class Channel:
     def idempotency(self, call: str, arguments: str, *, is_shared: bool = False) -> IdempotencyRecord:
         """Return the record of this attempt of a call.
 
-        Args:
-            call: digest that identifies the call, 64 characters.
-            arguments: their digest.
-            is_shared: see ``IdempotencyRecord``.
+        *call* is a digest of 64 characters that identifies the call, *arguments* a digest of them.
         """
         raise NotImplementedError
 

@@ -175,7 +175,7 @@ async def page_of(
 
     Args:
         context: the call.
-        member: name of the result's list.
+        member: name of the list in the result.
         primitives: all entries, by position.
         show: returns the entry of a primitive.
 

@@ -212,13 +212,7 @@ async def execute_tool(
     arguments: Mapping[str, Any],
     run: Callable[["ToolExecution"], Awaitable[Fields]],
 ) -> Fields:
-    """Return the result of *run* within the limits of its tool.
-
-    Args:
-        context: the call.
-        tool: the tool.
-        arguments: as sent by the client.
-        run: takes the ``ToolExecution``, whose methods it must call.
+    """Return the result of *run* within the limits of its tool. *run* must call the methods of its ``ToolExecution``.
 
     Raises:
         ToolError: a limit of time or concurrency was exceeded, or the same call is already running.

@@ -168,11 +168,6 @@ def is_visible(context: RequestContext, primitive: Primitive) -> bool:
 async def may_use(context: RequestContext, primitive: Primitive, runner: Runner | None = None) -> bool:
     """Return True if the caller may use *primitive*, False if it does not exist for them.
 
-    Args:
-        context: the call.
-        primitive: of its endpoint.
-        runner: by default the call's ``site_runner``.
-
     Raises:
         InsufficientScope: only scopes are missing.
     """

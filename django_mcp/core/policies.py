@@ -115,14 +115,9 @@ class ApprovalGrant:
         raise NotImplementedError
 
     def require_same(self, argument: str, rows: Any) -> None:
-        """Check that an argument still identifies the rows for which the call was approved.
+        """Raise ``ToolError`` if an argument now identifies other rows than when the call was approved.
 
-        Args:
-            argument: name of the argument.
-            rows: its rows, as returned by ``Tool.rows_of``.
-
-        Raises:
-            ToolError: it identifies other rows.
+        *rows* has the shape of ``Tool.rows_of``.
         """
 
     def ended(self, outcome: str) -> None:

@@ -285,12 +285,7 @@ class RequestContext:
 def require_same(context: RequestContext, argument: str, rows: Any) -> None:
     """Reject an approved call if an argument now identifies other rows, such as a slug that moved to another row.
 
-    All code that finds the rows of an argument must call this.
-
-    Args:
-        context: the call.
-        argument: name of the argument.
-        rows: the row or rows, as returned by ``Tool.rows_of``.
+    All code that finds the rows of an argument must call this. *rows* has the shape of ``Tool.rows_of``.
 
     Raises:
         ToolError: the call was approved for other rows.

@@ -40,13 +40,9 @@ Where = Union["MCPServer", "Namespace", "Sequence[MCPServer | Namespace]", None]
 
 
 class Selection:
-    """The choice of the primitives that an endpoint takes from another.
+    """The choice of the primitives that an endpoint takes from another; see the arguments of ``MCPServer``.
 
-    Args:
-        include_tags: take primitives with any of these tags; if empty, all.
-        exclude_tags: leave out primitives with any of these tags.
-        select: takes a primitive (``name``, ``kind``, ``tags``, ``definition``) and returns whether to take it.
-        label: the endpoint's label for errors.
+    *label* names the endpoint in errors.
     """
 
     def __init__(
@@ -425,11 +421,7 @@ class MCPServer:
         list_changed.send(sender=self, kind=kind)
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Notify subscribers of a resource after commit that its contents changed.
-
-        Args:
-            uri: URI of the resource, as clients read it.
-        """
+        """Notify subscribers of a resource after commit that its contents changed."""
         resource_updated.send(sender=self, uri=uri)
 
     def lists(self) -> dict[str, list[Primitive]]:

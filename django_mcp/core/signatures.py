@@ -22,15 +22,9 @@ def function(
     owner: object,
     returns: Any = EMPTY,
 ) -> Callable[..., Any]:
-    """Return a function with the given signature that passes its context and arguments to *call*.
+    """Return a function with the given signature that passes its context and a dict of its arguments to *call*.
 
-    Args:
-        call: takes the context and a dict of the arguments.
-        name: name of the function.
-        words: its docstring.
-        parameters: its parameters.
-        owner: the declaration, for messages and pages that show where a primitive comes from.
-        returns: its return annotation.
+    *words* is its docstring. *owner* is the declaration, for messages and pages that show the origin of a primitive.
     """
 
     def made(**keywords: Any) -> Any:
