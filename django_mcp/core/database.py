@@ -364,8 +364,7 @@ class LateAtomic(Atomic):
     """``atomic()`` on SQLite that begins with the first query; other databases begin late by themselves.
 
     SQLite's only write lock is taken when a transaction begins: a tool without queries would take it in vain, at a
-    higher
-    cost than its own.
+    higher cost than its own.
     """
 
     def __init__(self, database: Any) -> None:

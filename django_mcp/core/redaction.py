@@ -137,8 +137,7 @@ def declared(
     """Return the arguments of a call for approvers, and what is withheld from them.
 
     What is approved must be what was shown, so callers must not be able to hide anything. Only values that the tool's
-    own
-    schema declares are hidden, never because of their content.
+    own schema declares are hidden, never because of their content.
 
     Args:
         tool: the called tool.

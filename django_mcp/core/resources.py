@@ -89,8 +89,7 @@ def refresh_principal(principal: Principal, server: MCPServer | None) -> Princip
 
     Everything that acts for a caller after the original request must call this first: tasks, pending calls, streams. It
     reloads the user, and checks the credential, the client's policy and the endpoint's ``user_passes_test`` again.
-    Without
-    a *server* (for the test client's callers), only the user is reloaded.
+    Without a *server* (for the test client's callers), only the user is reloaded.
     """
     user = principal.user
     if isinstance(user, models.Model) and user.pk is not None:

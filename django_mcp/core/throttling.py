@@ -43,9 +43,8 @@ class RateThrottle:
     """A rate limit in a fixed window, counted in Django's default cache.
 
     Modelled on REST framework's ``SimpleRateThrottle``; one is made per request. To change the policy, name a subclass
-    in
-    ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable, all
-    requests are allowed.
+    in ``DJANGO_MCP["THROTTLE_CLASS"]``. Processes that share a cache count together. While the cache is unavailable,
+    all requests are allowed.
 
     Args:
         scope: what is counted: ``"calls of tools"``, ``"calls of 'search'"`` for one tool, ``"registrations"`` or
