@@ -26,7 +26,7 @@ class _Registries:
 
 
 class DjangoMCPConfig(AppConfig):
-    """Import the ``mcp`` module of every installed app, as the admin does with ``admin``."""
+    """The app config, which imports the ``mcp`` module of every installed app, as the admin does with ``admin``."""
 
     name = "django_mcp"
     label = "django_mcp"

@@ -57,7 +57,7 @@ class Endpoints(URLResolver):
             if found.args or found.kwargs:
                 return found
             self._found[path] = found
-        found.captured_kwargs = {}  # type: ignore[attr-defined] # the site's code may change it
+        found.captured_kwargs = {}  # type: ignore[attr-defined] # new, because the site's code may change it
         return found
 
 
