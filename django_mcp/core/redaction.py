@@ -44,7 +44,7 @@ _SHORTEST = len("api_key=x")
 
 
 def redact(text: str) -> str:
-    """Return *text* with "***" for API keys, bearer tokens, and passwords and ``api_key`` values in URLs.
+    """Return *text* with "***" for API keys, bearer tokens, passwords in URLs and values of key or token parameters.
 
     The first characters of an API key remain, because keys are listed by them.
     """
