@@ -1,4 +1,4 @@
-"""Dispatch of methods to handlers: lists, calls, reads and completion, with the observer and the approval gate."""
+"""The method table and its handlers: lists, calls, reads and completion, with the observer and the approval gate."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
