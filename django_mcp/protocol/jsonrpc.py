@@ -75,7 +75,7 @@ def decode(body: bytes) -> Any:
 
 
 def decode_messages(body: bytes) -> Any:
-    """Read a message or batch, and limit strings that are stored, logged and repeated more strictly than the body.
+    """Read a message or batch, with stricter limits for values that are stored, logged and repeated.
 
     Raises:
         ParseError: see ``decode``.

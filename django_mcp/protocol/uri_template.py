@@ -116,6 +116,7 @@ class URITemplate:
 
 
 def _starts(text: str, stops: str, ends: AbstractSet[int]) -> Iterable[int]:
+    """Yield where a variable may start that ends at one of *ends*: at least one character, none of *stops*."""
     is_inside = False
     for at in range(len(text) - 1, -1, -1):
         is_inside = text[at] not in stops and (is_inside or at + 1 in ends)
